@@ -24,6 +24,7 @@ VIEWS = (
     "trace/x",
     "run/x",
     "operations",
+    "operations/figures",
     "operations/agents",
     "operations/channels",
     "operations/jobs",

@@ -18,8 +18,9 @@ WAITS = ask_script("harbour", "When is high water?", "wait: 600\nsay: At ten.", 
 # What is seen in each tab of the operations once it is there.
 TABS = {
     "health": "section[aria-label=Gateway]:has(.state) ~ section[aria-label=Connected] li",
+    "figures": ".chart text",
     "agents": "section[aria-label=Agents] li",
-    "channels": "section[aria-label=Channels] li",
+    "channels": "cc-channels .empty, cc-channels li",
     "jobs": "section[aria-label='Cron jobs'] form",
     "budgets": ".block:has(td) ~ .block .empty",
     "config": "cc-config .gutter i",

@@ -11,7 +11,7 @@ from tests.browser.visiting import Place, open_place, route
 
 pytestmark = pytest.mark.spec("N1")
 
-TABS = ["Health", "Agents", "Channels", "Jobs", "Budgets", "Config", "Log"]
+TABS = ["Health", "Figures", "Agents", "Channels", "Jobs", "Budgets", "Config", "Log"]
 
 
 def test_the_gateway_its_agents_clients_and_channels_are_shown(visit: Visit, place: Place) -> None:
@@ -81,7 +81,7 @@ def test_the_arrows_go_from_tab_to_tab_and_leave_one_step_to_go_back(visit: Visi
         seen.append(focused)
     visitor.page.go_back()
 
-    assert seen == ["Health", "Log", "Health", "Agents", "Log"]
+    assert seen == ["Figures", "Health", "Health", "Figures", "Log"]
     visitor.find("cc-operations").wait_for(state="detached")
 
 

@@ -55,7 +55,9 @@ def test_nothing_is_said_of_held_tools_where_there_are_none(person: Person) -> N
     assert person.types("message", "send", "say: hi").returncode == 0
 
     assert person.types("mcp", "held").stdout == "no tool is held\n"
-    assert "held tools" not in person.types("status").stdout
+    status = person.types("status").stdout
+    assert "held tools" not in status
+    assert "$0.00, 1 turn, " in status, "what the last hour cost"
     assert "is held" not in person.types("doctor").stdout
 
 

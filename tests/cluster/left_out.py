@@ -14,6 +14,7 @@ LEFT_OUT = {
     "tests/ledger/test_copying.py": FILE,
     "tests/ledger/test_upgrades.py": UPGRADES,
     "tests/flows/test_one_bad_row.py": DAMAGE,
+    "tests/flows/test_figures.py::test_an_older_store_gets_the_figures": UPGRADES,
     "tests/ledger/test_media.py::test_pictures_of_an_old_store_move_out_of_its_messages": UPGRADES,
     "tests/ledger/test_media.py::test_damage_to_a_picture_is_named": DAMAGE,
     "tests/ledger/test_media.py::test_neither_a_picture_nor_its_names_are_found_by_reading_all_of_them": PLAN,

@@ -27,6 +27,7 @@ READS: list[tuple[str, dict[str, Any]]] = [
     ("agents.prompt", {"agentId": "main"}),
     ("mcp.held", {}),
     ("attention.list", {}),
+    ("figures.get", {"by": "agent"}),
     ("exec.approval.list", {}),
     ("approvals.allowed", {}),
     ("guests.list", {}),

@@ -30,6 +30,7 @@ from crossclaw.ledger import (
     pieces,
 )
 from crossclaw.ledger.contract import BOUNDED_BY, Ledger, Reads
+from crossclaw.ledger.figures import FigureQuery
 from crossclaw.ledger.opening import open_ledger
 from crossclaw.ledger.sqlite.ledger import HANDLERS
 from crossclaw.ledger.watching import Watching
@@ -73,6 +74,7 @@ SAMPLES: dict[Any, Any] = {
     SessionKey: ANA,
     operations.Dedupe: operations.Dedupe("s", "k", "d"),
     Sight: EVERYTHING,
+    FigureQuery: FigureQuery(since=0, until=1, step_ms=1),
     Sequence[str]: ["x"],
     Sequence[SessionKey]: [ANA],
     Collection[str]: ["x"],

@@ -257,6 +257,10 @@ class Loop:
         ]
 
     def _entry(self, setup: RunSetup, message: AssistantMessage) -> NewEntry:
+        """A message that was cut off names the model that was asked: its failure is that model's."""
+        if message.model is None:
+            asked = {"provider": setup.provider.name, "model": setup.model}
+            message = msgspec.structs.replace(message, **asked)
         return settling(setup, NewEntry(entry_id=self._ids.short(), message=message))
 
 

@@ -23,6 +23,7 @@ from crossclaw.gateway.methods.cron import CronMethods, NameMaker
 from crossclaw.gateway.methods.deliveries import DeliveryMethods
 from crossclaw.gateway.methods.devices import Devices
 from crossclaw.gateway.methods.display import Renderer
+from crossclaw.gateway.methods.figures import FigureMethods
 from crossclaw.gateway.methods.forking import Forking
 from crossclaw.gateway.methods.guests import GuestMethods
 from crossclaw.gateway.methods.leaving import LeavingMethods
@@ -142,6 +143,7 @@ def _for_onlookers(
         table,
         Search(ledger, resolver),
         Map(ledger, resolver, table, clock),
+        FigureMethods(ledger, resolver, clock),
         Trace(ledger, resolver),
         TraceMethods(Tracing(ledger, clock), resolver),
     ]

@@ -28,7 +28,8 @@ def _status(arguments: Arguments) -> int:
         agents = await peer.call("agents.list", {}, timeout_s=arguments.timeout)
         sessions = await peer.call("sessions.list", {"limit": _RECENT})
         held = await _held(peer, arguments.timeout)
-        out(pairs([*_glance(peer, status, agents), *held]))
+        spent = await _last_hour(peer, arguments.timeout)
+        out(pairs([*_glance(peer, status, agents), *spent, *held]))
         if sessions["sessions"]:
             out("\n" + _recent(sessions))
         return Exit.OK
@@ -54,6 +55,21 @@ def _glance(
         ("channels", ", ".join(status.get("channelSummary") or []) or None),
         *([("OpenClaw", left)] if (left := _unimported(status.get("unimported"))) else []),
     ]
+
+
+async def _last_hour(peer: GatewayPeer, timeout_s: float) -> list[tuple[str, object]]:
+    """What it cost; an older gateway does not know."""
+    try:
+        total = (await peer.call("figures.get", {}, timeout_s=timeout_s))["total"]
+    except CallRefused:
+        return []
+    words = [
+        f"${total['costUsd']:.2f}",
+        f"{total['turns']:,} turn{'' if total['turns'] == 1 else 's'}",
+        f"{total['tokens']:,} tokens",
+        *([f"{total['failed']:,} failed"] if total["failed"] else []),
+    ]
+    return [("last hour", ", ".join(words))]
 
 
 def _unimported(stores: list[str] | None) -> str | None:

@@ -17,6 +17,7 @@ __all__ = [
     "errors",
     "events",
     "exchanges",
+    "figures",
     "ids",
     "jobs",
     "keys",

@@ -6,6 +6,7 @@ __all__ = [
     "attention",
     "channels",
     "contract",
+    "figures",
     "forking",
     "imports",
     "jobs",

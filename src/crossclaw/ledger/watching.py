@@ -10,6 +10,7 @@ from crossclaw.domain.sessions import Entry, Session
 from crossclaw.domain.sight import Sight
 from crossclaw.domain.states import State
 from crossclaw.ledger.attention import TightBudget, TroubledDelivery
+from crossclaw.ledger.figures import FigureQuery, FigureRow
 
 RUNS_MAX = 5_000  # of one look; an hour of a busy house, and about a megabyte on the wire
 REQUEST_CHARS = 400  # of a request in a list
@@ -203,6 +204,10 @@ class Watching(Protocol):
 
     async def tight_budgets(self, *, share: float, limit: int) -> list[TightBudget]:
         """Runs under way that have spent at least this share of what they may."""
+        ...
+
+    async def figures(self, query: FigureQuery) -> list[FigureRow]:
+        """Sums over time, by name and then by time; steps without anything are left out."""
         ...
 
     async def dismissed(self, names: Sequence[str]) -> set[str]:

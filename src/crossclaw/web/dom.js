@@ -26,14 +26,15 @@ export function fill(element, ...children) {
 
 const SVG = "http://www.w3.org/2000/svg";
 
-export function icon(name) {
-  const svg = document.createElementNS(SVG, "svg");
-  svg.setAttribute("aria-hidden", "true");
-  const use = document.createElementNS(SVG, "use");
-  use.setAttribute("href", `#i-${name}`);
-  svg.append(use);
-  return svg;
+/** As `h`, of a picture. */
+export function svg(tag, props, ...children) {
+  const element = document.createElementNS(SVG, tag);
+  for (const [name, value] of Object.entries(props || {})) element.setAttribute(name === "cls" ? "class" : name, value);
+  element.append(...real(children));
+  return element;
 }
+
+export const icon = (name) => svg("svg", { "aria-hidden": "true" }, svg("use", { href: `#i-${name}` }));
 
 export function iconButton(name, label, onclick, cls = "icon") {
   return h("button", { type: "button", cls, "aria-label": label, title: label, onclick }, icon(name));

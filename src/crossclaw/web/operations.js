@@ -27,6 +27,12 @@ const TABS = {
       { title: "Connected", needs: ["system-presence"], show: showClients },
     ],
   },
+  figures: {
+    title: "Figures",
+    blocks: [
+      { title: "Figures", needs: ["figures.get"], mindsItself: true, show: part("cc-figures", () => import("./figures.js")) },
+    ],
+  },
   agents: {
     title: "Agents",
     blocks: [

@@ -3,6 +3,7 @@
 import { Part, agentName, agentOf, ago, empty, face, fill, h, iconButton, isBad, nameOf, stateMark, to } from "./dom.js";
 import { complain, house } from "./house.js";
 import { wire } from "./wire.js";
+import "./lasthour.js";
 
 /** The newest conversations and the agents, with what goes on and what is unread. */
 class Recent extends Part {
@@ -36,6 +37,7 @@ class Recent extends Part {
     this.menu = h("div", { cls: "menu", id: "whom", popover: "auto", role: "menu", "aria-label": "Talk with" });
     fill(
       this,
+      h("cc-last-hour"),
       h(
         "div",
         { cls: "tools" },

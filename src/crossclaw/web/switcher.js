@@ -13,7 +13,7 @@ const VIEWS = [
   ["Exchanges", "#/exchanges"],
   ["Operations", "#/operations"],
 ];
-const TABS = ["Health", "Agents", "Channels", "Jobs", "Budgets", "Config", "Log"];
+const TABS = ["Health", "Figures", "Agents", "Channels", "Jobs", "Budgets", "Config", "Log"];
 const RUN = /^[0-9a-z-]{8,}(::\S+)?$/i; // with its followers: rounds, announces, calls
 
 let box = null;

@@ -12,10 +12,11 @@ import secrets
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
+from zlib import crc32
 
 from crossclaw.domain.errors import StoreError, StoreFenced
 from crossclaw.ledger.hints import ENTRIES
-from crossclaw.ledger.postgres.dialect import PgStatement
+from crossclaw.ledger.postgres.dialect import PgStatement, translate
 from crossclaw.ledger.postgres.errors import ConnectionLost, ServerTrouble
 from crossclaw.ledger.postgres.listener import CHANNEL, payload_of
 from crossclaw.ledger.postgres.locking import locks_for
@@ -24,6 +25,7 @@ from crossclaw.ledger.postgres.sharing import Sharing
 from crossclaw.ledger.postgres.store import WRITER_LOCKS
 from crossclaw.ledger.postgres.wire import Bound, PgWire, bound
 from crossclaw.ledger.postgres.words import vector_of
+from crossclaw.ledger.sqlite.figure_sums import Counted, figure_writes
 from crossclaw.ledger.sqlite.writer import Handle, Transaction
 from crossclaw.ledger.writing import WriterStep
 
@@ -33,6 +35,8 @@ PATIENCE_S = 8.0  # a server that restarts is back by then, and nobody has notic
 FATE_PATIENCE_S = 60.0  # nobody may be told "nothing was stored" before it is known
 PAUSE_S = 0.1
 TRIES_MAX = 5  # of a transaction that the server has ended, for the sake of another one or with the connection
+
+SHARDS = 16  # of the rows of figures: gateways that share a store seldom wait for each other there
 
 _WORDS = "INSERT INTO entries_words (id, words) VALUES (?, ?::tsvector)"
 _WORDS_OF = (
@@ -71,6 +75,7 @@ class _Done(NamedTuple):
     results: list[Any]
     appended: set[str]
     hints: set[tuple[str, str]]
+    counted: list[Counted]
 
 
 _FENCED = "this gateway has lost its place among those that share the database; nothing was stored"
@@ -172,6 +177,10 @@ class BatchTransaction:
             guarded, self._guard = self._guard, None
             if not guarded.fetchall():
                 raise StoreFenced(_FENCED)
+
+    def add(self, statements: Sequence[Bound]) -> None:
+        """Writes at which nobody looks: they fly with whatever flies next."""
+        self._ready += [(each, None) for each in statements]
 
     def commit(self, sign: Bound | None, notify: Bound | None = None) -> None:
         """With the number of this transaction, unless it has written nothing. Others are notified after it, in the
@@ -284,6 +293,7 @@ class PostgresWriter:
                 else:
                     transaction.run_alone(made[0][1])
             self._take_answers(jobs)
+            transaction.add(self._figures(jobs))
             transaction.commit(self._sign(jobs), self._notify(jobs))
         except (ServerTrouble, NotTogether, StoreFenced):
             transaction.roll_back()
@@ -297,6 +307,13 @@ class PostgresWriter:
             return None
         self._number += 1
         return bound(_SIGN, (self._number, self.name))
+
+    def _figures(self, jobs: Sequence[tuple[WriterStep, RuleRun[_Done]]]) -> list[Bound]:
+        """What the steps have counted, added up; it flies with the commit."""
+        ended = [job.result for _, job in jobs if job.result is not None and job.error is None]
+        counted = [each for done in ended for each in done.counted]
+        shard = crc32(self.name.encode()) % SHARDS if self._shared else 0
+        return [bound(translate(sql), values) for sql, values in figure_writes(counted, shard)]
 
     def _notify(self, jobs: Sequence[tuple[WriterStep, RuleRun[_Done]]]) -> Bound | None:
         if not self._shared:
@@ -318,7 +335,7 @@ class PostgresWriter:
             transaction = PostgresTransaction(database)
             results = [self._handlers[type(op)](transaction, op) for op in step.ops]
             transaction.index_numbered()
-            return _Done(results, transaction.appended, transaction.hints)
+            return _Done(results, transaction.appended, transaction.hints, transaction.counted)
 
         return RuleRun(work, self._filename)
 

@@ -17,6 +17,7 @@ from crossclaw.domain.runs import Fence
 from crossclaw.domain.sessions import Entry, NewEntry
 from crossclaw.ledger.operations import Append, Inject
 from crossclaw.ledger.sqlite.accounts import settle
+from crossclaw.ledger.sqlite.figures import ask_for_run, count_used, note_models
 from crossclaw.ledger.sqlite.media import keep_in_note, keep_in_transcript
 from crossclaw.ledger.sqlite.rows import to_json
 from crossclaw.ledger.sqlite.words import indexed_words
@@ -26,7 +27,11 @@ ROLE_OF = {UserMessage: "user", AssistantMessage: "assistant", ToolResultMessage
 
 
 def append(transaction: Transaction, op: Append) -> list[Entry]:
+    asked = ask_for_run(transaction, op)
     agent_id, session_id = hold(transaction, op.fence, progress=bool(op.entries))
+    if asked is not None:
+        count_used(transaction, agent_id, op, asked)
+    note_models(transaction, op)
     for new in op.entries:
         if new.spent is not None:
             settle(transaction, op.fence.run_id, new.spent)

@@ -67,6 +67,7 @@ MIGRATIONS = (
     Migration(18, "channel_access"),
     Migration(19, "delivery_pieces"),
     Migration(20, "grants_have_a_place"),
+    Migration(21, "figures"),
 )
 VERSION = MIGRATIONS[-1].number
 

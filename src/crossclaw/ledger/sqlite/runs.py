@@ -29,6 +29,7 @@ from crossclaw.ledger.sqlite.approvals import withdraw_approvals
 from crossclaw.ledger.sqlite.cascades import count_run
 from crossclaw.ledger.sqlite.damage import UNREADABLE, legible_row, meet, read_rows
 from crossclaw.ledger.sqlite.entries import hold, lost_claim, put_entry, session_of_key
+from crossclaw.ledger.sqlite.figures import count_end
 from crossclaw.ledger.sqlite.media import keep_waiting
 from crossclaw.ledger.sqlite.rows import (
     NO_BOUND,
@@ -210,6 +211,7 @@ def end(transaction: Transaction, run_id: str, epoch: int, op: EndRun | EndOpenR
     db.execute("DELETE FROM waits WHERE run_id = ?1 OR target_run_id = ?1", (run_id,))
     withdraw_approvals(db, run_id, op.at)
     _mark_session(transaction, run, op)
+    count_end(transaction, run, op.at)
     return [run, *_end_merged(transaction, run_id, op)]
 
 

@@ -17,8 +17,10 @@ from crossclaw.domain.states import (
 )
 from crossclaw.ledger.attention import TightBudget, TroubledDelivery
 from crossclaw.ledger.database import Database
+from crossclaw.ledger.figures import FigureQuery, FigureRow
 from crossclaw.ledger.sqlite import attention
 from crossclaw.ledger.sqlite.damage import read_rows
+from crossclaw.ledger.sqlite.figures import figures_over_time
 from crossclaw.ledger.sqlite.rows import (
     ENTRY,
     SESSION,
@@ -203,6 +205,9 @@ class SqliteWatching:
 
     async def tight_budgets(self, *, share: float, limit: int) -> list[TightBudget]:
         return await self._scan(lambda db: attention.tight_budgets(db, share, limit))
+
+    async def figures(self, query: FigureQuery) -> list[FigureRow]:
+        return await self._scan(lambda db: figures_over_time(db, query))
 
     async def dismissed(self, names: Sequence[str]) -> set[str]:
         return await self._scan(lambda db: attention.dismissed(db, names))

@@ -12,6 +12,7 @@ import apsw
 from crossclaw.domain.errors import StoreError, StoreFull
 from crossclaw.ledger.database import Database
 from crossclaw.ledger.sqlite.errors import OF_ONE_STEP
+from crossclaw.ledger.sqlite.figure_sums import Counted, figure_writes
 from crossclaw.ledger.sqlite.words import put_words
 from crossclaw.ledger.writing import WriterStep
 
@@ -27,6 +28,10 @@ class Transaction(ABC):
         self.appended: set[str] = set()
         self.kept: set[str] = set()
         """Hashes of what the step under way has brought along: its messages may name them."""
+        self.counted: list[Counted] = []
+        """What is added to the figures (`figures.py`) with the commit."""
+        self.models: dict[str, str] = {}
+        """The model that a run has last heard from, by its id."""
 
     def get(self, sql: str, values: tuple[Any, ...]) -> tuple[Any, ...]:
         """The one row that a statement must answer."""
@@ -76,6 +81,9 @@ def run_batch(
             _run_step(transaction, db, handlers, step)
         if transaction.words:
             put_words(db, transaction.words)
+        if transaction.counted:
+            for sql, values in figure_writes(transaction.counted):
+                db.execute(sql, values)
         db.execute("COMMIT")
     except (apsw.Error, MemoryError) as error:
         if db.in_transaction:
@@ -91,7 +99,7 @@ def run_batch(
 def _run_step(
     transaction: Transaction, db: apsw.Connection, handlers: dict[type, Handle], step: WriterStep
 ) -> None:
-    words_before = len(transaction.words)
+    words_before, counted_before = len(transaction.words), len(transaction.counted)
     if transaction.kept:
         transaction.kept = set()
     db.execute("SAVEPOINT step")
@@ -102,7 +110,7 @@ def _run_step(
             raise  # the disk's trouble is everybody's; the batch is rolled back as a whole
         # Whatever else went wrong (a refusal, a text that no encoding takes) is this step's own.
         db.execute("ROLLBACK TO step")
-        del transaction.words[words_before:]
+        del transaction.words[words_before:], transaction.counted[counted_before:]
         step.error = _refused(error) if isinstance(error, apsw.Error) else error
     db.execute("RELEASE step")
 

@@ -1,0 +1,151 @@
+"""Figures on SQLite: what a step has to count is noted on its transaction (and written by `figure_sums`), and how sums
+are read."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from crossclaw.domain.figures import FigureKey, Figures
+from crossclaw.domain.messages import AssistantMessage, Usage
+from crossclaw.domain.runs import Run
+from crossclaw.domain.sessions import NewEntry
+from crossclaw.ledger.database import Database, Rows
+from crossclaw.ledger.figures import (
+    NAMES_MAX,
+    POINTS_MAX,
+    FigureQuery,
+    FigureRow,
+    channel_of_run,
+    slot_of,
+    turn_figures,
+)
+from crossclaw.ledger.operations import Append
+from crossclaw.ledger.sqlite.damage import UNREADABLE
+from crossclaw.ledger.sqlite.figure_sums import ADDED, HOUR_MINUTES, SLOT_MINUTES
+from crossclaw.ledger.sqlite.writer import Transaction
+
+_COLUMNS = {"agent": "agent_id", "model": "model", "channel": "channel", None: "''"}
+
+
+class _ChatName(msgspec.Struct):
+    channel: str
+
+
+class _Answering(msgspec.Struct):
+    """Of a run's plan, what is asked here."""
+
+    reply_to: _ChatName | None = None
+
+
+_answering = msgspec.json.Decoder(_Answering)
+
+
+# ── counting ──────────────────────────────────────────────────────────────────────────────────
+
+
+def ask_for_run(transaction: Transaction, op: Append) -> Rows | None:
+    """Asked before the claim is looked at, so that both are one round trip where the store is far away; nothing where
+    no model was used."""
+    if not any(_usage_of(entry) for entry in op.entries):
+        return None
+    return transaction.db.execute(
+        "SELECT kind, plan FROM runs WHERE run_id = ?", (op.fence.run_id,)
+    )
+
+
+def count_used(transaction: Transaction, agent_id: str, op: Append, asked: Rows) -> None:
+    """What models have read and said for a run."""
+    row = asked.fetchone()
+    channel = _channel(*row) if row else ""
+    for entry in op.entries:
+        usage = _usage_of(entry)
+        if usage is None:
+            continue
+        model = _model_of(entry)
+        transaction.counted.append(
+            (
+                FigureKey(slot_of(op.at), agent_id, model, channel),
+                Figures(
+                    calls=1,
+                    input=usage.input + usage.cache_write,
+                    cached=usage.cache_read,
+                    output=usage.output,
+                    cost_usd=usage.cost or 0.0,
+                ),
+            )
+        )
+
+
+def note_models(transaction: Transaction, op: Append) -> None:
+    """Which model a run has last heard from: its end is counted under it."""
+    for entry in op.entries:
+        if isinstance(entry.message, AssistantMessage) and entry.message.model:
+            transaction.models[op.fence.run_id] = _model_of(entry)
+
+
+def count_end(transaction: Transaction, run: Run, at: int) -> None:
+    if run.kind == "command" or run.status in ("queued", "running", "waiting"):
+        return
+    took_ms = None if run.started_at is None else max(0, at - run.started_at)
+    where = run.plan.reply_to
+    key = FigureKey(
+        slot_of(at),
+        run.key.agent_id,
+        transaction.models.pop(run.run_id, None) or run.plan.model or "",
+        channel_of_run(run.kind, where and where.channel),
+    )
+    transaction.counted.append((key, turn_figures(run.status, took_ms)))
+
+
+def _usage_of(entry: NewEntry) -> Usage | None:
+    message, note = entry.message, entry.note
+    if isinstance(message, AssistantMessage):
+        return message.usage
+    if message is None and note and note.get("usage"):
+        return msgspec.convert(note["usage"], Usage)
+    return None
+
+
+def _model_of(entry: NewEntry) -> str:
+    message, note = entry.message, entry.note
+    if isinstance(message, AssistantMessage):
+        return "/".join(filter(None, (message.provider, message.model)))
+    return str((note or {}).get("model") or "")
+
+
+def _channel(kind: Any, plan: str) -> str:
+    try:
+        where = _answering.decode(plan).reply_to
+    except UNREADABLE:
+        where = None
+    return channel_of_run(kind, where and where.channel)
+
+
+# ── reading ───────────────────────────────────────────────────────────────────────────────────
+
+
+def figures_over_time(db: Database, query: FigureQuery) -> list[FigureRow]:
+    column = _COLUMNS[query.by]
+    narrowed: Sequence[tuple[str, str | None]] = (
+        ("agent_id", query.agent_id),
+        ("model", query.model),
+        ("channel", query.channel),
+    )
+    where = "".join(f" AND {name} = ?" for name, value in narrowed if value is not None)
+    rows: Any = db.execute(
+        f"SELECT {column}, (at - ?1) / ?2, {ADDED} FROM figures "
+        f"WHERE minutes IN ({SLOT_MINUTES}, {HOUR_MINUTES}) AND at >= ?1 AND at < ?3{where} "
+        f"GROUP BY 1, 2 ORDER BY 1, 2 LIMIT {POINTS_MAX * NAMES_MAX}",
+        (query.since, query.step_ms, query.until, *(v for _, v in narrowed if v is not None)),
+    )
+    return [
+        FigureRow(str(name), query.since + int(step) * query.step_ms, figures_of(sums))
+        for name, step, *sums in rows
+    ]
+
+
+def figures_of(sums: Sequence[Any]) -> Figures:
+    """Sums as a store answers them: some engines add whole numbers up to others."""
+    plain = Figures(*(int(each) for each in sums))
+    return plain._replace(cost_usd=float(sums[Figures._fields.index("cost_usd")]))

@@ -1,0 +1,225 @@
+// @ts-check
+// Figures: cost, tokens, turns, failures and time, over time, for each agent, model or channel. Drawn here, with the same
+// numbers as a table behind it.
+import { Part, agentName, cost, count, dayOf, fill, h, lasted, svg, timeOf, tokens } from "./dom.js";
+import { keepingFocus, select } from "./controls.js";
+import { wire } from "./wire.js";
+
+const MINUTE = 60000;
+const HOUR = 60 * MINUTE;
+const DAY = 24 * HOUR;
+const DRAWN = 6; // each with a colour of its own; what is left is one more, in grey
+const HEIGHT = 230;
+const EDGE = { left: 62, right: 10, top: 12, bottom: 26 };
+
+const midnight = (ms) => new Date(ms).setHours(0, 0, 0, 0);
+const wholeHour = (ms) => ms - (ms % HOUR);
+
+/** How far back, in which steps, from where, and how a step is called. */
+const SPANS = {
+  hour: { title: "Last hour", step: 5 * MINUTE, since: (now) => now - HOUR, name: timeOf },
+  day: { title: "Last day", step: HOUR, since: (now) => wholeHour(now - 23 * HOUR), name: timeOf },
+  week: { title: "Last week", step: 6 * HOUR, since: (now) => midnight(now - 6 * DAY), name: (ms) => `${dayOf(ms)}, ${timeOf(ms)}` },
+  month: { title: "Last 30 days", step: DAY, since: (now) => midnight(now - 29 * DAY), name: dayOf },
+  year: { title: "Last year", step: 7 * DAY, since: (now) => midnight(now - 363 * DAY), name: (ms) => `week from ${dayOf(ms)}` },
+};
+const DIVIDERS = { agent: "By agent", model: "By model", channel: "By channel" };
+const dollars = (usd) => (usd ? cost(usd) : "$0.00");
+
+/** What is drawn: a sum is stacked, a time is not. */
+const MEASURES = {
+  cost: { title: "Cost", of: (point) => point.costUsd, say: dollars },
+  tokens: { title: "Tokens", of: (point) => point.tokens, say: tokens },
+  turns: { title: "Turns", of: (point) => point.turns, say: count },
+  failed: { title: "Failures", of: (point) => point.failed, say: count },
+  time: { title: "Median time", of: (point) => point.tookMedianMs ?? null, say: lasted, apart: true },
+};
+
+const nameOf = (by, name) => {
+  if (by === "agent") return agentName(name);
+  return name || (by === "model" ? "no model" : "–");
+};
+
+class FiguresView extends Part {
+  chosen = { span: "day", by: "agent", measure: "cost" };
+
+  open() {
+    const pick = (label, options, part) =>
+      select(label, Object.entries(options).map(([id, each]) => [id, each.title || each]), (event) => this.pick(part, event.target.value));
+    this.choices = {
+      span: pick("Time", SPANS, "span"),
+      by: pick("Divided", DIVIDERS, "by"),
+      measure: pick("Figure", MEASURES, "measure"),
+    };
+    this.sums = h("dl", { cls: "figures" });
+    this.picture = h("figure", { cls: "chart" });
+    this.legend = h("ul", { cls: "names" });
+    this.table = h("table", { cls: "plain" });
+    this.behind = h("details", null, h("summary", null, "The same as a table"), h("div", { cls: "wide" }, this.table));
+    fill(this, h("p", { cls: "choices" }, Object.values(this.choices)), this.sums, this.picture, this.legend, this.behind);
+    this.sight = new ResizeObserver(() => this.draw());
+    this.sight.observe(this.picture);
+  }
+
+  close() {
+    this.sight.disconnect();
+  }
+
+  /** Its address says what is shown: #/operations/figures/week/model/tokens */
+  pick(part, value) {
+    const { span, by, measure } = { ...this.chosen, [part]: value };
+    location.replace(`#/operations/figures/${span}/${by}/${measure}`);
+  }
+
+  /** @param {string} [rest] */
+  async read(rest = "") {
+    const [span, by, measure] = rest.split("/");
+    this.chosen = {
+      span: span in SPANS ? span : "day",
+      by: by in DIVIDERS ? by : "agent",
+      measure: measure in MEASURES ? measure : "cost",
+    };
+    for (const [part, element] of Object.entries(this.choices)) element.value = this.chosen[part];
+    const { step, since } = SPANS[this.chosen.span];
+    const asked = { sinceMs: since(Date.now()), stepMs: step, by: this.chosen.by };
+    this.answer = await wire.call("figures.get", asked);
+    if (this.isConnected) this.draw();
+  }
+
+  draw() {
+    if (!this.answer) return;
+    const { total, series } = this.answer;
+    const shown = topOf(series, this.chosen);
+    const steps = stepsOf(this.answer);
+    keepingFocus(this, () => {
+      fill(this.sums, sumsOf(total).map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, value))));
+      fill(this.picture, chart(steps, shown, this.chosen, this.picture.clientWidth));
+      fill(this.legend, shown.map((each, i) => h("li", null, h("i", { cls: `key s${each.rest ? "rest" : i}`, "aria-hidden": "true" }), each.title, h("b", null, each.sum))));
+      this.tabulate(steps, shown);
+    });
+  }
+
+  tabulate(steps, shown) {
+    const { span, measure } = this.chosen;
+    const { say } = MEASURES[measure];
+    fill(
+      this.table,
+      h("thead", null, h("tr", null, ["Time", ...shown.map((each) => each.title)].map((each) => h("th", { scope: "col" }, each)))),
+      h(
+        "tbody",
+        null,
+        steps.map((at) =>
+          h(
+            "tr",
+            null,
+            h("th", { scope: "row" }, SPANS[span].name(at)),
+            shown.map((each) => h("td", null, each.values.has(at) ? say(each.values.get(at)) : "–")),
+          ),
+        ),
+      ),
+    );
+  }
+}
+
+const sumsOf = (total) => [
+  ["Cost", dollars(total.costUsd)],
+  ["Tokens", `${tokens(total.tokens)}${total.cached ? `, ${tokens(total.cached)} cached` : ""}`],
+  ["Turns", count(total.turns)],
+  ["Failed", total.turns ? `${count(total.failed)} (${((100 * total.failed) / total.turns).toFixed(total.failed ? 1 : 0)} %)` : "0"],
+  ["Half of the turns took", total.tookMedianMs === undefined ? "–" : `about ${lasted(total.tookMedianMs)}`],
+  ["95 % took up to", total.took95Ms === undefined ? "–" : `about ${lasted(total.took95Ms)}`],
+];
+
+function stepsOf({ since, until, stepMs }) {
+  return Array.from({ length: Math.max(1, Math.ceil((until - since) / stepMs)) }, (_, i) => since + i * stepMs);
+}
+
+/** The largest by what is drawn, and the rest as one. */
+function topOf(series, { by, measure }) {
+  const { of, say, apart } = MEASURES[measure];
+  const sumOf = (each) => of(each.total) ?? 0;
+  const order = [...series].sort((a, b) => sumOf(b) - sumOf(a));
+  const valuesOf = (each) => new Map(each.points.filter((point) => of(point) !== null).map((point) => [point.at, of(point)]));
+  const shown = order
+    .slice(0, DRAWN)
+    .map((each) => ({ title: nameOf(by, each.name), values: valuesOf(each), sum: say(sumOf(each)), rest: false }));
+  const left = apart ? [] : order.slice(DRAWN);
+  if (left.length) {
+    const values = new Map();
+    for (const each of left) for (const [at, value] of valuesOf(each)) values.set(at, (values.get(at) || 0) + value);
+    shown.push({ title: `${left.length} others`, values, sum: say(left.reduce((sum, each) => sum + sumOf(each), 0)), rest: true });
+  }
+  return shown;
+}
+
+// ── drawing ─────────────────────────────────────────────────────────────────────────────────
+
+/** A round number that is not below: 1, 2 or 5 and zeros. */
+function roundUp(value) {
+  if (!value) return 1;
+  const zeros = 10 ** Math.floor(Math.log10(value));
+  return [1, 2, 5, 10].find((each) => each * zeros >= value * 0.9999) * zeros;
+}
+
+function chart(steps, shown, { span, by, measure }, width) {
+  const { title, say, apart } = MEASURES[measure];
+  const at = (step, i) => shown[i].values.get(step) || 0;
+  const heights = steps.map((step) => shown.reduce((sum, _, i) => (apart ? Math.max(sum, at(step, i)) : sum + at(step, i)), 0));
+  const top = roundUp(Math.max(0, ...heights));
+  const wide = Math.max(240, width) - EDGE.left - EDGE.right;
+  const high = HEIGHT - EDGE.top - EDGE.bottom;
+  const place = { x: (i) => EDGE.left + (wide * i) / steps.length, y: (value) => EDGE.top + high * (1 - value / top), w: wide / steps.length };
+  const told = shown.map((each) => `${each.title} ${each.sum}`).join(", ") || "nothing";
+  return svg(
+    "svg",
+    { role: "img", width: wide + EDGE.left + EDGE.right, height: HEIGHT, "aria-label": `${title}, ${SPANS[span].title.toLowerCase()}, ${DIVIDERS[by].toLowerCase()}: ${told}` },
+    axis(top, say, place, wide),
+    labels(steps, span, place, wide),
+    apart ? lines(steps, shown, place) : bars(steps, shown, place, (i) => `${SPANS[span].name(steps[i])}: ${say(heights[i])}`),
+  );
+}
+
+const axis = (top, say, place, wide) =>
+  [0, 0.5, 1].flatMap((part) => [
+    svg("line", { cls: "rule", x1: EDGE.left, x2: EDGE.left + wide, y1: place.y(part * top), y2: place.y(part * top) }),
+    svg("text", { x: EDGE.left - 8, y: place.y(part * top) + 4, "text-anchor": "end" }, say(part * top)),
+  ]);
+
+function labels(steps, span, place, wide) {
+  const each = Math.ceil(steps.length / Math.max(2, Math.floor(wide / 110)));
+  const short = new Intl.DateTimeFormat(undefined, SPANS[span].step < 6 * HOUR ? { hour: "2-digit", minute: "2-digit", hourCycle: "h23" } : { day: "numeric", month: "short" });
+  return steps
+    .map((step, i) => i % each === 0 && svg("text", { x: place.x(i) + 2, y: HEIGHT - 6 }, short.format(step)))
+    .filter(Boolean);
+}
+
+const colourOf = (each, i) => `s${each.rest ? "rest" : i}`;
+
+function bars(steps, shown, place, say) {
+  const gap = place.w > 6 ? 2 : 0;
+  return steps.map((step, i) => {
+    let below = 0;
+    const pieces = shown.map((each, n) => {
+      const value = each.values.get(step) || 0;
+      const y = place.y(below + value);
+      const piece = value > 0 && svg("rect", { cls: colourOf(each, n), x: place.x(i) + gap / 2, width: Math.max(1, place.w - gap), y, height: Math.max(0.5, place.y(below) - y) });
+      below += value;
+      return piece;
+    });
+    return below > 0 && svg("g", null, svg("title", null, say(i)), ...pieces);
+  });
+}
+
+function lines(steps, shown, place) {
+  return shown.map((each, n) => {
+    const dots = steps.map((step, i) => each.values.has(step) && [place.x(i) + place.w / 2, place.y(each.values.get(step))]).filter(Boolean);
+    return svg(
+      "g",
+      { cls: `line ${colourOf(each, n)}` },
+      svg("polyline", { points: dots.map((dot) => dot.join()).join(" ") }),
+      dots.map(([cx, cy]) => svg("circle", { cx, cy, r: 3 })),
+    );
+  });
+}
+
+customElements.define("cc-figures", FiguresView);
