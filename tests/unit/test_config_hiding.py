@@ -55,6 +55,11 @@ def test_no_secret_of_a_section_without_a_type_is_shown(tmp_path: Path, value: o
     assert "hush-hush" not in json.dumps(load(path, {}).config.redacted())
 
 
+def test_a_model_is_no_secret_in_either_of_its_spellings() -> None:
+    agents = {"list": [{"id": "a", "model": "x/y"}, {"id": "b", "model": {"primary": "x/y"}}]}
+    assert without_secrets({"agents": agents}) == {"agents": agents}
+
+
 def test_a_number_is_a_secret_as_well() -> None:
     assert "12345678" not in json.dumps(without_secrets({"channels": {"x": {"token": 12345678}}}))
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import partial
 
 from crossclaw.app import settings
-from crossclaw.app.model_settings import provider_with_key
+from crossclaw.app.model_settings import renew_keys, trial_provider
 from crossclaw.app.parts import Resources, RunServices, Schedule, SessionServices
 from crossclaw.disk.growth import StoreGrowth
 from crossclaw.disk.threads import Disk
@@ -167,7 +167,9 @@ def of_the_rest(
         AgentMethods(config, written, resources.paths.workspace, outside.environ),
         ModelTrials(
             resources.providers,
-            partial(provider_with_key, config, resources.outside.environ),
+            partial(trial_provider, config, resources.outside.environ),
+            partial(renew_keys, resources.providers, config, resources.paths),
+            written,
             resources.paths,
             clock,
         ),

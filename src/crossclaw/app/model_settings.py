@@ -40,13 +40,28 @@ def make_providers(config: Config, paths: Paths | None, outside: Outside) -> Pro
     )
 
 
-def provider_with_key(
-    config: Config, environ: Mapping[str, str], name: str, key: Secret
-) -> Providers:
-    """One provider as the config has it, with this key and no other, asked once."""
+def renew_keys(providers: Providers, config: Config, paths: Paths, name: str) -> None:
+    """A key that was kept just now counts for whatever is asked from now on."""
+    profiles = find_profiles(paths.state_dir, config.agents.default_id, config.auth.order)
     entry = config.models.providers.get(name, ProviderEntry())
+    providers.take(_settings(name, entry, profiles.get(name, []), config))
+
+
+def trial_provider(
+    config: Config,
+    environ: Mapping[str, str],
+    name: str,
+    key: Secret | None,
+    base_url: str | None,
+    api: str | None,
+) -> Providers:
+    """One provider as the config has it, asked once, with this key and no other. An address of one's own gets no key
+    but the one that is given with it."""
+    entry = config.models.providers.get(name, ProviderEntry())
+    if base_url is not None:
+        entry = msgspec.structs.replace(ProviderEntry(), base_url=base_url, api=api)
     settings = msgspec.structs.replace(
-        _settings(name, entry, [], config), api_key=key.reveal(), more_keys=()
+        _settings(name, entry, [], config), api_key=key.reveal() if key else "", more_keys=()
     )
     return Providers(
         {name: settings}, config.environment(environ), patience=RetryLimits(attempts_max=1)
@@ -57,14 +72,16 @@ def _settings(
     name: str, entry: ProviderEntry, profiles: list[NamedKey], config: Config
 ) -> ProviderSettings:
     listed = [(f"apiKeys, no. {n}", key.reveal()) for n, key in enumerate(entry.api_keys, 1)]
-    # Where a key is written, it is meant and no other: a profile's was not given for this address.
-    kept = profiles if entry.api_key is None else []
+    own = entry.api_key.reveal() if entry.api_key is not None else None
+    kept = [each for each in profiles if _may_use(each, entry.base_url, own)]
+    if own == "" and kept:
+        own, kept = kept[0].key.reveal(), kept[1:]
     more = [*listed, *((each.label, each.key.reveal()) for each in kept)]
     written = {
         "name": name,
         "api": entry.api,
         "base_url": entry.base_url,
-        "api_key": entry.api_key.reveal() if entry.api_key is not None else None,
+        "api_key": own,
         "calls_max": entry.max_concurrent,
         "more_keys": more,
         "silence_s": entry.silence_seconds,
@@ -72,6 +89,14 @@ def _settings(
     }
     settings = msgspec.convert(written, ProviderSettings)
     return msgspec.structs.replace(settings, options=_options(name, entry, config))
+
+
+def _may_use(kept: NamedKey, base_url: str | None, own: str | None) -> bool:
+    """Where a key is written, it is meant and no other. Where it was taken out, which is what a new address from the
+    wire does, only a key that was given for this very address may go there."""
+    if own:
+        return False
+    return kept.base_url == base_url if kept.base_url is not None else own is None
 
 
 def _options(name: str, entry: ProviderEntry, config: Config) -> WireOptions:

@@ -45,8 +45,9 @@ def _shown_leaf(kinds: set[Any], value: Any) -> Any:
         return msgspec.to_builtins(Loose.of(value), enc_hook=lambda _secret: HIDDEN)
     if isinstance(value, dict | list):
         return _hidden(value)
-    is_plain = not any(_is_section(kind) for kind in kinds) and not {Secret, Secrets} & kinds
-    return value if is_plain else _hidden(value)
+    # A text where only a section may stand is nothing that anybody knows; where a text may stand too, it is that.
+    is_known = type(value) in kinds or not any(_is_section(kind) for kind in kinds)
+    return value if is_known and not {Secret, Secrets} & kinds else _hidden(value)
 
 
 def _is_section(kind: Any) -> bool:

@@ -28,13 +28,16 @@ class NamedKey(msgspec.Struct, frozen=True):
     label: str
     """Where it comes from, for people; never the key itself."""
     key: Secret
+    base_url: str | None = None
+    """The address that it was given for, where one was named: it goes to no other."""
 
 
-class _Profile(msgspec.Struct):
+class _Profile(msgspec.Struct, rename="camel"):
     provider: str
     type: str = "api_key"
     key: str | None = None
     token: str | None = None
+    base_url: str | None = None
 
 
 class _File(msgspec.Struct):
@@ -61,8 +64,9 @@ def find_profiles(
     return found
 
 
-def keep_key(state_dir: Path, provider: str, key: Secret) -> Path:
-    """The key in `credentials/`, for its owner alone; others that are there stay."""
+def keep_key(state_dir: Path, provider: str, key: Secret, base_url: str | None = None) -> Path:
+    """The key in `credentials/`, for its owner alone; others that are there stay. `base_url`: the only address that
+    it may go to."""
     path = kept_path(state_dir)
     make_folder(path.parent)
     kept = _kept(path)
@@ -70,7 +74,7 @@ def keep_key(state_dir: Path, provider: str, key: Secret) -> Path:
         "type": "api_key",
         "provider": provider,
         "key": key.reveal(),
-    }
+    } | ({"baseUrl": base_url} if base_url else {})
     text = msgspec.json.format(msgspec.json.encode({"version": 1} | kept), indent=2).decode()
     write_file(path, text + "\n")
     return path
@@ -158,7 +162,7 @@ def read_profiles(path: Path, order: Mapping[str, Sequence[str]]) -> dict[str, l
         except msgspec.MsgspecError:
             continue
         if key := profile.key or profile.token:
-            named = NamedKey(f"profile {name}", Secret(key))
+            named = NamedKey(f"profile {name}", Secret(key), profile.base_url)
             found.setdefault(profile.provider, {})[name] = named
     return {
         provider: _ordered(keys, order.get(provider) or (read.order or {}).get(provider) or ())

@@ -108,6 +108,7 @@ class Providers:
         self._patience = patience
         self._calls_max = calls_max
         self._made: dict[tuple[str, str], _Made] = {}
+        self._left: list[_Made] = []  # of older keys; calls may be under way by them
 
     @property
     def names(self) -> list[str]:
@@ -129,6 +130,12 @@ class Providers:
         except ProviderRefused as error:
             return str(error)
         return None
+
+    def take(self, settings: ProviderSettings) -> None:
+        """Other settings for one provider, from the next call on."""
+        self._settings[settings.name] = settings
+        for name, api in [made for made in self._made if made[0] == settings.name]:
+            self._left.append(self._made.pop((name, api)))
 
     async def discover(self, addresses: Iterable[str]) -> None:
         """Ask servers of one's own about these models, unless they were asked before."""
@@ -159,10 +166,11 @@ class Providers:
 
     async def close(self) -> None:
         made, self._made = self._made, {}
+        left, self._left = self._left, []
         asked = {name for name, _api in made}
         unasked = [provider for name, provider in self._extra.items() if name not in asked]
         async with AsyncExitStack() as closing:  # one that fails does not leave the others open
-            for provider in [*unasked, *(each.asked for each in made.values())]:
+            for provider in [*unasked, *(each.asked for each in (*left, *made.values()))]:
                 closing.push_async_callback(provider.close)
 
     def _found(self, name: str, api: str) -> _Made:

@@ -8,6 +8,26 @@ import { wire } from "./wire.js";
 /** What the config says of an agent, in its list or in its map. */
 const saidOf = (id, agents) => (agents?.list || []).find((each) => each.id === id) || agents?.entries?.[id] || {};
 
+const KNOWN = ["anthropic", "openai", "google", "openrouter"]; // for which a key is enough
+
+/** Where models are asked: services with addresses of their own, and those that models here name.
+ * @param {{again: () => void}} place */
+export async function showServices({ again }) {
+  const [{ models }, { config }] = await Promise.all([wire.call("models.list", {}), wire.call("config.get")]);
+  const own = config?.models?.providers || {};
+  const used = models.map((each) => each.provider);
+  const names = [...new Set([...used, ...Object.keys(own), ...KNOWN])];
+  const open = async (name) =>
+    (await import("./services.js")).editService({ name, ...own[name] }, models.filter((each) => each.provider === name), again);
+  const rows = plainList(
+    names.map((name) => [
+      h("span", { cls: "grow" }, name, h("small", null, own[name]?.baseUrl || "at its own address")),
+      h("button", { type: "button", onclick: () => open(name) }, "Key and test"),
+    ]),
+  );
+  return [rows, h("p", { cls: "acts" }, h("button", { type: "button", onclick: () => open("") }, "New service"))];
+}
+
 /** @param {{again: () => void}} place */
 export async function showAgents({ again }) {
   const [{ agents, defaultId }, { config, written }] = await Promise.all([
@@ -17,7 +37,7 @@ export async function showAgents({ again }) {
   const file = JSON.parse(written || "{}").agents; // what is written, without what holds anyway
   const may = wire.offers("agents.update");
   const edit = async (agent) => (await import("./agents.js")).editAgent(agent, again);
-  const said = (id) => ({ id, ...saidOf(id, file) });
+  const said = (id) => ({ id, ...saidOf(id, file), rule: config?.tools?.agentToAgent });
   const rows = plainList(
     agents.map((agent) => [
       h(

@@ -1,6 +1,6 @@
 // @ts-check
 // An agent, made or changed: its name, what it is for, model, tools, budget, and the owner's words to it.
-import { fill, h } from "./dom.js";
+import { agentName, fill, h } from "./dom.js";
 import { complain, house, notice } from "./house.js";
 import { wire } from "./wire.js";
 
@@ -9,6 +9,26 @@ const list = (text) =>
     .split(/[,\n]/)
     .map((each) => each.trim())
     .filter(Boolean);
+
+const named = (allow, id) => !allow?.length || allow.some((each) => new RegExp(`^${each.replace(/[.+?^${}()|[\]\\]/g, "\\$&").replaceAll("*", ".*")}$`).test(id));
+
+/** Whether an agent and others may reach each other, as `tools.agentToAgent` has it. */
+const talks = (rule, id) => rule?.enabled !== false && named(rule?.allow, id);
+
+/** The rule with one agent in it or out of it. A list that names nobody would let everybody. */
+function ruleWith(rule, id, yes) {
+  const ids = house.agents.map((each) => each.id);
+  const may = ids.filter((each) => (each === id ? yes : talks(rule, each)));
+  if (may.length < 2) return { enabled: false };
+  return { enabled: true, allow: may.length === ids.length ? ["*"] : may };
+}
+
+async function keepRule({ id, rule }, yes) {
+  if (yes === talks(rule, id)) return;
+  const { hash } = await wire.call("config.get");
+  const tools = { agentToAgent: ruleWith(rule, id, yes) };
+  await wire.call("config.patch", { raw: JSON.stringify({ tools }), baseHash: hash });
+}
 
 const field = (label, input, hint = "") => h("label", null, h("span", null, label), input, hint && h("small", null, hint));
 
@@ -20,6 +40,7 @@ function inputsOf(agent, model) {
     deny: h("input", { value: (agent?.tools?.deny || []).join(", "), placeholder: "exec, group:web" }),
     reach: h("input", { value: (agent?.subagents?.allowAgents || []).join(", "), placeholder: "none but itself" }),
     tokens: h("input", { type: "number", min: 1, value: agent?.budget?.tokens ?? "" }),
+    talks: h("input", { type: "checkbox", checked: talks(agent?.rule, agent?.id) }),
     key: h("input", { type: "password", autocomplete: "off", placeholder: "kept as it is" }),
   };
 }
@@ -46,7 +67,15 @@ function formOf(id, inputs, { models, files, told, acts }) {
     ),
     told,
     id && field("Tools that it does not have", inputs.deny),
-    id && field("Agents that it may spawn", inputs.reach),
+    id &&
+      h(
+        "label",
+        { cls: "yes" },
+        inputs.talks,
+        h("span", null, "Other agents reach it, and it reaches them"),
+        h("small", null, house.agents.length > 1 ? "To send, and to read what was said." : "There is no other agent yet."),
+      ),
+    id && field("Agents that it may spawn", inputs.reach, `Their ids, or *: ${house.agents.map((each) => each.id).join(", ")}`),
     id && field("Budget of a task, in tokens", inputs.tokens, "Empty: as the defaults say."),
     id && words(id, files),
     h(
@@ -111,13 +140,21 @@ export async function editAgent(agent, done) {
           subagents: { ...agent.subagents, allowAgents: list(inputs.reach.value) },
           budget: inputs.tokens.value ? { ...agent.budget, tokens: Number(inputs.tokens.value) } : null,
         });
+      if (id) await keepRule(agent, inputs.talks.checked);
       finish(id ? `${name} is saved.` : `${name} is there.`);
     } catch (error) {
       complain(error);
     }
   }
 
+  let sure = false;
+
   async function remove() {
+    if (!sure) {
+      sure = true;
+      told.textContent = `${agentName(id)} will answer nobody any more. Its sessions and its workspace stay. Press Remove again.`;
+      return;
+    }
     try {
       await wire.call("agents.delete", { agentId: id });
       finish(`${id} is out of the config. Its sessions and its workspace stay.`);

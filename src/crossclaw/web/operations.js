@@ -41,6 +41,11 @@ const TABS = {
         needs: ["agents.list"],
         show: async (place) => (await import("./agentlist.js")).showAgents(place),
       },
+      {
+        title: "Model services",
+        needs: ["models.list", "models.service.set", "config.get"],
+        show: async (place) => (await import("./agentlist.js")).showServices(place),
+      },
     ],
   },
   channels: {

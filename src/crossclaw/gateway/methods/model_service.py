@@ -1,31 +1,43 @@
-"""models.test and models.key.set: whether a model answers, and its key, which goes to `credentials/` and never comes back.
-Ours: OpenClaw has none."""
+"""models.test, models.key.set and models.service.set: whether a model answers; its key, which goes to `credentials/` and
+never comes back; where it is reached. Ours: OpenClaw has none."""
 
 from collections.abc import Callable
-from typing import Annotated
+from functools import partial
+from typing import Annotated, Any, Literal
 
 import anyio
 import anyio.to_thread
 import msgspec
 
+from crossclaw.config.file import ConfigFile
 from crossclaw.config.paths import Paths
+from crossclaw.config.positions import KeyPath
 from crossclaw.config.profiles import keep_key
+from crossclaw.config.providers import BUILT_IN, ProviderEntry
 from crossclaw.domain.aliases import Filled
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import CrossclawError, Invalid
 from crossclaw.domain.messages import AssistantMessage, Text
 from crossclaw.domain.secret import Secret
 from crossclaw.door.registry import Caller, Params, Result, method
+from crossclaw.gateway.methods.settings import Settings
 from crossclaw.providers.contract import ModelRequest, Piece, UserTurn
 from crossclaw.providers.registry import Providers
 
 TEST_S = 60.0  # a model that thinks takes half of it
 TEST_TOKENS = 64
 REPLY_CHARS = 300
+AT_ONCE = "from the next call on"
 QUESTION = "Are you there? Answer in one short sentence."
 
-WithKey = Callable[[str, Secret], Providers]
-"""A provider as the config has it, with another key."""
+Trial = Callable[[str, Secret | None, str | None, str | None], Providers]
+"""A provider as the config has it, with another key, or at another address."""
+Address = Annotated[
+    str, msgspec.Meta(pattern=r"^https?://[^\s@/]+(/[^\s@?#]*)?$", max_length=1_000)
+]
+Spoken = Literal[
+    "anthropic-messages", "openai-responses", "openai-completions", "google-generative-ai", "ollama"
+]
 ProviderName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 KeyText = Annotated[str, msgspec.Meta(min_length=8, max_length=4_096, pattern=r"^[\x21-\x7e]+$")]
 
@@ -35,6 +47,10 @@ class TestModelParams(Params, frozen=True):
     """`provider/model`."""
     key: KeyText | None = None
     """Tried in place of the one that is kept, and not kept."""
+    base_url: Address | None = None
+    """Tried in place of the service's own address. No key goes there but the one that is given with it."""
+    api: Spoken | None = None
+    """What is spoken there."""
 
 
 class TestModelResult(Result, frozen=True):
@@ -53,17 +69,35 @@ class SetKeyParams(Params, frozen=True):
     key: KeyText
 
 
+class SetServiceParams(Params, frozen=True):
+    provider: ProviderName
+    base_url: Address
+    api: Spoken | None = None
+    key: KeyText | None = None
+    """Kept for this address alone. Keys that were given for another one are not used here."""
+
+
 class SetKeyResult(Result, frozen=True):
     ok: bool
     provider: str
-    restart: str
-    """When it counts."""
+    counts: str
+    """From when on."""
 
 
 class ModelTrials:
-    def __init__(self, providers: Providers, with_key: WithKey, paths: Paths, clock: Clock) -> None:
+    def __init__(
+        self,
+        providers: Providers,
+        trial: Trial,
+        renew: Callable[[str], None],
+        settings: Settings,
+        paths: Paths,
+        clock: Clock,
+    ) -> None:
         self._providers = providers
-        self._with_key = with_key
+        self._trial = trial
+        self._renew = renew
+        self._settings = settings
         self._paths = paths
         self._clock = clock
 
@@ -78,10 +112,12 @@ class ModelTrials:
             raise Invalid("a model is named as provider/model")
         began = self._clock.now_ms()
         try:
-            if params.key is None:
+            if params.key is None and params.base_url is None:
                 answer = await _ask(self._providers, params.model)
             else:
-                providers = self._with_key(params.model.partition("/")[0], Secret(params.key))
+                key = Secret(params.key) if params.key is not None else None
+                name = params.model.partition("/")[0]
+                providers = self._trial(name, key, params.base_url, params.api)
                 try:
                     answer = await _ask(providers, params.model)
                 finally:
@@ -114,13 +150,55 @@ class ModelTrials:
     )
     async def set_key(self, caller: Caller, params: SetKeyParams) -> SetKeyResult:
         """Written, never shown: no method answers a key."""
-        key = Secret(params.key)
-        await anyio.to_thread.run_sync(keep_key, self._paths.state_dir, params.provider, key)
-        return SetKeyResult(
-            ok=True,
-            provider=params.provider,
-            restart="it counts when the gateway opens again: with the next change of the config, or its restart",
-        )
+        if params.provider not in self._providers.names:
+            raise Invalid(
+                f"there is no model service {params.provider!r}: give its address too, as a new service"
+            )
+        written = await self._written(params.provider)
+        await self._keep(params.provider, params.key, written.get("baseUrl"))
+        self._renew(params.provider)
+        return SetKeyResult(ok=True, provider=params.provider, counts=AT_ONCE)
+
+    @method(
+        "models.service.set",
+        "operator.admin",
+        "change",
+        "Ours: where a model service is reached, and its key for that address.",
+    )
+    async def set_service(self, caller: Caller, params: SetServiceParams) -> SetKeyResult:
+        """The address stands in the config, by the rules of every change over the wire: keys that were given for
+        another one do not follow."""
+        if params.provider in BUILT_IN - {"ollama"}:
+            raise Invalid(
+                f"{params.provider} has an address of its own: give your service another name"
+            )
+        if params.key is not None:
+            await self._keep(params.provider, params.key, params.base_url)
+        path: KeyPath = ("models", "providers", params.provider)
+        before = await self._written(params.provider)
+        entry = before | {"baseUrl": params.base_url} | ({"api": params.api} if params.api else {})
+        if entry == before:
+            self._renew(params.provider)
+            return SetKeyResult(ok=True, provider=params.provider, counts=AT_ONCE)
+        await self._settings.change(lambda file: _put(file, path, entry))
+        return SetKeyResult(ok=True, provider=params.provider, counts="when no run is under way")
+
+    async def _keep(self, provider: str, key: str, base_url: str | None) -> None:
+        keep = partial(keep_key, self._paths.state_dir, provider, Secret(key), base_url)
+        await anyio.to_thread.run_sync(keep)
+
+    async def _written(self, provider: str) -> dict[str, Any]:
+        """What the file says of the service, without its secrets."""
+        found = (await self._settings.read()).models.providers.get(provider, ProviderEntry())
+        known = {"baseUrl": found.base_url, "api": found.api}
+        return {name: value for name, value in known.items() if value}
+
+
+def _put(file: ConfigFile, path: KeyPath, entry: dict[str, Any]) -> None:
+    if not file.has(path):
+        file.put(path, entry)
+    for name, value in entry.items():
+        file.put((*path, name), value)
 
 
 async def _ask(providers: Providers, model: str) -> AssistantMessage:

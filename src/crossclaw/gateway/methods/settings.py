@@ -145,6 +145,10 @@ class Settings:
             fresh = await anyio.to_thread.run_sync(load, self._loaded.path, self._environ)
             return fresh.config
 
+    async def read(self) -> Config:
+        """What stands in the file now."""
+        return (await anyio.to_thread.run_sync(load, self._loaded.path, self._environ)).config
+
     def _changed(self, work: Callable[[ConfigFile], object]) -> dict[str, Any]:
         file = self._file()
         work(file)
