@@ -239,6 +239,36 @@ async def test_rows_that_nobody_can_read_keep_no_others_out_and_are_named_each_t
     await ledger.close()
 
 
+@pytest.mark.parametrize(
+    ("table", "column", "where", "value"),
+    [
+        ("session_nodes", "entry_json", f"session_key = '{ATLAS}'", "x'00ff'"),
+        ("session_windows", "created_at", f"session_key = '{ATLAS}'", "'long ago'"),
+        ("transcript_events", "event_json", "event_json LIKE '%Good morning%'", "x'ff'"),
+    ],
+)
+async def test_values_of_other_kinds_keep_no_others_out(
+    tmp_path: Path, table: str, column: str, where: str, value: str
+) -> None:
+    """A file that somebody else made need not have OpenClaw's strict columns."""
+    folder = unpacked(tmp_path)
+    whole = await bring(folder, None)
+    change(
+        folder / MAIN_STORE,
+        "PRAGMA foreign_keys = 0",
+        "PRAGMA legacy_alter_table = 1",
+        f"CREATE TABLE loose AS SELECT * FROM {table}",
+        f"UPDATE loose SET {column} = {value} WHERE {where}",
+        f"DROP TABLE {table}",
+        f"ALTER TABLE loose RENAME TO {table}",
+    )
+
+    report = await bring(folder, None)
+
+    assert 0 < report.messages < whole.messages
+    assert report.problems
+
+
 async def test_a_conversation_that_goes_on_there_brings_what_is_new(tmp_path: Path) -> None:
     folder = unpacked(tmp_path)
     ledger = SqliteLedger(tmp_path / "crossclaw.sqlite")

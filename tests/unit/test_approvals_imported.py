@@ -11,6 +11,7 @@ import pytest
 from crossclaw.domain.approvals import ExecRule
 from crossclaw.domain.clock import SystemClock
 from crossclaw.domain.ids import RandomIds
+from crossclaw.ledger.approvals import RevokeGrant
 from crossclaw.ledger.opening import open_ledger
 from crossclaw.sessions.foreign_approvals import find_approvals, read_approvals
 from crossclaw.sessions.importing import Import
@@ -73,7 +74,9 @@ def test_what_is_no_such_file_is_an_error(raw: bytes) -> None:
 
 
 @pytest.mark.spec("B9", "C2")
-async def test_an_import_takes_both_places_and_repeated_changes_nothing(tmp_path: Path) -> None:
+async def test_an_import_takes_both_places_and_repeated_changes_nothing_and_gives_nothing_back(
+    tmp_path: Path,
+) -> None:
     folder = tmp_path / "openclaw"
     sessions = folder / "agents" / "main" / "sessions"
     sessions.mkdir(parents=True)
@@ -91,13 +94,26 @@ async def test_an_import_takes_both_places_and_repeated_changes_nothing(tmp_path
     assert len(list(find_approvals(folder))) == 2
     ledger = open_ledger(tmp_path / "ledger.sqlite", inline=True)
     try:
-        first = await Import(ledger, SystemClock(), lambda *_: None).run(folder)
+        importing = Import(ledger, SystemClock(), lambda *_: None)
+        first = await importing.run(folder)
         before = await ledger.list_grants(limit=99)
         again = await Import(ledger, SystemClock(), lambda *_: None).run(folder)
         after = await ledger.list_grants(limit=99)
+        (tail,) = [each for each in after if each.program == "/usr/bin/tail"]
+        await ledger.do(RevokeGrant(grant_id=tail.grant_id))
+        known = importing.grants
+        await Import(ledger, SystemClock(), lambda *_: None, known_grants=known).run(folder)
+        left = await ledger.list_grants(limit=99)
     finally:
         await ledger.close()
 
     assert (first.approvals, again.approvals) == (8, 0)
     assert before == after
-    assert any(each.program == "/usr/bin/tail" for each in before)
+    assert left == [
+        each for each in before if each != tail
+    ]  # what was taken back does not come again
+
+    elsewhere = tmp_path / "elsewhere.sqlite"
+    (folder / "state" / "openclaw.sqlite").rename(elsewhere)
+    (folder / "state" / "openclaw.sqlite").symlink_to(elsewhere)
+    assert len(list(find_approvals(folder))) == 1

@@ -15,7 +15,7 @@ from crossclaw.cli.import_rest import Rest, RestReport, has_jobs
 from crossclaw.cli.place import StateLocation, find_place
 from crossclaw.cli.running import run_async
 from crossclaw.cli.say import console, note, out, out_json
-from crossclaw.config.openclaw_here import find_stores, note_imported
+from crossclaw.config.openclaw_here import brought, find_stores, note_brought, note_imported
 from crossclaw.domain.clock import SystemClock
 from crossclaw.domain.counts import count_of
 from crossclaw.ledger.contract import Ledger
@@ -61,8 +61,13 @@ async def _bring(
     ledger: Ledger | None, place: StateLocation, folder: Path, report: ImportReport
 ) -> RestReport:
     if has_sessions(folder):
+        state_dir = place.paths.state_dir
+        known = brought(state_dir)["grants"]
         with _shown_progress() as progress:
-            await Import(ledger, SystemClock(), progress, report).run(folder)
+            importing = Import(ledger, SystemClock(), progress, report, known)
+            await importing.run(folder)
+        if ledger is not None:
+            note_brought(state_dir, grants=importing.grants)
     return await Rest(place, folder, report).bring(ledger)
 
 

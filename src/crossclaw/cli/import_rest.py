@@ -98,7 +98,13 @@ class Rest:
         return await found.bring(ledger, [*self._rows(), *self._in_file()], known)
 
     def _rows(self) -> list[Any]:
-        return [msgspec.json.decode(raw) for raw, _state in self._shared(SharedStore.jobs)]
+        found: list[Any] = []
+        for raw, _state in self._shared(SharedStore.jobs):
+            try:
+                found.append(msgspec.json.decode(raw))
+            except (msgspec.DecodeError, RecursionError) as error:
+                self._report.problem(f"{self._folder / SHARED_STORE}: a job: {error}")
+        return found
 
     def _in_file(self) -> list[Any]:
         """Of 2026.2."""

@@ -13,6 +13,7 @@ STORES = (
     "cron/jobs.json",  # jobs of 2026.2
     "state/openclaw.sqlite",  # jobs of 2026.9
 )
+BROUGHT = ("jobs", "allowed", "grants")
 _MARK = "imported.json"
 _BYTES_MAX = 10_000_000
 
@@ -36,13 +37,14 @@ def note_imported(state_dir: Path, stores: Iterable[str]) -> None:
 
 
 def brought(state_dir: Path) -> dict[str, frozenset[str]]:
-    """Ids of jobs and people that came in by an import: what is removed here afterwards does not come back by another."""
-    return {name: frozenset(_marks(state_dir).get(name, ())) for name in ("jobs", "allowed")}
+    """Jobs, people and commands that came in by an import: what is removed here afterwards does not come back by another."""
+    return {name: frozenset(_marks(state_dir).get(name, ())) for name in BROUGHT}
 
 
-def note_brought(state_dir: Path, *, jobs: Iterable[str], allowed: Iterable[str]) -> None:
-    _add(state_dir, "jobs", jobs)
-    _add(state_dir, "allowed", allowed)
+def note_brought(state_dir: Path, **found: Iterable[str]) -> None:
+    """By their names in `BROUGHT`."""
+    for name in BROUGHT:
+        _add(state_dir, name, found.get(name, ()))
 
 
 def _add(state_dir: Path, name: str, found: Iterable[str]) -> None:

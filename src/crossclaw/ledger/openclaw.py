@@ -10,7 +10,7 @@ releases wrote into files; long ones may be compressed, and old ones put away wh
 from collections.abc import Callable, Iterator
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import apsw
 import msgspec
@@ -22,8 +22,10 @@ AGENT_STORE = "openclaw-agent.sqlite"
 SHARED_STORE = "state/openclaw.sqlite"
 EVENT_BYTES_MAX = 4 * 2**20  # as OpenClaw's own: a longer event is not compressed
 ARCHIVE_BYTES_MAX = 2**30  # of one transcript that was put away; a gigabyte is a million messages
-ROWS_AT_ONCE = 1_000
+ROW_BYTES_MAX = 2**28  # an archive in its row; what is longer is not read at all
 BUSY_MS = 5_000
+
+T = TypeVar("T")
 
 _NEEDED = frozenset({"session_nodes", "session_windows", "transcript_events"})
 _SESSION = (
@@ -41,9 +43,9 @@ _SIZE = {  # with a column for what is compressed, and without
 }
 _EVENTS = {
     True: "SELECT seq, event_json, event_zstd FROM transcript_events "
-    "WHERE session_id = ? AND seq >= ? AND seq < ? ORDER BY seq LIMIT ?",
+    "WHERE session_id = ? AND seq >= ? AND seq < ? ORDER BY seq",
     False: "SELECT seq, event_json, NULL FROM transcript_events "
-    "WHERE session_id = ? AND seq >= ? AND seq < ? ORDER BY seq LIMIT ?",
+    "WHERE session_id = ? AND seq >= ? AND seq < ? ORDER BY seq",
 }
 
 
@@ -82,12 +84,23 @@ class _Foreign:
         self._db.set_busy_timeout(BUSY_MS)
         self._db.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
         self._db.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
-        names = self.rows("SELECT name FROM sqlite_schema WHERE type = 'table'")
-        self.tables = frozenset(str(name) for (name,) in names)
+        self._db.limit(apsw.SQLITE_LIMIT_LENGTH, ROW_BYTES_MAX)
+        self.damaged = 0
+        """Rows whose values are of other kinds than OpenClaw's, which SQLite lets anybody write."""
+        names = self.rows(tuple[str], "SELECT name FROM sqlite_schema WHERE type = 'table'")
+        self.tables = frozenset(name for (name,) in names)
 
-    def rows(self, sql: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    def rows(self, kind: type[T], sql: str, values: tuple[Any, ...] = ()) -> list[T]:
+        return list(self.each(kind, sql, values))
+
+    def each(self, kind: type[T], sql: str, values: tuple[Any, ...] = ()) -> Iterator[T]:
+        """One row after the other, each of this kind or left out and counted."""
         try:
-            return self._db.execute(sql, values).fetchall()
+            for row in self._db.execute(sql, values):
+                try:
+                    yield msgspec.convert(row, kind)
+                except msgspec.ValidationError:
+                    self.damaged += 1
         except (apsw.Error, UnicodeDecodeError) as error:
             raise _unreadable(error) from error
 
@@ -123,13 +136,14 @@ class AgentStore(_Foreign):
                 f"a layout between 2026.2 and 2026.9 (it has no {', '.join(sorted(missing))}); start OpenClaw 2026.9 "
                 "once with it, or run openclaw doctor there, which brings it up to date"
             )
-        names = {row[1] for row in self.rows("PRAGMA table_info(transcript_events)")}
-        self._is_packed = "event_zstd" in names
+        names = self.rows(tuple[str], "SELECT name FROM pragma_table_info('transcript_events')")
+        self._is_packed = ("event_zstd",) in names
 
     def windows(self) -> list[StoredWindow]:
+        rows = self.rows(tuple[str, str, str, int, int, int, int], _SESSION)
         return [
             StoredWindow(sid, key, entry.encode(), bool(current), created, updated, bool(away))
-            for sid, key, entry, current, created, updated, away in self.rows(_SESSION)
+            for sid, key, entry, current, created, updated, away in rows
         ]
 
     def resets(self, session_id: str) -> list[int]:
@@ -137,6 +151,7 @@ class AgentStore(_Foreign):
         if "transcript_event_identities" not in self.tables:
             return []
         found = self.rows(
+            tuple[int],
             "SELECT seq FROM transcript_event_identities WHERE session_id = ? AND event_type = 'reset' "
             "ORDER BY seq",
             (session_id,),
@@ -149,27 +164,27 @@ class AgentStore(_Foreign):
         if archive is not None:
             return archive.size
         (size,) = self.rows(
+            tuple[int],
             _SIZE[self._is_packed],
             (session_id, first, end if end is not None else 2**62),
         )[0]
-        return int(size)
+        return size
 
     def events(self, session_id: str, first: int, end: int | None) -> Iterator[StoredEvent]:
         if self._archive(session_id) is not None:
             yield from self._from_archive(session_id)
             return
-        begin, left = first, self._left(session_id)
-        while True:
-            rows = self.rows(
-                _EVENTS[self._is_packed],
-                (session_id, begin, end if end is not None else 2**62, ROWS_AT_ONCE),
-            )
-            for seq, text, packed in rows:
-                line = text.encode() if text is not None else _unpacked(packed, EVENT_BYTES_MAX)
-                yield StoredEvent(seq, line, seq in left)
-            if len(rows) < ROWS_AT_ONCE:
-                return
-            begin = rows[-1][0] + 1
+        left = self._left(session_id)
+        rows = self.each(
+            tuple[int, Any, Any],
+            _EVENTS[self._is_packed],
+            (session_id, first, end if end is not None else 2**62),
+        )
+        for seq, text, packed in rows:
+            line = text.encode() if isinstance(text, str) else b"?"  # read, and told as no JSON
+            if text is None and isinstance(packed, bytes):
+                line = _unpacked(packed, EVENT_BYTES_MAX)
+            yield StoredEvent(seq, line, seq in left)
 
     def _left(self, session_id: str) -> frozenset[int]:
         """Rows beside the path that the conversation took, where OpenClaw's list of it is up to date."""
@@ -179,6 +194,7 @@ class AgentStore(_Foreign):
         ):
             return frozenset()
         known = self.rows(
+            tuple[int | None],
             "SELECT indexed_seq >= (SELECT max(seq) FROM transcript_events WHERE session_id = ?1) AND NOT needs_rebuild "
             "FROM session_transcript_index_state WHERE session_id = ?1",
             (session_id,),
@@ -186,6 +202,7 @@ class AgentStore(_Foreign):
         if not known or not known[0][0]:
             return frozenset()
         rows = self.rows(
+            tuple[int],
             "SELECT seq FROM transcript_events e WHERE session_id = ?1 AND seq > 0 AND NOT EXISTS (SELECT 1 FROM "
             "session_transcript_active_events a WHERE a.session_id = ?1 AND a.event_seq = e.seq)",
             (session_id,),
@@ -196,6 +213,7 @@ class AgentStore(_Foreign):
         if "session_transcript_cold_archives" not in self.tables:
             return None
         rows = self.rows(
+            tuple[int, str, str, bytes | None],
             "SELECT archive_bytes, archive_name, archive_sha256, archive_blob FROM session_transcript_cold_archives "
             "WHERE session_id = ?",
             (session_id,),
@@ -209,21 +227,27 @@ class AgentStore(_Foreign):
         if data is None or sha256(data).hexdigest() != found.sha256:
             raise Invalid(f"the archive {found.name} is missing, or is not what was put away")
         for raw in _unpacked(data, ARCHIVE_BYTES_MAX).splitlines():
-            record = msgspec.json.decode(raw, type=_ColdRecord)
-            if record.kind == "event" and record.row:
-                yield StoredEvent(record.row["seq"], record.row["event_json"].encode(), False)
+            try:
+                record = msgspec.json.decode(raw, type=_ColdRecord)
+                if record.kind != "event":
+                    continue
+                row = msgspec.convert(record.row, _ColdEvent)
+            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+                raise Invalid(f"the archive {found.name} cannot be read: {error}") from None
+            yield StoredEvent(row.seq, row.event_json.encode(), False)
 
     def profiles(self) -> list[bytes]:
         """Lists of keys, as JSON."""
         if "auth_profile_store" not in self.tables:
             return []
-        return [text.encode() for (text,) in self.rows("SELECT store_json FROM auth_profile_store")]
+        rows = self.rows(tuple[str], "SELECT store_json FROM auth_profile_store")
+        return [text.encode() for (text,) in rows]
 
     def count_deleted(self) -> int:
         """Transcripts of sessions that were deleted or reset, which are kept there for a while."""
         if "session_transcript_archives" not in self.tables:
             return 0
-        return int(self.rows("SELECT count(*) FROM session_transcript_archives")[0][0])
+        return self.rows(tuple[int], "SELECT count(*) FROM session_transcript_archives")[0][0]
 
 
 class _Archive(NamedTuple):
@@ -252,7 +276,8 @@ class SharedStore(_Foreign):
         if "cron_jobs" not in self.tables:
             return []
         rows = self.rows(
-            "SELECT job_json, state_json FROM cron_jobs WHERE declaration_key IS NULL ORDER BY sort_order, job_id"
+            tuple[str, str],
+            "SELECT job_json, state_json FROM cron_jobs WHERE declaration_key IS NULL ORDER BY sort_order, job_id",
         )
         return [(job.encode(), state.encode()) for job, state in rows]
 
@@ -261,30 +286,45 @@ class SharedStore(_Foreign):
         if "config_machine_state" not in self.tables:
             return []
         rows = self.rows(
-            "SELECT * FROM config_machine_state WHERE state_key = 'authProfiles.store'"
+            tuple[Any, ...],
+            "SELECT * FROM config_machine_state WHERE state_key = 'authProfiles.store'",
         )
-        return [row[1].encode() for row in rows]
+        return [row[1].encode() for row in rows if len(row) > 1 and isinstance(row[1], str)]
+
+    def approvals(self) -> list[bytes]:
+        """Which commands were allowed, as JSON."""
+        if "exec_approvals_config" not in self.tables:
+            return []
+        rows = self.rows(tuple[str], "SELECT raw_json FROM exec_approvals_config LIMIT 100")
+        return [text.encode() for (text,) in rows]
 
     def chat_access(self) -> list[ChatAccess]:
         found: list[ChatAccess] = []
         if "channel_pairing_allow_entries" in self.tables:
             rows = self.rows(
+                tuple[str, str, str],
                 "SELECT channel_key, account_id, entry FROM channel_pairing_allow_entries "
-                "ORDER BY channel_key, account_id, sort_order"
+                "ORDER BY channel_key, account_id, sort_order",
             )
             found += [ChatAccess(*row) for row in rows]
         if "channel_pairing_requests" in self.tables:
-            rows = self.rows(
+            asked = self.rows(
+                tuple[str, str, str, str],
                 "SELECT channel_key, account_id, request_id, code FROM channel_pairing_requests "
-                "ORDER BY channel_key, account_id, created_at"
+                "ORDER BY channel_key, account_id, created_at",
             )
-            found += [ChatAccess(*row) for row in rows]
+            found += [ChatAccess(*row) for row in asked]
         return found
 
 
 class _ColdRecord(msgspec.Struct):
     kind: str
     row: dict[str, Any] | None = None
+
+
+class _ColdEvent(msgspec.Struct):
+    seq: int
+    event_json: str
 
 
 def _unpacked(data: bytes, limit: int) -> bytes:

@@ -17,76 +17,24 @@ EXEC = "exec"
 EVERYBODY = "*"
 """In the place of an agent's id, in a rule that was imported as the default."""
 
-RUN_OTHERS = frozenset(
-    [
-        "ash",
-        "awk",
-        "bash",
-        "bun",
-        "busybox",
-        "cmake",
-        "csh",
-        "dash",
-        "deno",
-        "docker",
-        "doas",
-        "env",
-        "expect",
-        "fish",
-        "gawk",
-        "gdb",
-        "git",
-        "go",
-        "ionice",
-        "java",
-        "julia",
-        "ksh",
-        "lua",
-        "make",
-        "mawk",
-        "nice",
-        "node",
-        "nodejs",
-        "nohup",
-        "npm",
-        "npx",
-        "osascript",
-        "parallel",
-        "perl",
-        "php",
-        "pip",
-        "pnpm",
-        "podman",
-        "powershell",
-        "pwsh",
-        "python",
-        "ruby",
-        "script",
-        "sed",
-        "setsid",
-        "sh",
-        "ssh",
-        "stdbuf",
-        "strace",
-        "su",
-        "sudo",
-        "tclsh",
-        "time",
-        "timeout",
-        "toybox",
-        "tsx",
-        "uv",
-        "uvx",
-        "watch",
-        "xargs",
-        "yarn",
-        "zsh",
-        "find",
-        "ld-linux-x86-64.so",
-    ]
-)
-"""Programs that run what their arguments or files say: a list entry for one of them with whatever arguments
-would be an entry for everything."""
+_RUN_OTHERS = """
+    ansible ansible-playbook ash at awk bash batch bazel bpftrace bun bundle busybox cargo chroot chrt cmake cpulimit crontab csh dash
+    deno docker doas dotnet eatmydata elixir entr env erl expect faketime fakeroot find fish flock gawk gdb ghci git gmake go
+    gradle guile iex ionice irb java julia just ksh ld-linux-x86-64.so ltrace lua m4 make mawk meson mono mvn nice ninja node
+    nodejs nohup npm npx nsenter numactl ocaml octave osascript parallel perf perl php pip pipx pkexec pnpm podman poetry powershell
+    pry pwsh pytest python R Rscript racket rake ruby run-parts runuser sbcl scala scons script sed setarch setpriv setsid sh
+    ssh start-stop-daemon stdbuf strace su sudo swift systemd-run taskset tclsh time timeout tox toybox tsx unshare uv uvx
+    valgrind watch wine xargs yarn zsh
+"""
+RUN_OTHERS = frozenset(_RUN_OTHERS.split())
+"""Programs that run what their arguments or files say."""
+_IF_TOLD = """
+    c++ cc clang ed emacs ex g++ gcc gem kubectl ld less logrotate man more nano nc ncat netcat psql rsync scp screen sftp socat sort
+    split sqlite ssh-add ssh-agent ssh-keygen tar tcpdump tmux vi view vim zip
+"""
+RUN_OTHERS_IF_TOLD = frozenset(_IF_TOLD.split())
+"""Programs that do so by one of their options. A list entry for one of either with whatever arguments would be an entry
+for everything."""
 
 
 class Need(msgspec.Struct, frozen=True):
@@ -202,7 +150,9 @@ def covers(grant: StandingGrant, wish: Wish) -> bool:
     ):
         return False
     if grant.pattern:
-        runs_more = runs_others(wish.program) or wish.warning is not None  # also by a link to one
+        runs_more = (
+            can_run_others(wish.program) or wish.warning is not None
+        )  # also by a link to one
         return _fits(wish.program, grant.program) and not runs_more
     same = grant.program == wish.program and grant.arguments == wish.arguments
     same_place = grant.folder == wish.folder and grant.sandboxed == wish.sandboxed
@@ -211,12 +161,26 @@ def covers(grant: StandingGrant, wish: Wish) -> bool:
 
 def runs_others(program: str) -> bool:
     """By its name, without a version: python3.12 is python."""
-    return PurePosixPath(program).name.rstrip("0123456789.-") in RUN_OTHERS
+    return _bare(program) in RUN_OTHERS
+
+
+def can_run_others(program: str) -> bool:
+    """With some arguments."""
+    return _bare(program) in RUN_OTHERS | RUN_OTHERS_IF_TOLD
+
+
+def _bare(program: str) -> str:
+    return PurePosixPath(program).name.rstrip("0123456789.-")
 
 
 def _fits(path: str, pattern: str) -> bool:
-    """A glob of whole paths: `*` stays within a folder, `**` does not."""
-    return _fit(path.split("/"), pattern.split("/"))
+    """A glob of whole paths: `*` stays within a folder, `**` does not. Several `**` in a row are one: each would have all
+    of the path tried again."""
+    rules = pattern.split("/")
+    once = [
+        rule for at, rule in enumerate(rules) if not at or (rule, rules[at - 1]) != ("**", "**")
+    ]
+    return _fit(path.split("/"), once)
 
 
 def _fit(parts: Sequence[str], rules: Sequence[str]) -> bool:

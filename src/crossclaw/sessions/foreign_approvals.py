@@ -4,7 +4,6 @@ What cannot be kept as strictly as it was is left out and told: then it is asked
 as strict as it was.
 """
 
-import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -16,7 +15,8 @@ from crossclaw.domain.agents import normalize_agent_id
 from crossclaw.domain.approvals import ASK, SECURITY, ExecRule, StandingGrant
 from crossclaw.domain.ids import Ids
 from crossclaw.domain.untrusted import decode
-from crossclaw.policy.approvals import EVERYBODY, EXEC, runs_others
+from crossclaw.ledger.openclaw import SHARED_STORE, SharedStore
+from crossclaw.policy.approvals import EVERYBODY, EXEC, can_run_others
 from crossclaw.sandbox.files import read_file
 
 FILE = "exec-approvals.json"
@@ -31,14 +31,10 @@ def find_approvals(folder: Path) -> Iterator[bytes]:
     """As OpenClaw kept them until 2026.2, in a file, and as 2026.9 does, in a table."""
     if (raw := read_file(folder, FILE, BYTES_MAX)) is not None:
         yield raw
-    store = folder / "state" / "openclaw.sqlite"
-    if store.is_file():
-        with closing(sqlite3.connect(f"{store.absolute().as_uri()}?mode=ro", uri=True)) as db:
-            try:
-                rows = db.execute("SELECT raw_json FROM exec_approvals_config").fetchall()
-            except sqlite3.Error as error:
-                raise ValueError(f"{store}: {error}") from None
-        yield from (str(row[0]).encode() for row in rows)
+    store = folder / SHARED_STORE
+    if store.is_file() and not store.is_symlink():
+        with closing(SharedStore(store)) as opened:
+            yield from (raw for raw in opened.approvals() if len(raw) <= BYTES_MAX)
 
 
 def read_approvals(
@@ -71,6 +67,12 @@ def read_approvals(
         for pattern in _patterns(agent_id, section, home, remark):
             add(agent_id, program=pattern, pattern=True)
     return found
+
+
+def name_of(grant: StandingGrant) -> str:
+    """The same for the same entry of theirs, whatever was done with it here."""
+    rule = f"{grant.rule.security} {grant.rule.ask}" if grant.rule is not None else ""
+    return f"{grant.agent_id} {grant.program or rule}"
 
 
 def _rule(section: Any) -> ExecRule | None:
@@ -115,6 +117,6 @@ def _why_not(pattern: str, entry: Any) -> str | None:
         return "its arguments are kept in a form that only OpenClaw reads"
     if not pattern.startswith(("/", "~/")):
         return "it is no path"
-    if runs_others(pattern):
+    if can_run_others(pattern):
         return "it runs what its arguments say, so it is allowed only with the arguments"
     return None

@@ -4,7 +4,7 @@ Nothing is changed in that folder. What was imported before is known, so an impo
 goes on, and one that is repeated changes nothing.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,7 @@ from crossclaw.sessions.foreign import (
     number_of,
     read_store,
 )
-from crossclaw.sessions.foreign_approvals import find_approvals, read_approvals
+from crossclaw.sessions.foreign_approvals import find_approvals, name_of, read_approvals
 from crossclaw.sessions.import_sources import TranscriptFile, TranscriptSource
 from crossclaw.sessions.imported import FoundTranscript, ImportReport, Progress
 from crossclaw.sessions.importing_newer import NewerStores, find_newer
@@ -55,13 +55,18 @@ class Import:
         clock: Clock,
         progress: Progress,
         report: ImportReport | None = None,
+        known_grants: Collection[str] = (),
     ) -> None:
+        """`known_grants` came in before: what was taken back here since does not come again."""
         self._ledger = ledger
         self._clock = clock
         self._progress = progress
         self._done = self._all = 0
         self._folder = Path()
         self.report = report or ImportReport()
+        self._known_grants = known_grants
+        self.grants: list[str] = []
+        """What was allowed there, by names that stay the same."""
 
     async def run(self, folder: Path) -> ImportReport:
         self._folder = folder
@@ -86,7 +91,9 @@ class Import:
 
     async def _keep_approvals(self, raw: bytes) -> int:
         at = self._clock.now_ms()
-        found = read_approvals(raw, Path.home(), at, RandomIds(), self.report.remark)
+        read = read_approvals(raw, Path.home(), at, RandomIds(), self.report.remark)
+        self.grants += [name_of(each) for each in read]
+        found = [each for each in read if name_of(each) not in self._known_grants]
         if self._ledger is None:
             return len(found)
         return await self._ledger.do(PutGrants(grants=tuple(found)))

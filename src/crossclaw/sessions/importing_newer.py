@@ -65,6 +65,10 @@ class NewerStores:
                 yield from self._of_window(agent_id, store, path, window)
             except (CrossclawError, OverflowError, RecursionError, ValueError) as error:
                 self._report.problem(f"{path}: session {window.key[:80]!r}: {error}")
+        if store.damaged:
+            self._report.problem(
+                f"{path}: {count_of(store.damaged, 'row')} of other kinds of values"
+            )
         if deleted := store.count_deleted():
             left = count_of(deleted, "transcript")
             self._report.remark(f"{path}: {left} of deleted sessions, left out")
