@@ -5,6 +5,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from crossclaw.domain.addresses import Address
+from crossclaw.ledger.attention import Resend
 from crossclaw.ledger.channels import (
     ChatPairingRequest,
     DecidePairing,
@@ -15,10 +16,20 @@ from crossclaw.ledger.channels import (
     RequestPairing,
 )
 from crossclaw.ledger.contract import Ledger
-from crossclaw.ledger.operations import NewDelivery, PutDelivery, SettleDelivery, TakeDelivery
+from crossclaw.ledger.operations import (
+    DeliveryFile,
+    DeliveryPreview,
+    NewDelivery,
+    PutDelivery,
+    SettleDelivery,
+    TakeDelivery,
+)
 from crossclaw.ledger.pieces import (
+    BeginPreview,
     DeliveryPiece,
+    DropPreview,
     MarkDelivered,
+    NotePreview,
     SettlePiece,
     SplitDelivery,
     TakePiece,
@@ -143,3 +154,47 @@ async def test_the_pieces_of_a_delivery_are_made_once_and_have_their_own_states(
     assert [p.state for p in await ledger.list_pieces(number)] == ["delivered", "pending"]
     (row,) = await ledger.list_open_deliveries(limit=9)
     assert (row.state, row.tried_at) == ("pending", None)
+
+
+async def test_a_shown_beginning_is_kept_until_its_reply_has_taken_its_place(
+    ledger: Ledger,
+) -> None:
+    begin = BeginPreview(delivery_key="pairing:1", at=3)
+    assert await ledger.do(begin) is None
+    assert await ledger.do(begin) == DeliveryPreview("pairing:1", 3)
+    await ledger.do(NotePreview(delivery_key="pairing:1", platform_id="m7"))
+    await ledger.do(PutDelivery(new=LETTER, at=4))
+    (row,) = await ledger.list_open_deliveries(limit=9)
+    taken = await ledger.do(TakeDelivery(delivery_id=row.delivery_id, at=5))
+    assert taken is not None
+    assert taken.preview == DeliveryPreview("pairing:1", 3, "m7")
+    await ledger.do(SettleDelivery(delivery_id=row.delivery_id, state="uncertain", at=6))
+    await ledger.do(Resend(delivery_id=row.delivery_id, at=7))  # as a message of its own
+    assert await ledger.find_preview("pairing:1") is None
+    week = 7 * 86_400_000
+    await ledger.do(begin)
+    await ledger.do(BeginPreview(delivery_key="other", at=week + 4))
+    assert await ledger.find_preview("pairing:1") is None  # its reply never came
+    await ledger.do(DropPreview(delivery_key="other"))
+    assert await ledger.find_preview("other") is None
+
+
+async def test_the_next_of_a_chat_is_found_by_the_whole_address(ledger: Ledger) -> None:
+    file = DeliveryFile(sha256="0" * 64, kind="image", mime="image/png", name="a.png", size=3)
+    for key, where in (
+        ("work", Address("telegram", "7", "work")),
+        ("topic", Address("telegram", "7", thread_id="2")),
+        ("one", Address("telegram", "7")),
+        ("two", Address("telegram", "7", named=True)),
+    ):
+        new = replace(LETTER, delivery_key=key, address=where, reply_to="q1", files=(file,))
+        await ledger.do(PutDelivery(new=new, at=1))
+    first = await ledger.find_open_delivery(Address("telegram", "7"))
+    assert first is not None
+    assert (first.delivery_key, first.reply_to, first.files) == ("one", "q1", (file,))
+    await ledger.do(TakeDelivery(delivery_id=first.delivery_id, at=2))
+    await ledger.do(SettleDelivery(delivery_id=first.delivery_id, state="delivered", at=3))
+    then = await ledger.find_open_delivery(Address("telegram", "7"))
+    assert then is not None
+    assert then.delivery_key == "two"
+    assert await ledger.find_open_delivery(Address("telegram", "8")) is None

@@ -11,6 +11,7 @@ from typing import Any
 import apsw
 import pytest
 
+from crossclaw.domain.addresses import Address
 from crossclaw.domain.errors import StoreError
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.media import Media
@@ -72,6 +73,7 @@ SAMPLES: dict[Any, Any] = {
     bool: True,
     float: 0.5,
     SessionKey: ANA,
+    Address: Address("memory", "x"),
     operations.Dedupe: operations.Dedupe("s", "k", "d"),
     Sight: EVERYTHING,
     FigureQuery: FigureQuery(since=0, until=1, step_ms=1),

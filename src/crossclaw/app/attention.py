@@ -18,7 +18,7 @@ def needing_attention(
         run_services.resolver,
         session_services.intake,
         resources.clock,
-        run_services.outbox.wake,
+        run_services.outbox.look_again,
         attention_sources(resources, session_services, about),
     )
 

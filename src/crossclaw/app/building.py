@@ -19,6 +19,7 @@ from crossclaw.channels.hosting import AccountHost
 from crossclaw.channels.supervisor import ChannelSupervisor
 from crossclaw.config import Config
 from crossclaw.delivery.outbox import Outbox
+from crossclaw.delivery.signals import ChatSignals
 from crossclaw.disk.threads import Disk
 from crossclaw.domain.events import ApprovalAsked, ApprovalSettled, EntryAppended, RunEnded
 from crossclaw.door.dispatch import Door
@@ -158,6 +159,7 @@ def _furnished(
         feed=run_services.feed,
         sweep=run_services.sweep,
         outbox=run_services.outbox,
+        signals=run_services.signals,
         channels=session_services.channels,
         exporter=run_services.exporter,
         resolver=run_services.resolver,
@@ -191,11 +193,13 @@ def _run_services(resources: Resources) -> RunServices:
     )
     slots = Slots(config.agents.defaults.max_concurrent)
     lanes = Lanes(run_store, slots, clock, resources.credentials)
+    as_said = settings.as_said(config)
     outbox = Outbox(
         ledger,
         resources.accounts,
         clock,
         settings.may_deliver(config, ledger, resources.credentials),
+        as_said,
     )
     sweep = Sweep(ledger, lanes.wake, clock, by_time=(ARCHIVE,))
     feed.subscribe(sweep.waking(outbox.wake), RunEnded)
@@ -215,6 +219,9 @@ def _run_services(resources: Resources) -> RunServices:
         lanes=lanes,
         waits=Waits(ledger, run_store, slots, clock),
         outbox=outbox,
+        signals=ChatSignals(
+            config, ledger, resources.accounts, outbox, as_said, resources.context.feed.subscribe
+        ),
         sweep=sweep,
         exporter=exporter,
         resolver=Resolver(ledger, config),
@@ -279,7 +286,7 @@ def _channels(
     outside = resources.outside
 
     receiving = ChannelIntake(
-        resources.config, resources.ledger, intake, resources.accounts, resources.clock, pairing
+        resources.context, intake, resources.accounts, pairing, run_services.signals
     )
 
     def make_host(channel: str, account_id: str) -> AccountHost:
@@ -289,7 +296,7 @@ def _channels(
             ledger=resources.ledger,
             clock=resources.clock,
             http=outside.http(),
-            wake=run_services.outbox.wake,
+            wake=run_services.outbox.look_again,
         )
         host.folder = resources.paths.channel_folder(channel, account_id)
         host.decide_talk = receiving.may_talk
@@ -299,7 +306,7 @@ def _channels(
         resources.accounts,
         make_host,
         resources.clock,
-        wake=run_services.outbox.wake,
+        wake=run_services.outbox.look_again,
         inline=outside.inline,
     )
     resources.config.listeners.append(supervisor.look_again)

@@ -16,6 +16,7 @@ from crossclaw.config.channel_accounts import accounts_in
 from crossclaw.config.channels import AccountConfig
 from crossclaw.config.current import CurrentConfig
 from crossclaw.delivery.outbox import Outbox
+from crossclaw.delivery.signals import ChatSignals
 from crossclaw.domain.clock import Clock, SystemClock
 from crossclaw.domain.ids import Ids, RandomIds
 from crossclaw.domain.keys import SessionKey
@@ -159,6 +160,7 @@ class RunServices(msgspec.Struct, frozen=True):
     lanes: Lanes
     waits: Waits
     outbox: Outbox
+    signals: ChatSignals
     sweep: Sweep
     exporter: Exporter
     resolver: Resolver
@@ -213,6 +215,7 @@ class House(msgspec.Struct, frozen=True):
     feed: Feed
     sweep: Sweep
     outbox: Outbox
+    signals: ChatSignals
     channels: ChannelSupervisor
     exporter: Exporter
     resolver: Resolver

@@ -102,6 +102,7 @@ async def open_house(config: Config, paths: Paths, outside: Outside) -> AsyncGen
                 house.ledger, house.feed, agent, house.guests, house.endings, house.schedule
             )
             await tasks.start(house.lanes.serve, handler)
+            await tasks.start(house.signals.serve)
             await tasks.start(house.outbox.serve)
             tasks.start_soon(house.sweep.serve, _timers(outside, house), name="sweep")
             wanted = resources.wanted_accounts if outside.keeps_time else None

@@ -13,10 +13,12 @@ from crossclaw.agent.session_files import SessionFiles
 from crossclaw.agent.summary import TIMEOUT_S
 from crossclaw.agent.workspace import WorkspaceFiles
 from crossclaw.app.parts import Resources
+from crossclaw.channels.accounts import LiveAccount
 from crossclaw.config import Config
 from crossclaw.config.current import CurrentConfig
 from crossclaw.config.model import ChosenModel
-from crossclaw.delivery.outbox import MayDeliver
+from crossclaw.delivery.carrying import AsSaid, MayDeliver
+from crossclaw.delivery.prefixes import PrefixFacts, with_prefix
 from crossclaw.disk.threads import Disk
 from crossclaw.domain.approvals import NewApproval
 from crossclaw.domain.authority import Authority
@@ -24,6 +26,7 @@ from crossclaw.domain.budgets import Allowance
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.models import ListedModel
 from crossclaw.domain.runs import Run
+from crossclaw.domain.sessions import Session
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.operations import NewDelivery, PutDelivery, Taken
 from crossclaw.policy.approving_chats import approval_text, chats_to_ask
@@ -193,6 +196,23 @@ def may_deliver(config: Config, ledger: Ledger, credentials: Credentials) -> May
         return decision
 
     return decide
+
+
+def as_said(config: Config) -> AsSaid:
+    """With the prefix of the account, else of all."""
+
+    def said(text: str, live: LiveAccount, key: SessionKey, session: Session | None) -> str:
+        own = live.settings.response_prefix if live.settings else None
+        prefix = own if own is not None else config.messages.response_prefix
+        if not prefix or not text.strip():
+            return text
+        agent = config.agents.find(key.agent_id)
+        name = (agent.identity.name or agent.name) if agent else None
+        thinking = session.thinking if session else None
+        facts = PrefixFacts(name, session.model if session else None, thinking)
+        return with_prefix(text, prefix, facts)
+
+    return said
 
 
 def _others(run: Run) -> str | None:

@@ -42,6 +42,8 @@ class LiveAccounts(Collection[str]):
         self._expected: set[Place] = set()
         self.is_settled = False
         """Whether all that the config names are expected."""
+        self.listeners: list[Callable[[], None]] = []
+        """Called after one was opened or closed."""
         self.on_broken: Callable[[Place, str], None] = _nobody
         """Called when what an account sends is refused until a person has done something."""
 
@@ -61,17 +63,29 @@ class LiveAccounts(Collection[str]):
     def put(self, live: LiveAccount) -> None:
         self._open[live.place] = live
         self._expected.add(live.place)
+        self._tell()
+
+    @property
+    def are_open(self) -> bool:
+        """Whether any is."""
+        return bool(self._open)
+
+    def _tell(self) -> None:
+        for listener in self.listeners:
+            listener()
 
     def remove(self, place: Place, account: ChannelAccount | None = None) -> None:
         """It is closed; of an account that is given, only if no other has taken its place."""
         found = self._open.get(place)
         if found is not None and account in (None, found.account):
             del self._open[place]
+            self._tell()
 
     def forget(self, place: Place) -> None:
         """The config does not name it any more."""
         self._open.pop(place, None)
         self._expected.discard(place)
+        self._tell()
 
     def find(self, where: Address) -> LiveAccount | None:
         """Whose chat an address is. One that names no account means the default one, or the only one."""

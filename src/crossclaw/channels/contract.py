@@ -176,6 +176,9 @@ class ChannelAccount(ABC):
     async def show_typing(self, where: Address) -> None:  # noqa: B027  not every platform has it
         """Best effort, never tried again."""
 
+    async def stop_typing(self, where: Address) -> None:  # noqa: B027  most forget it by themselves
+        """Where it would be shown for longer. Best effort."""
+
     async def react(  # noqa: B027  not every platform has it
         self, where: Address, message_id: str, emoji: str, *, on: bool = True
     ) -> None:

@@ -85,6 +85,7 @@ class AccountHost:
                 delivery_key=delivery_key, arrived=True, at=self.now_ms(), platform_id=platform_id
             )
         )
+        self.wake()  # what follows it goes out
 
     async def fail_delivery(self, delivery_key: str, error: str) -> None:
         learn = LearnFate(delivery_key=delivery_key, arrived=False, at=self.now_ms(), error=error)

@@ -32,8 +32,12 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
     any other."""
     media_max_mb: float = 5.0
     """Where the config says nothing."""
+    files: bool = False
+    """A message can carry a file (`Piece.media`)."""
     edits: bool = False
     """Sent messages can be changed: replies may be shown while they are written."""
+    edit_every_s: float = 1.5
+    """No more often than this, while a reply is written."""
     typing_every_s: float | None = None
     """How often "is typing" has to be said again; None: it cannot be said."""
     reactions: bool = False

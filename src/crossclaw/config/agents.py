@@ -28,6 +28,7 @@ _NEAREST_LEVEL: dict[ThinkingName, ThinkingLevel] = {
     "max": "xhigh",
     "ultra": "xhigh",
 }
+TypingMode = Literal["never", "instant", "thinking", "message"]
 
 
 class ModelChoice(Section, frozen=True):
@@ -260,6 +261,12 @@ class AgentDefaults(Section, frozen=True, dict=True):
     """Looking around by itself."""
     budget: BudgetConfig = BudgetConfig()
     """What a run and all it causes may spend."""
+    typing_mode: TypingMode | None = None
+    """When chats see that the agent is typing: never, at once, with its first thought, with its first word; unset: at once, in groups that it answers uncalled with its first word."""
+    typing_interval_seconds: Positive | None = None
+    """How often it is shown again; unset: as often as the platform needs it."""
+    block_streaming_default: Literal["on", "off"] = "off"
+    """Whether replies are shown while they are written, where a channel does not say it (`streaming`)."""
     local = names("workspace")
     cache_retention: CacheRetention = "auto"
     """How long services keep prompts: `short` five minutes, `long` an hour, `auto` an hour where messages come slowly."""
@@ -270,8 +277,8 @@ class AgentDefaults(Section, frozen=True, dict=True):
         " repoRoot bootstrapPromptTruncationWarning timeFormat"
         " envelopeTimezone envelopeTimestamp envelopeElapsed cliBackends memorySearch memory"
         " embeddedPi embeddedAgent elevatedDefault reasoningDefault fastModeDefault"
-        " blockStreamingDefault blockStreamingBreak blockStreamingChunk blockStreamingCoalesce"
-        " humanDelay mediaMaxMb imageMaxDimensionPx typingIntervalSeconds typingMode"
+        " blockStreamingBreak blockStreamingChunk blockStreamingCoalesce"
+        " humanDelay mediaMaxMb imageMaxDimensionPx"
         " systemAgent additionalSystemPrompt systemPromptOverride contextLimits contextInjection runtime"
         " toolProgressDetail silentReply experimental tts groupChat tools runRetries"
     )
@@ -331,11 +338,15 @@ class AgentConfig(Section, frozen=True):
     """Its own heartbeat."""
     budget: BudgetConfig | None = None
     """Its own budget; what is not set is the default's."""
+    typing_mode: TypingMode | None = None
+    """In place of the default's."""
+    typing_interval_seconds: Positive | None = None
+    """In place of the default's."""
     local = names("workspace agentDir")
     idle = names("verboseDefault")
     unused = names(
         "agentDir utilityModel models modelPolicy reasoningDefault fastModeDefault skills"
-        " skillsLimits memory memorySearch humanDelay typingMode typingIntervalSeconds tts"
+        " skillsLimits memory memorySearch humanDelay tts"
         " contextLimits contextInjection bootstrapMaxChars bootstrapTotalMaxChars experimental"
         " embeddedPi embeddedAgent plugins runtime toolProgressDetail systemPromptOverride"
     )

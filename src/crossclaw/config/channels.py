@@ -104,6 +104,17 @@ class DirectSettings(Section, frozen=True):
     """As `replyToMode`."""
 
 
+StreamMode = Literal["off", "partial", "block", "progress"]
+
+
+class StreamingSettings(Section, frozen=True):
+    """`streaming` in its long form."""
+
+    mode: StreamMode = "off"
+    """Every mode but `off` shows a reply by changing one message while it is written."""
+    unused = names("chunkMode block preview progress nativeTransport")
+
+
 class ChannelSettings(Section, frozen=True):
     """One account, with what its channel's section says for all accounts."""
 
@@ -138,7 +149,13 @@ class ChannelSettings(Section, frozen=True):
     reply_to_mode: ReplyToMode | None = None
     """Which messages of a reply are marked as answers: none, the first, all."""
     response_prefix: str | None = None
-    """What stands before every reply."""
+    """What stands before every reply; as `messages.responsePrefix`."""
+    streaming: bool | StreamMode | StreamingSettings | None = None
+    """Whether a reply is shown while it is written, where the platform lets messages be changed: one message that grows."""
+    stream_mode: StreamMode | None = None
+    """The older spelling of `streaming`."""
+    block_streaming: bool | None = None
+    """Another spelling of `streaming`."""
     heartbeat: ChannelHeartbeat | None = None
     """What heartbeats show there."""
     config_writes: bool = False
@@ -156,7 +173,7 @@ class ChannelSettings(Section, frozen=True):
     idle = names("configWrites heartbeat")
     local = names("apiUrl")
     unused = names(
-        "accounts blockStreaming blockStreamingCoalesce streaming streamMode draftChunk markdown actions commands"
+        "accounts blockStreamingCoalesce draftChunk markdown actions commands"
         " capabilities dmHistoryLimit dms healthMonitor defaultAccount contextVisibility mentionPatterns"
         " botLoopProtection retry network execApprovals threadBindings"
     )
@@ -167,6 +184,20 @@ class ChannelSettings(Section, frozen=True):
         for wanted in (chat_id, parent_id, "*"):
             if wanted is not None and wanted in self.groups:
                 return self.groups[wanted]
+        return None
+
+    @property
+    def own_ack(self) -> str | None:
+        """The reaction to messages where the channel has a rule of its own; empty: none. None: as `messages.ackReaction`."""
+        return None
+
+    @property
+    def streams(self) -> bool | None:
+        """Whether replies are shown while they are written; None: it does not say."""
+        wanted = self.streaming.mode if isinstance(self.streaming, StreamingSettings) else self.streaming  # fmt: skip
+        for said in (wanted, self.stream_mode, self.block_streaming):
+            if said is not None:
+                return said not in (False, "off")
         return None
 
     @property

@@ -28,21 +28,24 @@ class Queue(Section, frozen=True):
     """Which go when there are more: the oldest, the newest, or the oldest as a summary."""
 
 
+AckScope = Literal["group-mentions", "group-all", "direct", "all", "off", "none"]
+
+
 class Messages(Section, frozen=True):
     queue: Queue = Queue()
     """Messages that come while a session is busy."""
     response_prefix: str | None = None
-    """No effect yet."""
+    """What stands before every reply on a chat platform; `auto`: the agent's name. `{model}`, `{provider}`, `{thinkingLevel}` and `{identity.name}` are filled in."""
     ack_reaction: str | None = None
-    """No effect yet."""
-    ack_reaction_scope: str | None = None
-    """No effect yet."""
+    """The reaction that says that a message was heard; unset: the agent's emoji, or 👀; empty: none."""
+    ack_reaction_scope: AckScope = "group-mentions"
+    """Which messages get it: those of groups that call the agent where they must, all of groups, direct ones, all."""
+    remove_ack_after_reply: bool = False
+    """Whether it is taken back when the answer is there."""
     group_chat: GroupChat = GroupChat()
     """Groups."""
-    idle = names("responsePrefix ackReaction ackReactionScope")
     unused = names(
-        "messagePrefix inbound removeAckAfterReply statusReactions suppressToolErrors tts"
-        " visibleReplies usageTemplate"
+        "messagePrefix inbound statusReactions suppressToolErrors tts visibleReplies usageTemplate"
     )
 
 

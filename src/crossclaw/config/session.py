@@ -148,9 +148,13 @@ class SessionConfig(Section, frozen=True, dict=True):
     """OpenClaw's sessions.json; read by `crossclaw import` only."""
     maintenance: Maintenance = Maintenance()
     """When old sessions are put away, and when deleted; nothing by itself."""
+    typing_mode: Literal["never", "instant", "thinking", "message"] | None = None
+    """As `agents.defaults.typingMode`, and before it."""
+    typing_interval_seconds: Positive | None = None
+    """As `agents.defaults.typingIntervalSeconds`, and before it."""
     local = names("store")
     unused = names(
-        "mainKey typingIntervalSeconds typingMode parentForkMaxTokens threadBindings"
+        "mainKey parentForkMaxTokens threadBindings"
         " heartbeatIdleMinutes transcriptRetentionDays maxRecentTurns writeLock"
     )
 

@@ -1,5 +1,8 @@
 """Delivery: replies on their way out, at least once where a platform can tell doubles apart."""
 
 __all__ = [
+    "carrying",
     "outbox",
+    "prefixes",
+    "signals",
 ]

@@ -11,58 +11,33 @@ A reply for an account that is not open waits for it.
 """
 
 import logging
-from collections.abc import Awaitable, Callable
 from math import inf
 
 import anyio
 import anyio.abc
-import anyio.lowlevel
 
 from crossclaw.channels.accounts import LiveAccount, LiveAccounts, Place
-from crossclaw.channels.contract import Piece
-from crossclaw.delivery.pacing import Paces
-from crossclaw.delivery.pieces import pieces_of
+from crossclaw.delivery.carrying import (
+    ABSENT_MS_MAX,
+    LAST_S,
+    RETRY_FIRST_S,
+    AsSaid,
+    Carrier,
+    MayDeliver,
+)
 from crossclaw.delivery.turns import Turn, Turns
 from crossclaw.domain.addresses import Address
 from crossclaw.domain.clock import Clock
-from crossclaw.domain.errors import (
-    Busy,
-    CrossclawError,
-    DeliveryError,
-    DeliveryUncertain,
-    StoreError,
-)
+from crossclaw.domain.errors import CrossclawError
 from crossclaw.ledger.contract import Ledger
-from crossclaw.ledger.operations import (
-    Delivery,
-    DeliveryState,
-    Op,
-    SettleDelivery,
-    TakeDelivery,
-    Taken,
-)
-from crossclaw.ledger.pieces import DeliveryPiece, SettlePiece, SplitDelivery, TakePiece
-from crossclaw.policy.decision import Decision
-from crossclaw.policy.send import BLOCKED
+from crossclaw.ledger.operations import Delivery
 
 log = logging.getLogger(__name__)
 
-ATTEMPTS_MAX = 8  # with the waits below, some ten minutes: longer than most outages of a platform
-LAST_S = 2.0  # for what is being sent when the house closes
-RETRY_FIRST_S = 2.0
-RETRY_MAX_S = 300.0
 LOOK_AGAIN_S = 5.0  # a hint that was missed delays a reply by this much at most
 PAGE = 200  # rows looked at together
 CHATS_AT_ONCE = 64  # deliveries under way; one chat's messages go one by one, in order
-ABSENT_MS_MAX = (
-    7 * 86_400_000
-)  # for an account that is not open; older words are of no use to anybody
 CUT_OFF = "the process ended while the message was being sent"
-FORGOTTEN = "an earlier attempt may have arrived, and the platform recognises it no longer"
-
-
-MayDeliver = Callable[[Taken], Awaitable[Decision]]
-"""The send policy at the moment of delivery: it may have changed since the reply was written."""
 
 
 class Outbox:
@@ -72,13 +47,23 @@ class Outbox:
         accounts: LiveAccounts,
         clock: Clock,
         may_deliver: MayDeliver,
+        as_said: AsSaid = lambda text, live, key, session: text,
     ) -> None:
         self._ledger = ledger
         self._accounts = accounts
         self._clock = clock
-        self._may_deliver = may_deliver
+        self._carrier = Carrier(ledger, accounts, clock, may_deliver, as_said)
+        self.previews, self.paces = self._carrier.previews, self._carrier.paces
         self._hint = anyio.Event()
+        self._all = True
+        """Whether every row is looked at next, or only what is newer than `_newest`."""
+        self._newest = 0
+        self._next_at: int | None = None
         self._busy: set[Address] = set()
+        self._came: set[Address] = set()
+        """Busy chats that something new was seen for."""
+        self._waiting: set[Address] = set()
+        """Chats whose first message is not due yet."""
         self._attempts: set[anyio.CancelScope] = set()
         self._ends_at = inf
         """When the attempts under way are cut off: the gateway is closing."""
@@ -86,12 +71,22 @@ class Outbox:
         self._turns: dict[Place, Turns] = {}
         self._left_over: set[int] = set()
         """Rows that a dead process was sending, until it is known what its platform can do."""
-        self._silent_until: dict[Place, int] = {}
-        """Accounts that their platform has asked to be silent."""
-        self._paces = Paces()
 
     def wake(self) -> None:
+        """Something new is there."""
         self._hint.set()
+
+    def look_again(self) -> None:
+        """Something that was there may be due now."""
+        self._all = True
+        self._hint.set()
+
+    def is_silent(self, place: Place) -> bool:
+        """Whether its platform has asked the account to wait."""
+        return self._carrier.silent_until.get(place, 0) > self._clock.now_ms()
+
+    def turn_of(self, live: LiveAccount) -> Turn:
+        return Turn(self._turns.setdefault(live.place, Turns()))
 
     @property
     def at_work(self) -> bool:
@@ -108,12 +103,12 @@ class Outbox:
                 while True:
                     self._hint = anyio.Event()
                     try:
-                        next_at = await self._start_due(tasks)
+                        await self._start_due(tasks)
                     except CrossclawError as error:
-                        next_at = None
                         log.warning("the outbox will be looked at again: %s", error)
-                    with anyio.move_on_after(self._pause_s(next_at)):
+                    with anyio.move_on_after(self._pause_s()) as pause:
                         await self._hint.wait()
+                    self._all = self._all or pause.cancelled_caught
             finally:
                 self._ends_at = anyio.current_time() + LAST_S
                 for attempt in self._attempts:
@@ -134,36 +129,61 @@ class Outbox:
         tried_at = under_way.tried_at if under_way else delivery.tried_at
         age_s = (self._clock.now_ms() - (tried_at or delivery.updated_at)) / 1000
         known = live is not None and age_s < live.account.knows_key_for_s()
+        first = under_way is None or under_way.number == 1
+        if first and await self._ledger.find_preview(delivery.delivery_key) is not None:
+            known = True  # it was being changed, or is not to be found: looked at when it is tried
         if known or (pieces and under_way is None):
-            await self._settle(delivery, "pending", under_way)
+            await self._carrier.settle(delivery, "pending", under_way)
         else:
-            await self._settle(delivery, "uncertain", under_way, error=CUT_OFF)
+            await self._carrier.settle(delivery, "uncertain", under_way, error=CUT_OFF)
         self._left_over.discard(delivery.delivery_id)
 
     # ── what is due ────────────────────────────────────────────────────────────────────────────
 
-    async def _start_due(self, tasks: anyio.abc.TaskGroup) -> int | None:
-        """Start what is due, the first of each chat. Answers when the next one is."""
-        now, after = self._clock.now_ms(), 0
+    async def _start_due(self, tasks: anyio.abc.TaskGroup) -> None:
+        """Start what is due, the first of each chat: of all there is, or of what is new."""
+        now, after = self._clock.now_ms(), 0 if self._all else self._newest
+        if self._all:
+            self._all, self._next_at = False, None
         seen: set[Address] = set()
-        next_at: int | None = None
         while page := await self._ledger.list_open_deliveries(after=after, limit=PAGE):
             after = page[-1].delivery_id
             for delivery in page:
                 chat = delivery.address.chat
+                if chat in self._busy:
+                    self._came.add(chat)
                 if chat in seen or chat in self._busy:
                     continue
                 seen.add(chat)
-                if delivery.state == "sending":
-                    await self._look_at_left_over(delivery)
-                    continue  # else its attempt is being settled
-                due_at = self._due_at(delivery, now)
-                if due_at > now:
-                    next_at = min(next_at or due_at, due_at)
-                    continue
-                self._busy.add(chat)
-                tasks.start_soon(self._deliver, delivery, name=f"delivery {delivery.delivery_id}")
-        return next_at
+                await self._start_first(tasks, delivery, now)
+            self._newest = max(self._newest, after)
+
+    async def _start_first(self, tasks: anyio.abc.TaskGroup, delivery: Delivery, now: int) -> None:
+        """What is new in a chat is not its first one if an older one waits there."""
+        chat = delivery.address.chat
+        if chat in self._waiting:
+            first = await self._ledger.find_open_delivery(chat)
+            if first is None:
+                return
+            delivery = first
+        if delivery.state == "sending":
+            self._waiting.add(chat)
+            await self._look_at_left_over(delivery)
+            return  # else its attempt is being settled
+        if not self._is_due(delivery, now):
+            return
+        self._busy.add(chat)
+        tasks.start_soon(self._deliver_chat, delivery, name=f"delivery {delivery.delivery_id}")
+
+    def _is_due(self, delivery: Delivery, now: int) -> bool:
+        """Remembers when it will be, and that its chat has something that waits."""
+        chat, due_at = delivery.address.chat, self._due_at(delivery, now)
+        if due_at <= now:
+            self._waiting.discard(chat)
+            return True
+        self._waiting.add(chat)
+        self._next_at = min(self._next_at or due_at, due_at)
+        return False
 
     async def _look_at_left_over(self, delivery: Delivery) -> None:
         """It waits until its account is open, or is surely not to be."""
@@ -179,44 +199,57 @@ class Outbox:
             ends = delivery.created_at + ABSENT_MS_MAX
             return delivery.not_before if ends <= now else now + int(LOOK_AGAIN_S * 1000)
         place = self._accounts.place_of(delivery.address)
-        silent = self._silent_until.get(place, 0) if place else 0
+        silent = self._carrier.silent_until.get(place, 0) if place else 0
         return max(delivery.not_before, silent)
 
-    def _pause_s(self, next_at: int | None) -> float:
-        if next_at is None:
+    def _pause_s(self) -> float:
+        if self._next_at is None:
             return LOOK_AGAIN_S
-        return min(LOOK_AGAIN_S, max(0.01, (next_at - self._clock.now_ms()) / 1000))
+        return min(LOOK_AGAIN_S, max(0.01, (self._next_at - self._clock.now_ms()) / 1000))
 
     # ── one delivery ───────────────────────────────────────────────────────────────────────────
 
-    async def _deliver(self, delivery: Delivery) -> None:
+    async def _deliver_chat(self, delivery: Delivery) -> None:
+        """All that is due in one chat, one after the other: nobody looks at the rest of the outbox for that."""
+        chat, following = delivery.address.chat, delivery
+        try:
+            while await self._deliver(following):
+                found = await self._next_in(chat)
+                if found is None or not self._is_due(found, self._clock.now_ms()):
+                    return
+                following = found
+        except CrossclawError as error:
+            log.warning("the chat will be looked at again: %s", error)
+        finally:
+            self._busy.discard(chat)
+            self._hint.set()
+
+    async def _next_in(self, chat: Address) -> Delivery | None:
+        """Again, should something have been put there while this looked."""
+        while True:
+            self._came.discard(chat)
+            found = await self._ledger.find_open_delivery(chat)
+            if found is not None or chat not in self._came:
+                return found if found is not None and found.state == "pending" else None
+
+    async def _deliver(self, delivery: Delivery) -> bool:
+        """False: something failed, and it is looked at again after a while."""
         try:
             live = self._accounts.find(delivery.address)
             if live is not None:
-                await self._keep_pace(delivery, live)
+                await self._carrier.keep_pace(delivery, live)
             if live is None or live.account.knows_key_for_s() > 0:
                 async with self._places:
                     await self._attempt(delivery, None)
             else:
-                async with Turn(self._turns.setdefault(live.place, Turns())) as turn:
+                async with self.turn_of(live) as turn:
                     await self._attempt(delivery, turn)
         except CrossclawError as error:
             log.warning("delivery %s will be looked at again: %s", delivery.delivery_id, error)
             await anyio.sleep(RETRY_FIRST_S)
-        finally:
-            self._busy.discard(delivery.address.chat)
-            self._hint.set()
-
-    async def _keep_pace(self, delivery: Delivery, live: LiveAccount) -> None:
-        """No faster than the platform takes messages, to one chat and in all."""
-        now_s, traits = anyio.current_time(), live.traits
-        chat = (*live.place, delivery.address.to)
-        wait_s = max(
-            self._paces.reserve(live.place, traits.rate, now_s),
-            self._paces.reserve(chat, traits.chat_rate, now_s),
-        )
-        if wait_s > 0:
-            await anyio.sleep(wait_s)
+            self._all = True
+            return False
+        return True
 
     async def _attempt(self, delivery: Delivery, turn: Turn | None) -> None:
         """From the claim on not cut off by a gateway that closes, if it does not take long: nobody could
@@ -224,266 +257,6 @@ class Outbox:
         with anyio.CancelScope(shield=True, deadline=self._ends_at) as attempt:
             self._attempts.add(attempt)
             try:
-                await self._claim_and_send(delivery, turn)
+                await self._carrier.carry(delivery, turn)
             finally:
                 self._attempts.discard(attempt)
-
-    async def _claim_and_send(self, delivery: Delivery, turn: Turn | None) -> None:
-        take = TakeDelivery(delivery_id=delivery.delivery_id, at=self._clock.now_ms())
-        with anyio.CancelScope(shield=True):  # a claim that nobody hears of is never undone
-            taken = await self._ledger.do(take)
-        if taken is None:
-            return
-        try:
-            live = await self._account_for(taken)
-            pieces = [] if live is None else await self._split(taken.delivery, live)
-        except BaseException:
-            await self._undo_claim(taken.delivery)
-            raise
-        if live is None:
-            return
-        if pieces:
-            await self._send_pieces(taken.delivery, live, pieces, turn)
-        elif await self._send(taken.delivery, live, None) is not None:
-            await self._note_sent(live)
-
-    async def _undo_claim(self, delivery: Delivery) -> None:
-        """Claimed and not tried: it is as it was. Not for ever, should the ledger not write: the gateway
-        may be closing."""
-        with anyio.move_on_after(LAST_S, shield=True):
-            await self._settle(delivery, "pending", tried=False)
-
-    async def _account_for(self, taken: Taken) -> LiveAccount | None:
-        """Who delivers it; None when it is settled already, because nobody may or can."""
-        delivery = taken.delivery
-        live = self._accounts.find(delivery.address)
-        if live is None and self._clock.now_ms() - delivery.created_at < ABSENT_MS_MAX:
-            await self._settle(delivery, "pending", tried=False)
-        elif live is None:
-            error = f"no channel {delivery.address.channel!r} is set up"
-            await self._settle(delivery, "failed", error=error)
-        elif not (await self._may_deliver(taken)).allowed:
-            await self._settle(delivery, "failed", error=BLOCKED)
-        else:
-            await anyio.lowlevel.checkpoint_if_cancelled()  # last moment at which nothing was tried
-            return live
-        return None
-
-    async def _split(self, delivery: Delivery, live: LiveAccount) -> list[DeliveryPiece]:
-        """As it was split when it was first tried: what has arrived of it is not sent in another form."""
-        made = pieces_of(delivery.text, live)
-        if len(made) == 1 and delivery.attempt == 1:
-            return []
-        pieces = tuple(
-            DeliveryPiece(
-                delivery_id=delivery.delivery_id,
-                number=number,
-                of=len(made),
-                text=each.text,
-                formatted=each.formatted,
-            )
-            for number, each in enumerate(made, 1)
-        )
-        return await self._ledger.do(SplitDelivery(delivery_id=delivery.delivery_id, pieces=pieces))
-
-    async def _send_pieces(
-        self,
-        delivery: Delivery,
-        live: LiveAccount,
-        pieces: list[DeliveryPiece],
-        turn: Turn | None,
-    ) -> None:
-        left = [each for each in pieces if each.state != "delivered"]
-        for piece in left:
-            try:
-                if piece is not left[0]:
-                    await self._pause(delivery, live, turn)
-                take = TakePiece(
-                    delivery_id=delivery.delivery_id, number=piece.number, at=self._clock.now_ms()
-                )
-                with anyio.CancelScope(shield=True):
-                    await self._ledger.do(take)
-            except BaseException:
-                await self._undo_claim(delivery)
-                raise
-            if await self._send(delivery, live, piece) is None:
-                return
-            await self._note_sent(live)
-        if not left:
-            await self._settle(delivery, "delivered")
-
-    async def _pause(self, delivery: Delivery, live: LiveAccount, turn: Turn | None) -> None:
-        """Between two pieces nothing is on the way: others may send."""
-        if turn is not None:
-            turn.end()
-        await self._keep_pace(delivery, live)
-        if turn is not None:
-            await turn.begin()
-
-    async def _note_sent(self, live: LiveAccount) -> None:
-        if live.host is not None:
-            live.host.outbound_ms = self._clock.now_ms()
-
-    async def _send(
-        self, delivery: Delivery, live: LiveAccount, piece: DeliveryPiece | None
-    ) -> bool | None:
-        """One message. None: it did not surely arrive, and all is settled."""
-        if _tried_before(delivery, piece) and not self._knows_key_after(delivery, live, piece, 0.0):
-            await self._settle(delivery, "uncertain", piece, error=FORGOTTEN)
-            return None
-        message = _message_of(delivery, live, piece)
-        try:
-            platform_id = await live.account.send(message)
-        except DeliveryError as error:
-            await self._failed(delivery, live, error, piece)
-            return None
-        except Exception as error:
-            log.exception("%s account %s failed", *live.place)
-            said = f"{type(error).__name__}: {error}"
-            await self._settle(delivery, "uncertain", piece, error=said)
-            return None
-        if piece is not None and piece.number < piece.of:
-            await self._write(
-                SettlePiece(
-                    delivery_id=delivery.delivery_id,
-                    number=piece.number,
-                    state="delivered",
-                    platform_id=platform_id,
-                )
-            )
-        else:
-            await self._settle(delivery, "delivered", piece, platform_id=platform_id)
-        return True
-
-    # ── what a failure means ───────────────────────────────────────────────────────────────────
-
-    async def _failed(
-        self,
-        delivery: Delivery,
-        live: LiveAccount,
-        error: DeliveryError,
-        piece: DeliveryPiece | None,
-    ) -> None:
-        wait_s = min(RETRY_MAX_S, RETRY_FIRST_S * 2 ** (delivery.attempt - 1))
-        wait_s = max(wait_s, error.retry_after_s or 0.0)
-        if error.stops_account:
-            self._stop_account(live, error)
-        if isinstance(error, DeliveryUncertain):
-            again = self._knows_key_after(delivery, live, piece, wait_s)
-            end: DeliveryState = "uncertain"
-        else:
-            again = error.retryable or error.stops_account
-            end = "failed"
-        if error.chat_gone:
-            log.warning(
-                "a chat is gone: %s account %s: %s: %s", *live.place, delivery.address.to, error
-            )
-        if not again or (delivery.attempt >= ATTEMPTS_MAX and not error.stops_account):
-            await self._settle(delivery, end, piece, error=str(error))
-            return
-        await self._settle(
-            delivery,
-            "pending",
-            piece,
-            error=str(error),
-            not_before=self._clock.now_ms() + int(wait_s * 1000),
-            unsent=not isinstance(error, DeliveryUncertain),
-        )
-
-    def _stop_account(self, live: LiveAccount, error: DeliveryError) -> None:
-        """For a while, where the platform says how long; else until a person has done something."""
-        if error.retry_after_s is None:
-            self._accounts.on_broken(live.place, str(error))
-        else:
-            until = self._clock.now_ms() + int(error.retry_after_s * 1000)
-            self._silent_until[live.place] = until
-
-    def _knows_key_after(
-        self, delivery: Delivery, live: LiveAccount, piece: DeliveryPiece | None, wait_s: float
-    ) -> bool:
-        """Whether the platform will still recognise the key of the first attempt, once we have waited."""
-        tried_at = (piece.tried_at if piece else delivery.tried_at) or self._clock.now_ms()
-        age_s = (self._clock.now_ms() - tried_at) / 1000
-        return age_s + wait_s < live.account.knows_key_for_s()
-
-    async def _settle(
-        self,
-        delivery: Delivery,
-        state: DeliveryState,
-        piece: DeliveryPiece | None = None,
-        *,
-        error: str | None = None,
-        platform_id: str | None = None,
-        not_before: int = 0,
-        tried: bool = True,
-        unsent: bool = False,
-    ) -> None:
-        """The outcome is known; it must be stored, however long the ledger cannot write."""
-        settle = SettleDelivery(
-            delivery_id=delivery.delivery_id,
-            state=state,
-            at=self._clock.now_ms(),
-            not_before=not_before,
-            error=error,
-            platform_id=platform_id,
-            tried=tried,
-            unsent=unsent,
-        )
-        if state in ("failed", "uncertain") and error != BLOCKED:
-            where = delivery.address
-            log.warning(
-                "a message of %s did not surely arrive: %s account %s: %s",
-                delivery.key.text,
-                where.channel,
-                where.account_id or "default",
-                error,
-            )
-        if piece is None:
-            return await self._write(settle)
-        of_piece = SettlePiece(
-            delivery_id=delivery.delivery_id,
-            number=piece.number,
-            state=state,
-            platform_id=platform_id,
-            unsent=unsent and not _tried_before(delivery, piece),
-        )
-        return await self._write(of_piece, settle)
-
-    async def _write(self, *ops: Op[None]) -> None:
-        while True:
-            try:
-                with anyio.CancelScope(shield=True):
-                    if len(ops) == 1:
-                        await self._ledger.do(ops[0])
-                    else:
-                        await self._ledger.commit(*ops)
-                return
-            except (StoreError, Busy) as trouble:
-                log.warning("a delivery waits for the ledger: %s", trouble)
-                await anyio.sleep(RETRY_FIRST_S)
-
-
-def _tried_before(delivery: Delivery, piece: DeliveryPiece | None) -> bool:
-    """Whether an earlier attempt was made of which nobody knows what became."""
-    if piece is not None:
-        return piece.tried_at is not None
-    return delivery.tried_at != delivery.updated_at
-
-
-def _message_of(delivery: Delivery, live: LiveAccount, piece: DeliveryPiece | None) -> Piece:
-    if piece is None:
-        (made,) = pieces_of(delivery.text, live)[:1]
-        return Piece(
-            address=delivery.address,
-            text=made.text,
-            formatted=made.formatted,
-            delivery_key=delivery.delivery_key,
-        )
-    return Piece(
-        address=delivery.address,
-        text=piece.text,
-        formatted=piece.formatted,
-        delivery_key=f"{delivery.delivery_key}#{piece.number}",
-        number=piece.number,
-        of=piece.of,
-    )

@@ -22,6 +22,16 @@ class Pace:
         self._due_s += self._interval_s
         return wait_s
 
+    def spare(self, now_s: float) -> bool:
+        """A place for what is no message: only while half of those that could go at once are free, so that messages
+        never wait for it. Where only one can, it takes none, and has to wait for nothing."""
+        if self._burst_s <= 0:
+            return self._due_s <= now_s
+        if self._due_s - now_s > self._burst_s / 2:
+            return False
+        self._due_s = max(self._due_s, now_s) + self._interval_s
+        return True
+
 
 class Paces:
     def __init__(self) -> None:
@@ -30,10 +40,17 @@ class Paces:
     def reserve(self, name: tuple[str, ...], rate: Rate | None, now_s: float) -> float:
         if rate is None:
             return 0.0
+        return self._pace(name, rate).reserve(now_s)
+
+    def spare(self, name: tuple[str, ...], rate: Rate, now_s: float) -> bool:
+        """Whether something that is no message may go now."""
+        return self._pace(name, rate).spare(now_s)
+
+    def _pace(self, name: tuple[str, ...], rate: Rate) -> Pace:
         pace = self._paces.get(name)
         if pace is None:
             pace = self._paces[name] = Pace(rate)
             while len(self._paces) > CHATS_MAX:
                 self._paces.popitem(last=False)
         self._paces.move_to_end(name)
-        return pace.reserve(now_s)
+        return pace

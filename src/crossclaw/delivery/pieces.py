@@ -1,10 +1,13 @@
 """Pieces: a reply as the messages that its platform takes, in its dialect and within its limit."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from crossclaw.channels.accounts import LiveAccount
 from crossclaw.display.chunks import piece_pairs
-from crossclaw.display.dialects import DIALECTS
+from crossclaw.display.dialects import DIALECTS, ChatDialect
+from crossclaw.domain.media import shown_size
+from crossclaw.ledger.operations import Delivery, DeliveryFile
 
 PIECES_MAX = (
     200  # a reply of 400,000 characters on Discord; what is longer is cut off with a word about it
@@ -16,13 +19,14 @@ class PieceText(NamedTuple):
     """Plain."""
     formatted: str
     """In the platform's dialect."""
+    file: int | None = None
+    """Which of the reply's files goes with it."""
 
 
 def pieces_of(text: str, live: LiveAccount) -> list[PieceText]:
     """At least one. As it was written, where the platform has no dialect and it fits."""
     limit = _limit(live)
-    name = live.traits.dialect
-    dialect = DIALECTS.get(name) if name else None
+    dialect = _dialect(live)
     if dialect is None:
         if len(text) <= limit:
             return [PieceText(text, text)]
@@ -33,6 +37,56 @@ def pieces_of(text: str, live: LiveAccount) -> list[PieceText]:
         said = "(The rest is too long for a chat; it is in the session's history.)"
         made = [*made[: PIECES_MAX - 1], PieceText(said, dialect.escape(said))]
     return made or [PieceText(text, text)]
+
+
+def messages_of(delivery: Delivery, live: LiveAccount) -> list[PieceText]:
+    """With its files, each a message of its own, before the words; words that fit stand under the first file."""
+    if not delivery.files:
+        return pieces_of(delivery.text, live)
+    sent, refused = _sortable(delivery.files, live)
+    text = "\n\n".join(filter(None, [delivery.text.strip(), *refused]))
+    if not sent:
+        return pieces_of(text, live)
+    words = pieces_of(text, live) if text else []
+    files = [PieceText("", "", index) for index in sent]
+    if len(words) == 1 and _fits_under(words[0], delivery.files[sent[0]], live):
+        return [PieceText(words[0].text, words[0].formatted, sent[0]), *files[1:]]
+    return [*files, *words]
+
+
+def _sortable(files: Sequence[DeliveryFile], live: LiveAccount) -> tuple[list[int], list[str]]:
+    """Which can be sent there, and in words which cannot."""
+    limit = int(media_limit_mb(live) * 2**20)
+    sent, refused = list[int](), list[str]()
+    for index, file in enumerate(files):
+        if not live.traits.files:
+            refused.append(f"({file.name}: files cannot be sent here.)")
+        elif file.size > limit:
+            most = shown_size(limit)
+            refused.append(f"({file.name} is too large for this chat, which takes {most}.)")
+        else:
+            sent.append(index)
+    return sent, refused
+
+
+def media_limit_mb(live: LiveAccount) -> float:
+    """How large a file may be that comes or goes."""
+    return (live.settings.media_max_mb if live.settings else None) or live.traits.media_max_mb
+
+
+def _fits_under(words: PieceText, file: DeliveryFile, live: LiveAccount) -> bool:
+    limit = live.traits.caption_limit
+    if file.kind == "audio":
+        return False  # several platforms show no words with a voice message
+    if limit is None:
+        return True
+    dialect = _dialect(live)
+    return (dialect.length(words.formatted) if dialect else len(words.text)) <= limit
+
+
+def _dialect(live: LiveAccount) -> ChatDialect | None:
+    name = live.traits.dialect
+    return DIALECTS.get(name) if name else None
 
 
 def _limit(live: LiveAccount) -> int:

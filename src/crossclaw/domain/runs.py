@@ -58,6 +58,8 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     deliver: bool = True
     """Whether the reply goes to `reply_to`; it is always in the transcript."""
     reply_to: Address | None = None
+    answers: str | None = None
+    """The platform's id of the chat message that it answers."""
     context: str | None = None
     """What the model is told with this run's message, as the runtime's words: facts of the gateway or the owner's words,
     never what an agent, a chat, a hook or a tool has said."""

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from crossclaw.domain.addresses import Address
 from crossclaw.domain.approvals import Approval, StandingGrant
 from crossclaw.domain.budgets import Account
 from crossclaw.domain.compactions import Obligation
@@ -27,7 +28,15 @@ from crossclaw.ledger.agreed import HeldTool
 from crossclaw.ledger.channels import ChatPairingRequest, HeardMessage, PairedSender
 from crossclaw.ledger.hints import HearHints
 from crossclaw.ledger.media import MediaWords
-from crossclaw.ledger.operations import Dedupe, Delivery, Export, Op, R, Timer
+from crossclaw.ledger.operations import (
+    Dedupe,
+    Delivery,
+    DeliveryPreview,
+    Export,
+    Op,
+    R,
+    Timer,
+)
 from crossclaw.ledger.pieces import DeliveryPiece
 from crossclaw.ledger.watching import Watching
 
@@ -193,6 +202,14 @@ class Reads(Protocol):
 
     async def list_open_deliveries(self, *, after: int = 0, limit: int) -> list[Delivery]:
         """Pending and sending ones, in the order in which they were put."""
+        ...
+
+    async def find_open_delivery(self, chat: Address) -> Delivery | None:
+        """The next one of a chat, pending or being sent."""
+        ...
+
+    async def find_preview(self, delivery_key: str) -> DeliveryPreview | None:
+        """The message that shows a reply while it is written."""
         ...
 
     async def list_pieces(self, delivery_id: int) -> list[DeliveryPiece]:

@@ -1,11 +1,9 @@
 """Operations: what a step is made of. Data, not code, so an engine may batch the steps of many callers."""
 
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from crossclaw.domain.addresses import Address
-from crossclaw.domain.authority import Authority
 from crossclaw.domain.budgets import Allowance, Amount, Grant
 from crossclaw.domain.credentials import Credential
 from crossclaw.domain.exchanges import Exchange
@@ -13,6 +11,13 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.runs import Fence, NewRun, Outcome, Run
 from crossclaw.domain.sessions import Entry, NewEntry, NewSession, Session
 from crossclaw.domain.spawns import Spawn
+from crossclaw.ledger.deliveries import Delivery as Delivery
+from crossclaw.ledger.deliveries import DeliveryFile as DeliveryFile
+from crossclaw.ledger.deliveries import DeliveryPreview as DeliveryPreview
+from crossclaw.ledger.deliveries import DeliveryState as DeliveryState
+from crossclaw.ledger.deliveries import NewDelivery as NewDelivery
+from crossclaw.ledger.deliveries import Taken as Taken
+from crossclaw.ledger.deliveries import media_holder as media_holder
 
 R = TypeVar("R")
 
@@ -313,50 +318,6 @@ class SetSpawn(Op[None], frozen=True):
 
 # ── deliveries ─────────────────────────────────────────────────────────────────────────────────
 
-DeliveryState = Literal["pending", "sending", "delivered", "uncertain", "failed"]
-
-
-class NewDelivery(msgspec.Struct, frozen=True, kw_only=True):
-    delivery_key: str
-    """Unique: the same reply is put into the outbox once."""
-    key: SessionKey
-    address: Address
-    text: str
-    run_id: str | None = None
-    authority: Authority = Authority()
-
-    @classmethod
-    def of_run(
-        cls, run: Run | NewRun, delivery_key: str, key: SessionKey, address: Address, text: str
-    ) -> "NewDelivery":
-        """What a run has to say to a chat, as far as the run may."""
-        return cls(
-            delivery_key=delivery_key,
-            key=key,
-            address=address,
-            text=text,
-            run_id=run.run_id,
-            authority=run.authority,
-        )
-
-
-class Delivery(msgspec.Struct, frozen=True, kw_only=True):
-    delivery_id: int
-    delivery_key: str
-    key: SessionKey
-    address: Address
-    text: str
-    state: DeliveryState
-    attempt: int
-    not_before: int
-    run_id: str | None = None
-    error: str | None = None
-    platform_id: str | None = None
-    authority: Authority = Authority()
-    updated_at: int = 0  # of one that is being sent: when this attempt began
-    created_at: int = 0  # when it was put
-    tried_at: int | None = None  # first handed to its channel, unless that surely failed
-
 
 class PutDelivery(Op[bool], frozen=True):
     """True when it is new; only then `mirror` enters the transcript. `if_there`: nothing for a session that is gone."""
@@ -365,13 +326,6 @@ class PutDelivery(Op[bool], frozen=True):
     at: int
     mirror: NewEntry | None = None
     if_there: bool = False
-
-
-class Taken(msgspec.Struct, frozen=True):
-    """A delivery to be tried, and its session as it was at that moment."""
-
-    delivery: Delivery
-    session: Session | None
 
 
 class TakeDelivery(Op[Taken | None], frozen=True):

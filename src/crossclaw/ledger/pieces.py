@@ -3,7 +3,7 @@ what has arrived is never sent again."""
 
 import msgspec
 
-from crossclaw.ledger.operations import DeliveryState, Op
+from crossclaw.ledger.operations import DeliveryPreview, DeliveryState, Op
 
 
 class DeliveryPiece(msgspec.Struct, frozen=True, kw_only=True):
@@ -17,6 +17,8 @@ class DeliveryPiece(msgspec.Struct, frozen=True, kw_only=True):
     tried_at: int | None = None
     """When it was first handed to its channel, unless that has surely failed."""
     platform_id: str | None = None
+    file: int | None = None
+    """Which of the delivery's files goes with it, from 0 on."""
 
 
 class SplitDelivery(Op[list[DeliveryPiece]], frozen=True):
@@ -51,3 +53,26 @@ class MarkDelivered(Op[bool], frozen=True):
 
     delivery_id: int
     at: int
+
+
+# ── replies that are shown while they are written ──────────────────────────────────────────────
+
+
+class BeginPreview(Op[DeliveryPreview | None], frozen=True):
+    """Before the first words of a reply are shown. Answers the one that there is already, made before a crash."""
+
+    delivery_key: str
+    at: int
+
+
+class NotePreview(Op[None], frozen=True):
+    """It is there, under this id of its platform."""
+
+    delivery_key: str
+    platform_id: str
+
+
+class DropPreview(Op[None], frozen=True):
+    """It is surely not there, or the reply has taken its place."""
+
+    delivery_key: str

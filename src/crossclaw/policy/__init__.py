@@ -17,6 +17,7 @@ __all__ = [
     "sandbox",
     "send",
     "shell_words",
+    "signals",
     "subagents",
     "tools",
     "visibility",

@@ -14,15 +14,14 @@ import msgspec
 from crossclaw.channels.accounts import LiveAccount, LiveAccounts
 from crossclaw.channels.contract import Received
 from crossclaw.channels.hosting import AccountHost
-from crossclaw.config import Config
 from crossclaw.config.channels import ChannelSettings
+from crossclaw.delivery.signals import ChatSignals
 from crossclaw.domain.addresses import Address, Inbound
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import ChannelDown
 from crossclaw.domain.messages import Provenance, Text, UserMessage
 from crossclaw.domain.sessions import NewEntry, Session
 from crossclaw.ledger.channels import ForgetHeard, HeardMessage, RememberHeard
-from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.operations import Inject, Op
 from crossclaw.policy.channel_access import (
     AccessDecision,
@@ -32,6 +31,7 @@ from crossclaw.policy.channel_access import (
 )
 from crossclaw.policy.main_address import decide_main_address
 from crossclaw.policy.owner import decide_commands, decide_owner
+from crossclaw.runs.context import ServiceContext
 from crossclaw.sessions.channel_media import FetchedMedia, fetch_media
 from crossclaw.sessions.channel_pairing import ChannelPairing
 from crossclaw.sessions.channel_rules import (
@@ -58,12 +58,16 @@ MORE = "\n    "
 
 class ChannelIntake:
     def __init__(
-        self, config: Config, ledger: Ledger, intake: Intake, accounts: LiveAccounts, clock: Clock,
+        self,
+        context: ServiceContext,
+        intake: Intake,
+        accounts: LiveAccounts,
         pairing: ChannelPairing,
-    ) -> None:  # fmt: skip
-        self._config, self._ledger, self._intake = config, ledger, intake
-        self._accounts, self._clock, self._pairing = accounts, clock, pairing
-        self._loops = BotLoops(clock)
+        signals: ChatSignals,
+    ) -> None:
+        self._config, self._ledger, self._clock = context.config, context.ledger, context.clock
+        self._intake, self._accounts, self._pairing = intake, accounts, pairing
+        self._loops, self._signals = BotLoops(context.clock), signals
 
     async def receive(self, host: AccountHost, inbound: Inbound) -> Received:
         """Raises only when it could not be stored, or when nobody can say now who may talk: then the platform
@@ -81,11 +85,14 @@ class ChannelIntake:
             return refused
         if inbound.edit_of or inbound.deletion_of or inbound.reaction_to is not None:
             return await self._note(live, inbound)
+        called = False
         if not inbound.is_direct:
             heard = await self._overheard(live, live.settings, inbound)
-            if heard is not None:
+            if isinstance(heard, Received):
                 return heard
-        return await self._accept(live, host, inbound, group_settings(live.settings, inbound))
+            called = heard
+        groups = group_settings(live.settings, inbound)
+        return await self._accept(live, host, inbound, groups, called=called)
 
     async def may_talk(self, host: AccountHost, inbound: Inbound) -> bool:
         """Whether such a message would be taken; nothing is stored, nobody is offered a code."""
@@ -119,8 +126,9 @@ class ChannelIntake:
 
     async def _overheard(
         self, live: LiveAccount, settings: ChannelSettings, inbound: Inbound
-    ) -> Received | None:
-        """A message that is not meant for us is context of the next one that is."""
+    ) -> Received | bool:
+        """A message that is not meant for us is context of the next one that is. Of one that is: whether it had to
+        call us."""
         key = route(self._config, inbound)
         session = await self._ledger.find_session(key)
         where, sender = inbound.address, inbound.sender
@@ -135,7 +143,7 @@ class ChannelIntake:
         )
         decision = decide_mention(facts, mention_patterns(self._config, key.agent_id))
         if decision.allowed:
-            return None
+            return facts.required
         keep = self._history_limit(live, settings)
         if keep and inbound.text.strip():
             await self._ledger.do(
@@ -182,7 +190,13 @@ class ChannelIntake:
     # ── accepting ──────────────────────────────────────────────────────────────────────────────
 
     async def _accept(
-        self, live: LiveAccount, host: AccountHost, inbound: Inbound, groups: Sequence[Any]
+        self,
+        live: LiveAccount,
+        host: AccountHost,
+        inbound: Inbound,
+        groups: Sequence[Any],
+        *,
+        called: bool = False,
     ) -> Received:
         media = FetchedMedia()
         if inbound.attachments:
@@ -197,6 +211,8 @@ class ChannelIntake:
             context=prompt,
             moves_address=self._moves_address(live, inbound),
         )
+        agent_id = route(self._config, inbound).agent_id
+        self._signals.accepted(live, inbound, run_id, agent_id, called=called)
         return Received(what="accepted", run_id=run_id)
 
     def _moves_address(self, live: LiveAccount, inbound: Inbound) -> bool:

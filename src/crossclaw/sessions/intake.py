@@ -127,7 +127,7 @@ class Intake:
             self._arrival_of(inbound, moves_address=moves_address),
             attachments=blocks,
             before=before,
-            plan=RunPlan(reply_to=inbound.address, context=context),
+            plan=RunPlan(reply_to=inbound.address, context=context, answers=inbound.message_id),
         )
         return (await self.require(arrival)).run_id
 

@@ -33,8 +33,16 @@ class MemoryChannel(GivenChannel):
         self.pieces: list[Piece] = []
         self.faults: deque[DeliveryError | Exception] = deque()
         self.tries = 0
+        self.typing: list[tuple[str, bool]] = []
+        """Chats that saw it begin (True), each time, and end."""
+        self.reactions: list[tuple[str, str, bool]] = []
+        """Message, emoji, whether it was put or taken back."""
+        self.shown: dict[str, str] = {}
+        """What people see now, by the platform's id: edits change it."""
+        self.edits = 0
         self.host: ChannelHost | None = None
         self._keys: set[str] = set()
+        self._ids: dict[str, str] = {}
         self._numbers = 0
         self._news = anyio.Event()
 
@@ -59,8 +67,26 @@ class MemoryChannel(GivenChannel):
             self._keys.add(piece.delivery_key)
             self.sent.append((piece.address.to, piece.formatted))
             self.pieces.append(piece)
+            self._ids[piece.delivery_key] = f"{self.name}-{len(self.sent)}"
+            self.shown[self._ids[piece.delivery_key]] = piece.formatted
         self._news.set()
-        return f"{self.name}-{len(self.sent)}"
+        return self._ids[piece.delivery_key]
+
+    async def edit(self, where: Address, platform_id: str, piece: Piece) -> None:
+        if platform_id not in self.shown:
+            raise DeliveryError("there is no such message")
+        self.edits += 1
+        self.shown[platform_id] = piece.formatted
+        self._news.set()
+
+    async def show_typing(self, where: Address) -> None:
+        self.typing.append((where.to, True))
+
+    async def stop_typing(self, where: Address) -> None:
+        self.typing.append((where.to, False))
+
+    async def react(self, where: Address, message_id: str, emoji: str, *, on: bool = True) -> None:
+        self.reactions.append((message_id, emoji, on))
 
     async def say(
         self, sender: str, text: str, *, message_id: str | None = None, group: str | None = None

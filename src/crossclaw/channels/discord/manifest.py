@@ -54,6 +54,7 @@ MANIFEST = ChannelManifest(
         dialect="discord",
         text_limit=2_000,
         media_max_mb=8.0,
+        files=True,
         edits=True,
         typing_every_s=8.0,  # it is shown for ten seconds
         reactions=True,

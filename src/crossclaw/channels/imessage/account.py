@@ -245,6 +245,10 @@ class IMessageAccount(ChannelAccount):
         if self._has_private_api and ";" in where.to:
             await self._try("POST", f"chat/{path_step(where.to)}/typing", {})
 
+    async def stop_typing(self, where: Address) -> None:
+        if self._has_private_api and ";" in where.to:
+            await self._try("DELETE", f"chat/{path_step(where.to)}/typing", {})
+
     async def react(self, where: Address, message_id: str, emoji: str, *, on: bool = True) -> None:
         tapback = _TAPBACK_OF.get(emoji)
         if self._has_private_api and tapback and ";" in where.to:

@@ -196,6 +196,10 @@ class MatrixAccount(ChannelAccount):
         room = await self._room_of(where)
         await self._client.show_typing(room.room_id, self._user_id, TYPING_S)
 
+    async def stop_typing(self, where: Address) -> None:
+        room = await self._room_of(where)
+        await self._client.show_typing(room.room_id, self._user_id, 0.0)
+
     async def react(self, where: Address, message_id: str, emoji: str, *, on: bool = True) -> None:
         room = await self._room_of(where)
         which = (room.room_id, message_id, emoji)

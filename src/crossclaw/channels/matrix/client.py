@@ -190,7 +190,7 @@ class MatrixClient:
         await self._ask("PUT", path, {})
 
     async def show_typing(self, room_id: str, user_id: str, for_s: float) -> None:
-        body = {"typing": True, "timeout": int(for_s * 1000)}
+        body = {"typing": True, "timeout": int(for_s * 1000)} if for_s else {"typing": False}
         await self._ask("PUT", _room(room_id, "typing", user_id), body)
 
     # ── files ──────────────────────────────────────────────────────────────────────────────────

@@ -53,6 +53,7 @@ MANIFEST = ChannelManifest(
         dialect="matrix",
         text_limit=8_000,  # of HTML; beside it stands the plain text, and both have 64 KiB
         media_max_mb=20.0,
+        files=True,
         edits=True,
         typing_every_s=20.0,
         reactions=True,

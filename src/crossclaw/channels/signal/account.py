@@ -169,6 +169,10 @@ class SignalAccount(ChannelAccount):
         params = {"account": self._us.number, **self._place(where)}
         await self._client.call("sendTyping", params)
 
+    async def stop_typing(self, where: Address) -> None:
+        params = {"account": self._us.number, **self._place(where), "stop": True}
+        await self._client.call("sendTyping", params)
+
     async def react(self, where: Address, message_id: str, emoji: str, *, on: bool = True) -> None:
         author = self._writers.get(f"{where.to} {message_id}")
         if author is None or not message_id.isdigit():

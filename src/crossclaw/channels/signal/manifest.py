@@ -51,6 +51,7 @@ MANIFEST = ChannelManifest(
         dialect="signal",
         text_limit=4_000,
         media_max_mb=8.0,
+        files=True,
         edits=True,
         typing_every_s=6.0,
         reactions=True,

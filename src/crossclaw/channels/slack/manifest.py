@@ -53,6 +53,7 @@ MANIFEST = ChannelManifest(
         dialect="slack",
         text_limit=4_000,
         media_max_mb=20.0,
+        files=True,
         edits=True,
         reactions=True,
         replies=True,  # in a thread under the question

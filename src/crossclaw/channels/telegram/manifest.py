@@ -45,6 +45,7 @@ MANIFEST = ChannelManifest(
         text_limit=4_096,
         caption_limit=1_024,
         media_max_mb=5.0,
+        files=True,
         edits=True,
         typing_every_s=4.0,
         reactions=True,

@@ -26,7 +26,7 @@ class TelegramSettings(ChannelSettings, frozen=True):
     """How long one call may take; 30 where nothing is said."""
     local = ChannelSettings.local | names("tokenFile proxy webhookUrl")
     unused = ChannelSettings.unused | names(
-        "reactionNotifications reactionLevel customCommands network retry streamMode draftChunk"
+        "reactionNotifications reactionLevel customCommands network retry draftChunk"
         " errorPolicy webhookHost webhookPort webhookCertPath"
     )
     alternatives = (("tokenFile", "botToken"),)

@@ -42,6 +42,7 @@ MANIFEST = ChannelManifest(
         text_limit=4_096,
         caption_limit=1_024,
         media_max_mb=50.0,
+        files=True,
         typing_every_s=20.0,
         reactions=True,
         replies=True,

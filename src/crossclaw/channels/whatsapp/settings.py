@@ -36,7 +36,9 @@ class WhatsAppCloud(Section, frozen=True):
 class WhatsAppAck(Section, frozen=True):
     emoji: str | None = None
     """What is shown under a message that is being answered."""
-    unused = names("direct group")
+    direct: bool = True
+    """Whether direct messages get it."""
+    unused = names("group")
 
 
 class WhatsAppSettings(ChannelSettings, frozen=True):
@@ -48,10 +50,15 @@ class WhatsAppSettings(ChannelSettings, frozen=True):
     """WhatsApp's own acknowledgement; `messages.ackReaction` has no effect here."""
     auth_dir: str | None = None
     """No effect: it belongs to a linked phone, which this release does not speak."""
-    idle = ChannelSettings.idle | names("authDir ackReaction")
+    idle = ChannelSettings.idle | names("authDir")
     unused = ChannelSettings.unused | names(
         "selfChatMode messagePrefix debounceMs web pluginHooks exposeErrorText"
     )
+
+    @property
+    def own_ack(self) -> str | None:
+        ack = self.ack_reaction
+        return (ack.emoji if ack and ack.direct else None) or ""
 
     @property
     def is_set_up(self) -> bool:

@@ -37,6 +37,11 @@ def resend(transaction: Transaction, op: Resend) -> bool:
         "WHERE delivery_id = ? AND state <> 'delivered'",
         (op.delivery_id,),
     )
+    transaction.db.execute(
+        "DELETE FROM delivery_previews WHERE delivery_key = "
+        "(SELECT delivery_key FROM outbox WHERE id = ?)",
+        (op.delivery_id,),
+    )
     return True
 
 

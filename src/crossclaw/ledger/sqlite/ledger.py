@@ -34,7 +34,15 @@ from crossclaw.ledger.jobs import (
     TakeTick,
 )
 from crossclaw.ledger.media import DescribeMedia, DropMedia, KeepMedia
-from crossclaw.ledger.pieces import MarkDelivered, SettlePiece, SplitDelivery, TakePiece
+from crossclaw.ledger.pieces import (
+    BeginPreview,
+    DropPreview,
+    MarkDelivered,
+    NotePreview,
+    SettlePiece,
+    SplitDelivery,
+    TakePiece,
+)
 from crossclaw.ledger.sqlite import (
     agreed_tools,
     approvals,
@@ -51,6 +59,7 @@ from crossclaw.ledger.sqlite import (
     memory,
     outbox,
     pieces,
+    previews,
     queue,
     recovering,
     runs,
@@ -133,6 +142,9 @@ HANDLERS: dict[type, Handle] = {
     TakePiece: pieces.take_piece,
     SettlePiece: pieces.settle_piece,
     MarkDelivered: pieces.mark_delivered,
+    BeginPreview: previews.begin_preview,
+    NotePreview: previews.note_preview,
+    DropPreview: previews.drop_preview,
     RequestPairing: channels.request_pairing,
     DecidePairing: channels.decide_pairing,
     RemovePaired: channels.remove_paired,

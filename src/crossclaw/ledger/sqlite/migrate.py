@@ -68,6 +68,7 @@ MIGRATIONS = (
     Migration(19, "delivery_pieces"),
     Migration(20, "grants_have_a_place"),
     Migration(21, "figures"),
+    Migration(22, "talk"),
 )
 VERSION = MIGRATIONS[-1].number
 

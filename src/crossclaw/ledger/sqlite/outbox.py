@@ -1,11 +1,13 @@
 """Outbox rows: put with the step that ends a run, settled when the channel has answered."""
 
+from crossclaw.domain.addresses import Address
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.sessions import Session
 from crossclaw.ledger.database import Database
 from crossclaw.ledger.operations import Delivery, PutDelivery, SettleDelivery, TakeDelivery, Taken
 from crossclaw.ledger.sqlite.damage import read_rows
 from crossclaw.ledger.sqlite.entries import put_entry, session_of_key
+from crossclaw.ledger.sqlite.previews import find_preview
 from crossclaw.ledger.sqlite.rows import DELIVERY, SESSION, delivery_of, session_of, to_json
 from crossclaw.ledger.sqlite.writer import Transaction
 
@@ -18,8 +20,8 @@ def put_delivery(transaction: Transaction, op: PutDelivery) -> bool:
         return False
     made = transaction.db.execute(
         "INSERT INTO outbox (agent_id, delivery_key, key, run_id, channel, account_id, chat, "
-        "thread_id, named, text, state, created_at, updated_at, authority) "
-        "VALUES (?,?,?,?,?,?,?,?,?,?,'pending',?,?,?) "
+        "thread_id, named, text, state, created_at, updated_at, authority, reply_to, files) "
+        "VALUES (?,?,?,?,?,?,?,?,?,?,'pending',?,?,?,?,?) "
         "ON CONFLICT (delivery_key) DO NOTHING RETURNING 1",
         (
             new.key.agent_id,
@@ -35,6 +37,8 @@ def put_delivery(transaction: Transaction, op: PutDelivery) -> bool:
             op.at,
             op.at,
             to_json(new.authority),
+            new.reply_to,
+            to_json(new.files) if new.files else None,
         ),
     ).fetchone()
     if made and op.mirror is not None:
@@ -53,7 +57,8 @@ def take_delivery(transaction: Transaction, op: TakeDelivery) -> Taken | None:
     if row is None:
         return None
     taken = delivery_of(row)
-    return Taken(taken, _session_of(transaction.db, taken.key))
+    preview = find_preview(transaction.db, taken.delivery_key)
+    return Taken(taken, _session_of(transaction.db, taken.key), preview)
 
 
 def _session_of(db: Database, key: SessionKey) -> Session | None:
@@ -105,6 +110,16 @@ def list_open_deliveries(db: Database, *, after: int = 0, limit: int) -> list[De
         "ORDER BY id LIMIT ?"
     )
     return read_rows(db, "outbox", sql, (after, limit), delivery_of)
+
+
+def find_open_delivery(db: Database, chat: Address) -> Delivery | None:
+    row = db.execute(
+        f"SELECT {DELIVERY} FROM outbox WHERE channel = ? AND chat = ? "
+        "AND coalesce(account_id, '') = ? AND coalesce(thread_id, '') = ? "
+        "AND state IN ('pending', 'sending') ORDER BY id LIMIT 1",
+        (chat.channel, chat.to, chat.account_id or "", chat.thread_id or ""),
+    ).fetchone()
+    return row and delivery_of(row)
 
 
 def find_delivery(db: Database, delivery_key: str) -> Delivery | None:

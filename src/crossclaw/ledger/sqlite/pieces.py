@@ -13,7 +13,7 @@ from crossclaw.ledger.pieces import (
 from crossclaw.ledger.sqlite.damage import read_rows
 from crossclaw.ledger.sqlite.writer import Transaction
 
-_PIECE = "delivery_id, number, count, text, formatted, state, tried_at, platform_id"
+_PIECE = "delivery_id, number, count, text, formatted, state, tried_at, platform_id, file"
 _OF = "WHERE delivery_id = ? AND number = ?"
 
 
@@ -23,8 +23,8 @@ def split_delivery(transaction: Transaction, op: SplitDelivery) -> list[Delivery
         return known
     for each in op.pieces:
         transaction.db.execute(
-            f"INSERT INTO delivery_pieces ({_PIECE}) VALUES (?,?,?,?,?,'pending',NULL,NULL)",
-            (op.delivery_id, each.number, each.of, each.text, each.formatted),
+            f"INSERT INTO delivery_pieces ({_PIECE}) VALUES (?,?,?,?,?,'pending',NULL,NULL,?)",
+            (op.delivery_id, each.number, each.of, each.text, each.formatted, each.file),
         )
     return list(op.pieces)
 
@@ -88,4 +88,5 @@ def _piece_of(row: Any) -> DeliveryPiece:
         state=row[5],
         tried_at=row[6],
         platform_id=row[7],
+        file=row[8],
     )

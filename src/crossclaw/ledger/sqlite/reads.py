@@ -31,6 +31,7 @@ from crossclaw.ledger.sqlite import (
     memory,
     outbox,
     pieces,
+    previews,
     reading,
     runs,
     sessions,
@@ -124,6 +125,8 @@ class ReadTable(ABC):
     find_delivery = here(outbox.find_delivery)
     list_open_deliveries = here(outbox.list_open_deliveries)
     list_pieces = here(pieces.list_pieces)
+    find_open_delivery = here(outbox.find_open_delivery)
+    find_preview = here(previews.find_preview)
     find_cursor = here(channels.find_cursor)
     is_paired = here(channels.is_paired)
     list_pairing_requests = here(channels.list_pairing_requests)

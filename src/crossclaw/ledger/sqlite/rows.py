@@ -10,13 +10,14 @@ from crossclaw.domain.keys import key_of
 from crossclaw.domain.messages import decode_message
 from crossclaw.domain.runs import Cause, Run, RunPlan
 from crossclaw.domain.sessions import UNBOUND, Entry, Session
-from crossclaw.ledger.operations import Delivery, Export, Timer
+from crossclaw.ledger.operations import Delivery, DeliveryFile, Export, Timer
 from crossclaw.ledger.sqlite.damage import UNREADABLE, Row
 
 _plan = msgspec.json.Decoder(RunPlan)
 _authority = msgspec.json.Decoder(Authority)
 _cause = msgspec.json.Decoder(Cause)
 _note = msgspec.json.Decoder(dict[str, Any])
+_files = msgspec.json.Decoder(tuple[DeliveryFile, ...])
 _encode = msgspec.json.Encoder().encode
 
 
@@ -200,7 +201,7 @@ def decode_entry(row: Row) -> Entry:
 DELIVERY = (
     "id, delivery_key, agent_id, key, channel, chat, account_id, thread_id, text, state, attempt, "
     "not_before, run_id, error, platform_id, authority, named, updated_at, "
-    "created_at, tried_at"
+    "created_at, tried_at, reply_to, files"
 )
 
 
@@ -221,6 +222,8 @@ def delivery_of(row: Row) -> Delivery:
         updated_at=row[17],
         created_at=row[18],
         tried_at=row[19],
+        reply_to=row[20],
+        files=_files.decode(row[21]) if row[21] else (),
     )
 
 

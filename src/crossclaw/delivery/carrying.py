@@ -1,0 +1,396 @@
+"""Carrying: one delivery that is due, from the claim to what became of it.
+
+`sending` is stored before the channel is called. What is longer than one message goes in pieces, each with its own
+state. A failure is settled by what it means: again later, never, or that nobody knows.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable
+
+import anyio
+import anyio.lowlevel
+import msgspec
+
+from crossclaw.channels.accounts import LiveAccount, LiveAccounts, Place
+from crossclaw.channels.contract import OutgoingFile, Piece
+from crossclaw.delivery.pacing import Paces
+from crossclaw.delivery.pieces import messages_of
+from crossclaw.delivery.previews import LOST, Previews
+from crossclaw.delivery.turns import Turn
+from crossclaw.domain.clock import Clock
+from crossclaw.domain.errors import Busy, DeliveryError, DeliveryUncertain, StoreError
+from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.sessions import Session
+from crossclaw.ledger.contract import Ledger
+from crossclaw.ledger.media import DropMedia
+from crossclaw.ledger.operations import (
+    Delivery,
+    DeliveryFile,
+    DeliveryPreview,
+    DeliveryState,
+    Op,
+    SettleDelivery,
+    TakeDelivery,
+    Taken,
+    media_holder,
+)
+from crossclaw.ledger.pieces import (
+    DeliveryPiece,
+    DropPreview,
+    SettlePiece,
+    SplitDelivery,
+    TakePiece,
+)
+from crossclaw.policy.decision import Decision
+from crossclaw.policy.send import BLOCKED
+
+log = logging.getLogger(__name__)
+
+ATTEMPTS_MAX = 8  # with the waits below, some ten minutes: longer than most outages of a platform
+LAST_S = 2.0  # for what is being sent when the gateway closes
+RETRY_FIRST_S = 2.0
+RETRY_MAX_S = 300.0
+ABSENT_MS_MAX = (
+    7 * 86_400_000
+)  # for an account that is not open; older words are of no use to anybody
+FORGOTTEN = "an earlier attempt may have arrived, and the platform recognises it no longer"
+
+
+MayDeliver = Callable[[Taken], Awaitable[Decision]]
+"""The send policy at the moment of delivery: it may have changed since the reply was written."""
+AsSaid = Callable[[str, LiveAccount, SessionKey, Session | None], str]
+"""The words of a reply as they are said on an account: with what the config puts before them."""
+
+
+class Errand(msgspec.Struct, frozen=True):
+    """A delivery that was claimed, and who carries it."""
+
+    delivery: Delivery
+    live: LiveAccount
+    preview: DeliveryPreview | None = None
+
+    def shows(self, piece: DeliveryPiece | None) -> DeliveryPreview | None:
+        """The message whose place this piece takes."""
+        return self.preview if piece is None or piece.number == 1 else None
+
+
+class Carrier:
+    def __init__(
+        self,
+        ledger: Ledger,
+        accounts: LiveAccounts,
+        clock: Clock,
+        may_deliver: MayDeliver,
+        as_said: AsSaid,
+    ) -> None:
+        self._ledger, self._accounts, self._clock = ledger, accounts, clock
+        self._may_deliver, self._as_said = may_deliver, as_said
+        self.previews = Previews(ledger, clock)
+        self.paces = Paces()
+        self.silent_until: dict[Place, int] = {}
+        """Accounts that their platform has asked to be silent."""
+
+    async def keep_pace(self, delivery: Delivery, live: LiveAccount) -> None:
+        """No faster than the platform takes messages, to one chat and in all."""
+        now_s, traits = anyio.current_time(), live.traits
+        chat = (*live.place, delivery.address.to)
+        wait_s = max(
+            self.paces.reserve(live.place, traits.rate, now_s),
+            self.paces.reserve(chat, traits.chat_rate, now_s),
+        )
+        if wait_s > 0:
+            await anyio.sleep(wait_s)
+
+    async def carry(self, delivery: Delivery, turn: Turn | None) -> None:
+        await self.previews.close(delivery.delivery_key)
+        take = TakeDelivery(delivery_id=delivery.delivery_id, at=self._clock.now_ms())
+        with anyio.CancelScope(shield=True):  # a claim that nobody hears of is never undone
+            taken = await self._ledger.do(take)
+        if taken is None:
+            return
+        try:
+            errand = await self._errand_of(taken)
+            pieces = [] if errand is None else await self._split(errand)
+        except BaseException:
+            await self._undo_claim(taken.delivery)
+            raise
+        if errand is None:
+            return
+        if pieces:
+            await self._send_pieces(errand, pieces, turn)
+        elif await self._send(errand, None) is not None:
+            await self._note_sent(errand.live)
+
+    async def _errand_of(self, taken: Taken) -> Errand | None:
+        delivery, live = taken.delivery, await self._account_for(taken)
+        if live is None:
+            return None
+        if delivery.run_id is not None:
+            said = self._as_said(delivery.text, live, delivery.key, taken.session)
+            delivery = msgspec.structs.replace(delivery, text=said)
+        return Errand(delivery, live, taken.preview)
+
+    async def _undo_claim(self, delivery: Delivery) -> None:
+        """Claimed and not tried: it is as it was. Not for ever, should the ledger not write: the gateway
+        may be closing."""
+        with anyio.move_on_after(LAST_S, shield=True):
+            await self.settle(delivery, "pending", tried=False)
+
+    async def _account_for(self, taken: Taken) -> LiveAccount | None:
+        """Who delivers it; None when it is settled already, because nobody may or can."""
+        delivery = taken.delivery
+        live = self._accounts.find(delivery.address)
+        if live is None and self._clock.now_ms() - delivery.created_at < ABSENT_MS_MAX:
+            await self.settle(delivery, "pending", tried=False)
+        elif live is None:
+            error = f"no channel {delivery.address.channel!r} is set up"
+            await self.settle(delivery, "failed", error=error)
+        elif not (await self._may_deliver(taken)).allowed:
+            await self.settle(delivery, "failed", error=BLOCKED)
+        else:
+            await anyio.lowlevel.checkpoint_if_cancelled()  # last moment at which nothing was tried
+            return live
+        return None
+
+    async def _split(self, errand: Errand) -> list[DeliveryPiece]:
+        """As it was split when it was first tried: what has arrived of it is not sent in another form."""
+        delivery = errand.delivery
+        made = messages_of(delivery, errand.live)
+        if len(made) == 1 and delivery.attempt == 1:
+            return []
+        pieces = tuple(
+            DeliveryPiece(
+                delivery_id=delivery.delivery_id,
+                number=number,
+                of=len(made),
+                text=each.text,
+                formatted=each.formatted,
+                file=each.file,
+            )
+            for number, each in enumerate(made, 1)
+        )
+        return await self._ledger.do(SplitDelivery(delivery_id=delivery.delivery_id, pieces=pieces))
+
+    async def _send_pieces(
+        self, errand: Errand, pieces: list[DeliveryPiece], turn: Turn | None
+    ) -> None:
+        delivery, live = errand.delivery, errand.live
+        left = [each for each in pieces if each.state != "delivered"]
+        for piece in left:
+            try:
+                if piece is not left[0]:
+                    await self._pause(delivery, live, turn)
+                take = TakePiece(
+                    delivery_id=delivery.delivery_id, number=piece.number, at=self._clock.now_ms()
+                )
+                with anyio.CancelScope(shield=True):
+                    await self._ledger.do(take)
+            except BaseException:
+                await self._undo_claim(delivery)
+                raise
+            if await self._send(errand, piece) is None:
+                return
+            await self._note_sent(live)
+        if not left:
+            await self.settle(delivery, "delivered")
+
+    async def _pause(self, delivery: Delivery, live: LiveAccount, turn: Turn | None) -> None:
+        """Between two pieces nothing is on the way: others may send."""
+        if turn is not None:
+            turn.end()
+        await self.keep_pace(delivery, live)
+        if turn is not None:
+            await turn.begin()
+
+    async def _note_sent(self, live: LiveAccount) -> None:
+        if live.host is not None:
+            live.host.outbound_ms = self._clock.now_ms()
+
+    async def _send(self, errand: Errand, piece: DeliveryPiece | None) -> bool | None:
+        """One message. None: it did not surely arrive, and all is settled."""
+        delivery, live, preview = errand.delivery, errand.live, errand.shows(piece)
+        if self.previews.is_lost(live, preview):
+            await self.settle(delivery, "uncertain", piece, error=LOST)
+            return None
+        if preview is None and self._is_forgotten(errand, piece):
+            await self.settle(delivery, "uncertain", piece, error=FORGOTTEN)
+            return None
+        try:
+            message = await self._message_of(errand, piece)
+            if preview is None:
+                platform_id = await live.account.send(message)
+            else:
+                platform_id = await self.previews.finish(live, message, preview, self._write)
+        except DeliveryError as error:
+            await self._failed(delivery, live, error, piece)
+            return None
+        except Exception as error:
+            log.exception("%s account %s failed", *live.place)
+            said = f"{type(error).__name__}: {error}"
+            await self.settle(delivery, "uncertain", piece, error=said)
+            return None
+        if piece is not None and piece.number < piece.of:
+            await self._write(
+                SettlePiece(
+                    delivery_id=delivery.delivery_id,
+                    number=piece.number,
+                    state="delivered",
+                    platform_id=platform_id,
+                )
+            )
+        else:
+            await self.settle(delivery, "delivered", piece, platform_id=platform_id)
+        if preview is not None:
+            await self._write(DropPreview(delivery_key=preview.delivery_key))
+        return True
+
+    def _is_forgotten(self, errand: Errand, piece: DeliveryPiece | None) -> bool:
+        delivery, live = errand.delivery, errand.live
+        return _tried_before(delivery, piece) and not self._knows_key_after(
+            delivery, live, piece, 0.0
+        )
+
+    async def _message_of(self, errand: Errand, piece: DeliveryPiece | None) -> Piece:
+        delivery, live = errand.delivery, errand.live
+        made = piece or messages_of(delivery, live)[0]
+        number, of = (piece.number, piece.of) if piece else (1, 1)
+        key = delivery.delivery_key
+        return Piece(
+            address=delivery.address,
+            text=made.text,
+            formatted=made.formatted,
+            delivery_key=f"{key}#{number}" if piece else key,
+            number=number,
+            of=of,
+            reply_to=delivery.reply_to if answers(live, number) else None,
+            media=None if made.file is None else await self._file(delivery.files[made.file]),
+        )
+
+    async def _file(self, file: DeliveryFile) -> OutgoingFile:
+        media = await self._ledger.find_media(file.sha256)
+        if media is None:
+            raise DeliveryError(f"{file.name} is not kept any more")
+        return OutgoingFile(kind=file.kind, data=media.data, mime=file.mime, name=file.name)
+
+    # ── what a failure means ───────────────────────────────────────────────────────────────────
+
+    async def _failed(
+        self,
+        delivery: Delivery,
+        live: LiveAccount,
+        error: DeliveryError,
+        piece: DeliveryPiece | None,
+    ) -> None:
+        wait_s = min(RETRY_MAX_S, RETRY_FIRST_S * 2 ** (delivery.attempt - 1))
+        wait_s = max(wait_s, error.retry_after_s or 0.0)
+        if error.stops_account:
+            self._stop_account(live, error)
+        if isinstance(error, DeliveryUncertain):
+            again = self._knows_key_after(delivery, live, piece, wait_s)
+            end: DeliveryState = "uncertain"
+        else:
+            again = error.retryable or error.stops_account
+            end = "failed"
+        if error.chat_gone:
+            log.warning(
+                "a chat is gone: %s account %s: %s: %s", *live.place, delivery.address.to, error
+            )
+        if not again or (delivery.attempt >= ATTEMPTS_MAX and not error.stops_account):
+            await self.settle(delivery, end, piece, error=str(error))
+            return
+        await self.settle(
+            delivery,
+            "pending",
+            piece,
+            error=str(error),
+            not_before=self._clock.now_ms() + int(wait_s * 1000),
+            unsent=not isinstance(error, DeliveryUncertain),
+        )
+
+    def _stop_account(self, live: LiveAccount, error: DeliveryError) -> None:
+        """For a while, where the platform says how long; else until a person has done something."""
+        if error.retry_after_s is None:
+            self._accounts.on_broken(live.place, str(error))
+        else:
+            until = self._clock.now_ms() + int(error.retry_after_s * 1000)
+            self.silent_until[live.place] = until
+
+    def _knows_key_after(
+        self, delivery: Delivery, live: LiveAccount, piece: DeliveryPiece | None, wait_s: float
+    ) -> bool:
+        """Whether the platform will still recognise the key of the first attempt, once we have waited."""
+        tried_at = (piece.tried_at if piece else delivery.tried_at) or self._clock.now_ms()
+        age_s = (self._clock.now_ms() - tried_at) / 1000
+        return age_s + wait_s < live.account.knows_key_for_s()
+
+    async def settle(
+        self,
+        delivery: Delivery,
+        state: DeliveryState,
+        piece: DeliveryPiece | None = None,
+        *,
+        error: str | None = None,
+        platform_id: str | None = None,
+        not_before: int = 0,
+        tried: bool = True,
+        unsent: bool = False,
+    ) -> None:
+        """The outcome is known; it must be stored, however long the ledger cannot write."""
+        settle = SettleDelivery(
+            delivery_id=delivery.delivery_id,
+            state=state,
+            at=self._clock.now_ms(),
+            not_before=not_before,
+            error=error,
+            platform_id=platform_id,
+            tried=tried,
+            unsent=unsent,
+        )
+        if state in ("failed", "uncertain") and error != BLOCKED:
+            where = delivery.address
+            log.warning(
+                "a message of %s did not surely arrive: %s account %s: %s",
+                delivery.key.text,
+                where.channel,
+                where.account_id or "default",
+                error,
+            )
+        drop = [DropMedia(media_holder(delivery.delivery_key))] if delivery.files else []
+        kept = [] if state != "delivered" else drop
+        if piece is None:
+            return await self._write(settle, *kept)
+        of_piece = SettlePiece(
+            delivery_id=delivery.delivery_id,
+            number=piece.number,
+            state=state,
+            platform_id=platform_id,
+            unsent=unsent and not _tried_before(delivery, piece),
+        )
+        return await self._write(of_piece, settle, *kept)
+
+    async def _write(self, *ops: Op[None]) -> None:
+        while True:
+            try:
+                with anyio.CancelScope(shield=True):
+                    if len(ops) == 1:
+                        await self._ledger.do(ops[0])
+                    else:
+                        await self._ledger.commit(*ops)
+                return
+            except (StoreError, Busy) as trouble:
+                log.warning("a delivery waits for the ledger: %s", trouble)
+                await anyio.sleep(RETRY_FIRST_S)
+
+
+def _tried_before(delivery: Delivery, piece: DeliveryPiece | None) -> bool:
+    """Whether an earlier attempt was made of which nobody knows what became."""
+    if piece is not None:
+        return piece.tried_at is not None
+    return delivery.tried_at != delivery.updated_at
+
+
+def answers(live: LiveAccount, number: int) -> bool:
+    """Whether this piece of a reply is marked as an answer."""
+    wanted = live.settings.reply_to_mode if live.settings else None
+    mode = wanted or live.traits.reply_to_mode
+    return live.traits.replies and (mode == "all" or (mode == "first" and number == 1))

@@ -1,0 +1,128 @@
+"""Previews: a reply that is shown while it is written, where its platform lets messages be changed.
+
+The message that shows it is the reply's own: its end takes the place of its beginning, so people see one. That there
+is such a message is stored before it is sent, and its id after it was. If nobody knows whether it arrived, the reply
+is `uncertain`, as if it had been cut off itself, unless the platform can be asked by the key.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable
+
+import anyio
+from msgspec.structs import replace
+
+from crossclaw.channels.accounts import LiveAccount
+from crossclaw.channels.contract import Piece
+from crossclaw.domain.clock import Clock
+from crossclaw.domain.errors import DeliveryError, DeliveryUncertain
+from crossclaw.ledger.contract import Ledger
+from crossclaw.ledger.operations import DeliveryPreview, Op
+from crossclaw.ledger.pieces import BeginPreview, DropPreview, NotePreview
+
+log = logging.getLogger(__name__)
+
+Write = Callable[[Op[None]], Awaitable[None]]
+CALL_S_MAX = 10.0  # a platform answers in a hundredth of that
+LOST = "its beginning may have been shown, and the platform cannot be asked"
+
+
+def preview_key(delivery_key: str) -> str:
+    return f"{delivery_key}:preview"
+
+
+class Previews:
+    def __init__(self, ledger: Ledger, clock: Clock) -> None:
+        self._ledger, self._clock = ledger, clock
+        self._shown: dict[str, anyio.Lock] = {}
+        """Of replies that are being written; held while the platform is asked to show or to change one."""
+
+    def open(self, delivery_key: str) -> None:
+        """A reply is being written that may be shown."""
+        self._shown.setdefault(delivery_key, anyio.Lock())
+
+    async def begin(self, live: LiveAccount, message: Piece) -> str | None:
+        """Show the first words. The platform's id of the message; None: it is not there, or nobody knows."""
+        if (lock := self._shown.get(message.delivery_key)) is None:
+            return None
+        async with lock:
+            if message.delivery_key not in self._shown:
+                return None
+            return await self._begin(live, message)
+
+    async def change(self, live: LiveAccount, message: Piece, platform_id: str) -> bool:
+        """Show more of it. False: the reply has taken its place."""
+        lock = self._shown.get(message.delivery_key)
+        if lock is None:
+            return False
+        async with lock:
+            if message.delivery_key not in self._shown:
+                return False
+            with anyio.move_on_after(
+                CALL_S_MAX, shield=True
+            ):  # an older text must not arrive after the last one
+                await live.account.edit(message.address, platform_id, message)
+        return True
+
+    async def close(self, delivery_key: str) -> None:
+        """The reply is whole: nothing of it is shown or changed any more when this returns."""
+        if (lock := self._shown.pop(delivery_key, None)) is not None:
+            async with lock:
+                pass
+
+    def forget(self, delivery_key: str) -> None:
+        """There is no reply: what was shown stays."""
+        self._shown.pop(delivery_key, None)
+
+    async def _begin(self, live: LiveAccount, message: Piece) -> str | None:
+        key = message.delivery_key
+        known = await self._ledger.do(BeginPreview(delivery_key=key, at=self._clock.now_ms()))
+        if known is not None:
+            return known.platform_id
+        first = replace(message, delivery_key=preview_key(key))
+        with anyio.move_on_after(CALL_S_MAX, shield=True):  # cut off, nobody knows if it is there
+            return await self._send_first(live, first, key)
+        return None
+
+    async def _send_first(self, live: LiveAccount, message: Piece, key: str) -> str | None:
+        try:
+            platform_id = await live.account.send(message)
+        except DeliveryUncertain:
+            return None
+        except DeliveryError:
+            await self._ledger.do(DropPreview(delivery_key=key))
+            raise
+        if platform_id is not None:
+            await self._ledger.do(NotePreview(delivery_key=key, platform_id=platform_id))
+        return platform_id
+
+    def is_lost(self, live: LiveAccount, preview: DeliveryPreview | None) -> bool:
+        """Whether it may be there and cannot be found: then nothing may be sent in its place."""
+        if preview is None or preview.platform_id is not None:
+            return False
+        age_s = (self._clock.now_ms() - preview.tried_at) / 1000
+        return age_s >= live.account.knows_key_for_s()
+
+    async def finish(
+        self, live: LiveAccount, message: Piece, preview: DeliveryPreview, write: Write
+    ) -> str | None:
+        """The whole message in place of its beginning. Changing it twice is as good as once, so an attempt that was
+        cut off is made again. A platform that does not change it, because somebody has deleted it, gets a new one."""
+        key = preview.delivery_key
+        try:
+            platform_id = preview.platform_id
+            if platform_id is None:  # its key brings the same message again
+                again = replace(message, delivery_key=preview_key(key), media=None)
+                platform_id = await live.account.send(again)
+                if platform_id is None:
+                    raise DeliveryUncertain(LOST)
+                await write(NotePreview(delivery_key=key, platform_id=platform_id))
+            await live.account.edit(message.address, platform_id, message)
+        except DeliveryUncertain as error:
+            raise DeliveryError(str(error), retryable=True) from error
+        except DeliveryError as error:
+            if error.retryable or error.stops_account or error.chat_gone:
+                raise
+            log.info("a message of %s could not be changed: %s", live.channel, error)
+            await write(DropPreview(delivery_key=key))
+            return await live.account.send(message)
+        return platform_id

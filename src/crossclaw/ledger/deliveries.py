@@ -1,0 +1,94 @@
+"""Deliveries: what is on its way to a chat, as the ledger has it."""
+
+from typing import Literal
+
+import msgspec
+
+from crossclaw.domain.addresses import Address
+from crossclaw.domain.authority import Authority
+from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.runs import NewRun, Run
+from crossclaw.domain.sessions import Session
+
+DeliveryState = Literal["pending", "sending", "delivered", "uncertain", "failed"]
+
+
+class DeliveryFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A file that goes out with a message. Its bytes are kept by `KeepMedia`, held by `media_holder`."""
+
+    sha256: str
+    kind: Literal["image", "audio", "video", "document"]
+    mime: str
+    name: str
+    size: int
+
+
+def media_holder(delivery_key: str) -> str:
+    """Whose the files of a delivery are until it has arrived."""
+    return f"outbox:{delivery_key}"
+
+
+class NewDelivery(msgspec.Struct, frozen=True, kw_only=True):
+    delivery_key: str
+    """Unique: the same reply is put into the outbox once."""
+    key: SessionKey
+    address: Address
+    text: str
+    run_id: str | None = None
+    authority: Authority = Authority()
+    reply_to: str | None = None
+    """The platform's id of the message that it answers."""
+    files: tuple[DeliveryFile, ...] = ()
+
+    @classmethod
+    def of_run(
+        cls, run: Run | NewRun, delivery_key: str, key: SessionKey, address: Address, text: str
+    ) -> "NewDelivery":
+        """What a run has to say to a chat, as far as the run may."""
+        return cls(
+            delivery_key=delivery_key,
+            key=key,
+            address=address,
+            text=text,
+            run_id=run.run_id,
+            authority=run.authority,
+            reply_to=run.plan.answers if address == run.plan.reply_to else None,
+        )
+
+
+class Delivery(msgspec.Struct, frozen=True, kw_only=True):
+    delivery_id: int
+    delivery_key: str
+    key: SessionKey
+    address: Address
+    text: str
+    state: DeliveryState
+    attempt: int
+    not_before: int
+    run_id: str | None = None
+    error: str | None = None
+    platform_id: str | None = None
+    authority: Authority = Authority()
+    updated_at: int = 0  # of one that is being sent: when this attempt began
+    created_at: int = 0  # when it was put
+    tried_at: int | None = None  # first handed to its channel, unless that surely failed
+    reply_to: str | None = None
+    files: tuple[DeliveryFile, ...] = ()
+
+
+class DeliveryPreview(msgspec.Struct, frozen=True):
+    """A message that shows a reply while it is written. The reply takes its place: one message, not two."""
+
+    delivery_key: str
+    tried_at: int
+    """When it was first handed to its channel."""
+    platform_id: str | None = None
+    """None: nobody knows whether it has arrived."""
+
+
+class Taken(msgspec.Struct, frozen=True):
+    """A delivery to be tried, and its session as it was at that moment."""
+
+    delivery: Delivery
+    session: Session | None
+    preview: DeliveryPreview | None = None

@@ -1,0 +1,28 @@
+"""Signals: which chats see that the agent is typing, and which messages get a reaction that says they were heard."""
+
+from typing import Literal
+
+from crossclaw.policy.decision import Decision
+
+TypingBegin = Literal["never", "instant", "thinking", "message"]
+
+
+def decide_ack(scope: str, *, direct: bool, called: bool) -> Decision:
+    """`called`: the group's message had to call the agent, and did."""
+    if scope in ("off", "none"):
+        return Decision(False, "messages.ackReactionScope is off")
+    if scope == "all":
+        return Decision(True, "all messages")
+    if scope == "direct":
+        return Decision(direct, "direct messages only")
+    if scope == "group-all":
+        return Decision(not direct, "messages of groups only")
+    return Decision(not direct and called, "messages of groups that call the agent only")
+
+
+def decide_typing(wanted: TypingBegin | None, *, direct: bool, called: bool) -> TypingBegin:
+    """When it begins. Where nobody has said so, a group that was not asked sees it with the first word only: the agent
+    may have nothing to say there."""
+    if wanted is not None:
+        return wanted
+    return "instant" if direct or called else "message"
