@@ -23,6 +23,7 @@ from crossclaw.gateway.handshake import ClientSays, ConnectParams, _principal
 from crossclaw.ledger.operations import EnsureSession, PutExchange
 from crossclaw.ledger.sqlite.ledger import SqliteLedger
 from crossclaw.sessions.intake import Intake
+from crossclaw.sessions.route import route
 from crossclaw.sessions.run_builder import RunBuilder
 
 MAIN, NOTES, HELPER = "agent:main:main", "agent:main:notes", "agent:helper:main"
@@ -45,15 +46,17 @@ def node(name: str) -> Principal:
     return _principal(params, "node", frozenset({"node"}), frozenset())
 
 
-def chat(config: Config) -> Principal:
+def chat(config: Config, key: str = CHAT) -> Principal:
+    group = "g1" if key == CHAT else None
     inbound = Inbound(
-        address=Address("memory", "g1"), sender="ana", text="hi", message_id="1",
-        chat_type="group", chat_id="g1",
+        address=Address("memory", group or "ana"), sender="ana", text="hi", message_id="1",
+        chat_type="group" if group else "direct", chat_id=group,
     )  # fmt: skip
     nothing: Any = None
     builder = RunBuilder(config, nothing, nothing)
     intake = Intake(builder, nothing, nothing, nothing, nothing, nothing)
-    return intake.sender(inbound, SessionKey.parse(CHAT)).principal
+    assert route(config, inbound) == SessionKey.parse(key)
+    return intake.sender(inbound, SessionKey.parse(key)).principal
 
 
 def hook(resolver: Resolver) -> Principal:
@@ -75,6 +78,7 @@ def everybody(config: Config, resolver: Resolver) -> list[tuple[str, Principal, 
         ("a node", node("stranger"), set()),
         ("a hook", hook(resolver), {BELL}),
         ("somebody on a chat", chat(config), {CHAT}),
+        ("somebody on a chat", chat(config, MAIN), {MAIN}),
         ("an MCP guest", session(BOB), {BOB, HELPER, MAIN, CHILD}),
         ("an MCP guest", session("agent:main:mcp:ann"), every),
         ("an MCP guest", session("agent:main:mcp:new"), set()),

@@ -30,6 +30,7 @@ class DiscordSettings(ChannelSettings, frozen=True):
     """Which servers, by id, and what is different there; `*`: all."""
     local = ChannelSettings.local | names("tokenFile")
     alternatives = (("tokenFile", "token"),)
+    group_list = "groups"
     unused = ChannelSettings.unused | names(
         "intents pluralkit maxLinesPerMessage proxy voice presence activity status autoPresence ui agentComponents"
         " slashCommand inboundWorker eventQueue gateway subagents mediaMode applicationId autoThread"

@@ -33,6 +33,7 @@ class MatrixSettings(ChannelSettings, frozen=True):
     rooms: dict[str, GroupSettings] = msgspec.field(default_factory=dict)
     """The older name of `groups`."""
     local = ChannelSettings.local | names("homeserver")
+    group_list = "groups"
     unused = ChannelSettings.unused | names("initialSyncLimit deviceId register")
     alternatives = (("accessToken", "password"),)
 

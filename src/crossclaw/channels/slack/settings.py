@@ -22,6 +22,7 @@ class SlackSettings(ChannelSettings, frozen=True):
     """From the page Basic Information, for `http`; or `SLACK_SIGNING_SECRET` in the environment."""
     channels: dict[str, GroupSettings] = msgspec.field(default_factory=dict)
     """Which channels, by id, and what is different there; `*`: all."""
+    group_list = "groups"
     unused = ChannelSettings.unused | names(
         "userToken userTokenReadOnly thread slashCommand replyToModeByChatType reactionNotifications"
         " reactionAllowlist allowNameMatching dangerouslyAllowNameMatching typingReaction nativeStreaming"
