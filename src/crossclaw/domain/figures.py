@@ -1,7 +1,7 @@
 """Figures: turns, failures, tokens, cost and time, counted by agent, model and channel. No I/O."""
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 SLOT_MS = 5 * 60_000
 HOUR_MS = 3_600_000
@@ -44,17 +44,17 @@ class Figures(NamedTuple):
 
     @property
     def timed(self) -> tuple[int, ...]:
-        return self[_FIRST_CLASS:]
+        return self.t0, self.t1, self.t2, self.t3, self.t4, self.t5, self.t6, self.t7
 
     def took(self, share: float) -> int | None:
         """How long the given share of the turns took at most, in ms, read from the classes; None without turns."""
         return quantile(self.timed, share)
 
     def plus(self, other: "Figures") -> "Figures":
-        return Figures(*(a + b for a, b in zip(self, other, strict=True)))
+        sums: tuple[Any, ...] = tuple(a + b for a, b in zip(self, other, strict=True))
+        return Figures(*sums)
 
 
-_FIRST_CLASS = Figures._fields.index("t0")
 _BEYOND_MS = LATENCY_MS[-1] * 3
 
 

@@ -92,8 +92,8 @@ def count_end(transaction: Transaction, run: Run, at: int) -> None:
     key = FigureKey(
         slot_of(at),
         run.key.agent_id,
-        transaction.models.pop(run.run_id, None) or run.plan.model or "",
-        channel_of_run(run.kind, where and where.channel),
+        transaction.models.pop(run.run_id, "") or run.plan.model or "",
+        channel_of_run(run.kind, where.channel if where else None),
     )
     transaction.counted.append((key, turn_figures(run.status, took_ms)))
 
@@ -119,7 +119,7 @@ def _channel(kind: Any, plan: str) -> str:
         where = _answering.decode(plan).reply_to
     except UNREADABLE:
         where = None
-    return channel_of_run(kind, where and where.channel)
+    return channel_of_run(kind, where.channel if where else None)
 
 
 # ── reading ───────────────────────────────────────────────────────────────────────────────────
