@@ -15,6 +15,7 @@ from crossclaw.channels.accounts import LiveAccount, LiveAccounts
 from crossclaw.channels.registry import find_manifest
 from crossclaw.config import Config
 from crossclaw.config.channel_accounts import accounts_in
+from crossclaw.config.current import CurrentConfig
 from crossclaw.config.section import Loose
 from crossclaw.domain.addresses import Address, Inbound
 from crossclaw.domain.keys import SessionKey
@@ -24,6 +25,7 @@ from crossclaw.ledger.opening import open_ledger
 from crossclaw.policy.channel_access import AccessDecision
 from crossclaw.policy.main_address import decide_main_address
 from crossclaw.policy.owner import decide_commands
+from crossclaw.runs.context import ServiceContext
 from crossclaw.sessions.channel_intake import ChannelIntake
 from crossclaw.sessions.intake import Intake
 from crossclaw.sessions.run_builder import RunBuilder
@@ -206,7 +208,8 @@ def intake_of(
         place = (account.channel, account.account_id)
         live.put(LiveAccount(*place, NOTHING, manifest.traits, account.settings))
     config = msgspec.structs.replace(Config(), channels=Loose.of(channels))
-    return kind(config, ledger, NOTHING, live, NOTHING, NOTHING)
+    context = ServiceContext(CurrentConfig.of(config), ledger, *[NOTHING] * 4)
+    return kind(context, NOTHING, live, NOTHING, NOTHING)
 
 
 async def disagreements(
