@@ -1,7 +1,7 @@
 """make crash, the channels' chapter: kill -9 at any point between a chat platform and the ledger, in both directions.
 
 People write to one gateway on a real Synapse and on a fake Telegram (strict, over TCP), while it is killed again and again: at any
-time after its start, shortly after somebody wrote, and right after Telegram has shown a message and before the gateway hears
+time after its start, shortly after somebody wrote, and right after a platform has shown a message and before the gateway hears
 of it. The verdict is read from the platforms' own logs: every message is answered exactly once and in its order. A reply whose
 fate nobody can know is `uncertain`, is counted apart and is never repeated: none on Matrix, at most one a kill on Telegram.
 At the end two builds that break a promise are tried in the same way; one that is not caught means that the rig is blind.
@@ -23,15 +23,17 @@ from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
 from random import Random
+from urllib.parse import quote
 
 import anyio
 import anyio.abc
 import anyio.to_thread
+import httpx2
 import msgspec
 
 from crossclaw.ledger.sqlite.rows import DELIVERY, delivery_of
 from crossclaw.ledger.sqlite.store import open_reader
-from tests.channels.fake_http import serve_fake
+from tests.channels.fake_http import AskedOfFake, FakeAnswer, FakeHttpService, serve_fake
 from tests.channels.synapse import Person, Synapse, open_synapse
 from tests.channels.telegram.fake import FakeTelegram
 from tests.crash.channel_victim import PLACE, Build
@@ -46,6 +48,7 @@ LIFE_S = 0.8
 EFFECT_S = 5.0  # for a reply to be shown, on a machine that is busy
 BACKLOG_MAX = 40
 TOGETHER_MS = 500
+SENT = "/send/m.room.message/"
 CONTROLS: dict[Build, str] = {"doubling": "doubled", "hasty": "lost"}
 CONTROL_KILLS, CONTROL_KILLS_MAX = 10, 60
 
@@ -130,12 +133,14 @@ class People:
     async def say_something(self) -> None:
         if self._dice.random() < 0.4:
             return self.say_on_telegram()
+        return await self.say_on_matrix()
+
+    async def say_on_matrix(self) -> None:
         self._number += 1
         room = self._dice.choice(list(self._rooms))
         token = f"M{self._number}"
         self.said.setdefault(room, []).append(token)
         await anyio.to_thread.run_sync(self._rooms[room].say, room, f"say: re {token}")
-        return None
 
     def say_on_telegram(self) -> None:
         self._number += 1
@@ -159,14 +164,44 @@ class People:
         return sum(map(len, self.said.values()))
 
 
+class Between(FakeHttpService):
+    """Stands between the gateway and the homeserver, so that it can be killed when a reply is in its room and the gateway
+    has not heard so. Everything else goes through as it is."""
+
+    def __init__(self, homeserver: str) -> None:
+        super().__init__()
+        self._homeserver = homeserver
+        self._http = httpx2.AsyncClient(timeout=None)
+        self.on_shown: Callable[[], None] | None = None
+        """Called once, before the next reply's sender hears that it was shown."""
+
+    async def handle(self, asked: AskedOfFake) -> FakeAnswer:
+        kept = ("authorization", "content-type")
+        answer = await self._http.request(
+            asked.method,
+            f"{self._homeserver}{quote(asked.path, safe='/')}",
+            params=asked.query,
+            headers={name: asked.headers[name] for name in kept if name in asked.headers},
+            content=asked.body,
+        )
+        if SENT in asked.path and answer.status_code == 200 and self.on_shown is not None:
+            told, self.on_shown = self.on_shown, None
+            told()
+        kind = answer.headers.get("content-type", "application/json")
+        return FakeAnswer(answer.status_code, answer.content, kind)
+
+    async def close(self) -> None:
+        await self._http.aclose()
+
+
 class ChannelChapter:
     """One state folder and one pair of platforms; many kills."""
 
     def __init__(
-        self, folder: Path, build: Build, nest: Nest, people: People, dice: Random
+        self, folder: Path, build: Build, nest: Nest, people: People, between: Between, dice: Random
     ) -> None:
         self._folder, self._build, self._nest = folder, build, nest
-        self._people, self._dice = people, dice
+        self._people, self._between, self._dice = people, between, dice
         self.kills = 0
 
     async def prepare(self) -> None:
@@ -203,15 +238,21 @@ class ChannelChapter:
             nest.end()
             assert await nest.bury() == -9
         telegram.effects.clear()
+        self._between.on_shown = None
         self.kills += 1
 
     async def _let_live(self, telegram: FakeTelegram) -> None:
-        """Until a time, or until Telegram has shown something and not yet said so."""
+        """Until a time, or until one of the platforms has shown something and not yet said so."""
         shown, at_most_s = anyio.Event(), self._dice.uniform(0.05, LIFE_S)
-        if self._dice.random() < 0.4:
+        aim = self._dice.random()
+        if aim < 0.6:
+            at_most_s = EFFECT_S
+        if aim < 0.3:
             telegram.effects.append(("/sendMessage", _killing(self._nest, shown)))
             self._people.say_on_telegram()
-            at_most_s = EFFECT_S
+        elif aim < 0.6:
+            self._between.on_shown = _killing(self._nest, shown)
+            await self._people.say_on_matrix()
         with anyio.move_on_after(at_most_s):
             await shown.wait()
         if self._people.count > BACKLOG_MAX and self._dice.random() < 0.2:
@@ -294,17 +335,19 @@ async def opened(
     telegram = FakeTelegram()
     folder = root / f"{build}-{secrets.token_hex(3)}"
     folder.mkdir()
-    async with serve_fake(telegram) as url:
+    between = Between(synapse.url)
+    async with serve_fake(telegram) as url, serve_fake(between) as homeserver:
         people = await anyio.to_thread.run_sync(People, synapse, telegram, dice)
         everybody = {"dmPolicy": "open", "allowFrom": ["*"]}
         section = {
-            "matrix": {"homeserver": synapse.url, "accessToken": people.bot.token, **everybody},
+            "matrix": {"homeserver": homeserver, "accessToken": people.bot.token, **everybody},
             "telegram": {"botToken": TOKEN, "apiUrl": url, **everybody},
         }
         (folder / PLACE).write_bytes(msgspec.json.encode(section))
-        chapter = ChannelChapter(folder, build, nest, people, dice)
+        chapter = ChannelChapter(folder, build, nest, people, between, dice)
         await chapter.prepare()
         yield chapter, telegram
+    await between.close()
 
 
 async def crash(
