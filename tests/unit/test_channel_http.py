@@ -73,15 +73,21 @@ async def test_a_file_is_fetched_up_to_its_limit_and_from_hosts_of_the_platform_
         httpx2.Response(200, content=b"123456"),
         httpx2.Response(302, headers={"location": "http://169.254.169.254/latest"}),
         httpx2.Response(404),
+        httpx2.Response(302, headers={"location": "http://api.example.org/file"}),
+        httpx2.Response(302, headers={"location": "https://[odd"}),
+        httpx2.Response(302, headers={"location": "https://api.example.org:8443/file"}),
+        httpx2.Response(200, content=b"1"),
     )
     http = HttpClients(platform).open(
         "https://api.example.org", headers={"authorization": "Bearer x"}, hosts=["*.example.net"]
     )
     assert await http.download("file/1", limit=5) == b"12345"
     assert [each.headers.get("authorization") for each in platform.asked] == ["Bearer x", None]
-    for words in ("bytes", "does not belong", "404"):
+    for words in ("bytes", "does not belong", "404", "in clear", "is none"):
         with pytest.raises(MediaRefused, match=words):
             await http.download("file/1", limit=5)
+    assert await http.download("file/1", limit=5) == b"1"
+    assert platform.asked[-1].headers.get("authorization") is None  # another port may be another's
 
 
 @asynccontextmanager

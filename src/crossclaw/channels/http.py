@@ -164,16 +164,19 @@ class ChannelHttp:
     async def download(
         self, url: str, *, limit: int, headers: Mapping[str, str] | None = None
     ) -> bytes:
-        """A file of at most `limit` bytes. Every host on the way must be among ours; what proves who we are
-        (`headers`, and those of this client) goes to the first host and no other."""
-        where, first = self._address(url), urlsplit(self._address(url)).hostname
+        """A file of at most `limit` bytes. Every host on the way must be among ours, and none of it in clear unless all
+        is; what proves who we are (`headers`, and those of this client) goes to the first place and no other."""
+        where, first = self._address(url), _place_of(self._address(url))
         for _hop in range(REDIRECTS_MAX):
-            host = urlsplit(where).hostname or ""
+            place = _place_of(where)
+            host = place[1] or ""
             if not self._may_go_to(host):
                 raise MediaRefused(
                     f"the file lies at {host}, which does not belong to the platform"
                 )
-            shown = {**self._headers, **(headers or {})} if host == first else {}
+            if place[0] != "https" and self._base_url.startswith("https:"):
+                raise MediaRefused(f"the file lies at {host} in clear (http)")
+            shown = {**self._headers, **(headers or {})} if place == first else {}
             try:
                 answer = await self._once("GET", where, shown, {}, None, limit)
             except (_NotSent, _Lost) as error:
@@ -336,7 +339,19 @@ def _file_of(answer: HttpAnswer) -> bytes:
     return answer.body
 
 
+def _place_of(url: str) -> tuple[str, str | None, int | None]:
+    """Who answers there: a port, or the way without TLS, may be another's."""
+    try:
+        parts = urlsplit(url)
+        return parts.scheme, parts.hostname, parts.port
+    except ValueError:
+        raise MediaRefused("the file has an address that is none") from None
+
+
 def _joined(before: str, location: str) -> str:
     from urllib.parse import urljoin  # noqa: PLC0415
 
-    return urljoin(before, location)
+    try:
+        return urljoin(before, location)
+    except ValueError:
+        raise MediaRefused("the file has an address that is none") from None
