@@ -69,7 +69,7 @@ def job(job_id: str, next_at: int | None, *makers: Maker) -> Job:
         name=job_id,
         schedule=Every(every_ms=60_000),
         session_target="isolated",
-        payload=AgentTurn(message="go"),
+        payload=AgentTurn(message="go \0 \\u0000"),
         authority=Authority(made_by=frozenset(makers)),
     )
     return Job(
@@ -110,6 +110,7 @@ async def test_jobs_are_due_once_and_move_on(ledger: Ledger) -> None:
 
 
 async def test_jobs_stop_with_the_credential_they_go_back_to(ledger: Ledger) -> None:
+    """Whatever stands in their messages: nobody keeps a credential from being taken away by what a job says."""
     await ledger.commit(
         PutJob(job=job("mine", 10)),
         PutJob(job=job("its", 10, Maker("device:1", 1))),

@@ -41,10 +41,13 @@ def test_what_a_migration_fills_on_sqlite_is_filled_on_postgresql() -> None:
         ("WHERE enabled AND next_at > ?", "WHERE enabled <> 0 AND next_at > $1"),
         ("UPDATE jobs SET enabled = 0", "UPDATE jobs SET enabled = 0"),
         ("iif(?3, a, ?4)", "CASE WHEN $3 THEN a ELSE $4 END"),
-        ("cause ->> '$.chain[0]'", "(cause::jsonb -> 'chain' ->> 0)"),
+        (
+            "cause ->> '$.chain[0]'",
+            r"(replace(cause, '\u0000', '\ufffd')::jsonb -> 'chain' ->> 0)",
+        ),
         (
             "k IN (SELECT value FROM json_each(?))",
-            "k IN (SELECT value FROM jsonb_array_elements_text($1::jsonb))",
+            r"k IN (SELECT value FROM jsonb_array_elements_text(replace($1, '\u0000', '\ufffd')::jsonb))",
         ),
         (
             "SELECT id FROM runs INDEXED BY runs_open WHERE key = ? AND ended_at IS NULL LIMIT 2",

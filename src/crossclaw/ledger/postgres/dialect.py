@@ -11,6 +11,7 @@ from typing import NamedTuple
 STATEMENTS_MAX = 4_000  # texts that are kept translated; those of the rules are some hundreds
 
 _NAME = r"([\w.]+|\?\d*)"
+_JSON = r"replace(\1, '\\u0000', '\\ufffd')::jsonb"
 _RULES: tuple[tuple[str, str], ...] = (
     # Lanes are read by an index whose order SQLite keeps; here it has to be asked for.
     (
@@ -20,18 +21,19 @@ _RULES: tuple[tuple[str, str], ...] = (
     (r" INDEXED BY \w+", ""),
     (r"\bverbose\b", '"verbose"'),
     (r"CAST\((.*?) AS INTEGER\)", r"CAST(\1 AS BIGINT)"),
-    # JSON: texts on both sides. What is no object is taken for damaged.
+    # JSON: texts on both sides. What is no object is taken for damaged. PostgreSQL reads no text with a NUL in it: one in
+    # anybody's words would fail the statement for all rows.
     (rf"json_valid\({_NAME}\)", r"(\1 LIKE '{%')"),
-    (rf"json_array_length\({_NAME}, '\$\.(\w+)'\)", r"jsonb_array_length(\1::jsonb -> '\2')"),
+    (rf"json_array_length\({_NAME}, '\$\.(\w+)'\)", rf"jsonb_array_length({_JSON} -> '\2')"),
     (
         rf"json_each\({_NAME}, '\$\.(\w+)\.(\w+)'\)",
-        r"jsonb_array_elements_text(\1::jsonb -> '\2' -> '\3')",
+        rf"jsonb_array_elements_text({_JSON} -> '\2' -> '\3')",
     ),
-    (rf"json_each\({_NAME}, '\$\.(\w+)'\)", r"jsonb_array_elements_text(\1::jsonb -> '\2')"),
-    (rf"json_each\({_NAME}\)", r"jsonb_array_elements_text(\1::jsonb)"),
-    (rf"json_extract\({_NAME}, '\$\.(\w+)\[#-1\]'\)", r"(\1::jsonb -> '\2' ->> -1)"),
-    (rf"{_NAME} ->> '\$\.(\w+)\[(\d+)\]'", r"(\1::jsonb -> '\2' ->> \3)"),
-    (rf"{_NAME} ->> '\$\.(\w+)'", r"(\1::jsonb ->> '\2')"),
+    (rf"json_each\({_NAME}, '\$\.(\w+)'\)", rf"jsonb_array_elements_text({_JSON} -> '\2')"),
+    (rf"json_each\({_NAME}\)", rf"jsonb_array_elements_text({_JSON})"),
+    (rf"json_extract\({_NAME}, '\$\.(\w+)\[#-1\]'\)", rf"({_JSON} -> '\2' ->> -1)"),
+    (rf"{_NAME} ->> '\$\.(\w+)\[(\d+)\]'", rf"({_JSON} -> '\2' ->> \3)"),
+    (rf"{_NAME} ->> '\$\.(\w+)'", rf"({_JSON} ->> '\2')"),
     (rf"json_group_array\({_NAME}\)", r"coalesce(json_agg(\1), '[]')::text"),
     (r"\biif\(([^,()]+), ([^,()]+), ([^,()]+)\)", r"CASE WHEN \1 THEN \2 ELSE \3 END"),
     # Flags are numbers on both sides, and only SQLite takes a number for a condition.

@@ -36,7 +36,7 @@ WITH said AS MATERIALIZED (
         coalesce((body -> 'usage' ->> 'cacheRead')::bigint, 0) AS cached,
         coalesce((body -> 'usage' ->> 'output')::bigint, 0) AS output,
         coalesce((body -> 'usage' ->> 'cost')::double precision, 0.0) AS cost
-    FROM (SELECT id, run_id, at, convert_from(body, 'UTF8')::json AS body FROM entries
+    FROM (SELECT id, run_id, at, replace(convert_from(body, 'UTF8'), '\u0000', '\ufffd')::json AS body FROM entries
           WHERE role = 'assistant' AND run_id IS NOT NULL AND substring(body FOR 1) = '\x7b'::bytea
               AND substring(body FROM length(body)) = '\x7d'::bytea) AS entry
 ), known AS MATERIALIZED (
@@ -45,7 +45,7 @@ WITH said AS MATERIALIZED (
             WHEN kind IN ('send', 'round', 'announce', 'spawn') THEN 'agents' WHEN kind = 'cron' THEN 'jobs'
             WHEN kind = 'hook' THEN 'hooks' WHEN kind = 'node' THEN 'nodes' WHEN kind = 'agent' THEN 'api'
             ELSE 'webchat' END AS channel
-    FROM (SELECT *, CASE WHEN plan LIKE '{%}' THEN plan::json -> 'reply_to' ->> 'channel' END AS chat FROM runs) AS run
+    FROM (SELECT *, CASE WHEN plan LIKE '{%}' THEN replace(plan, '\u0000', '\ufffd')::json -> 'reply_to' ->> 'channel' END AS chat FROM runs) AS run
 ), heard AS MATERIALIZED (
     SELECT DISTINCT ON (run_id) run_id, model FROM said WHERE model IS NOT NULL ORDER BY run_id, id DESC
 ), counted AS (
