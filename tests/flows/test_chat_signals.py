@@ -228,6 +228,29 @@ async def test_the_reaction_is_taken_back_after_the_reply_if_the_config_says_so(
     assert channel.reactions == [("d1", "🦞", True), ("d1", "🦞", False)]
 
 
+@pytest.mark.spec("Y4", "N8")
+async def test_where_nothing_may_be_said_nothing_is_shown_before_the_reply_either(
+    tmp_path: Path,
+) -> None:
+    """No typing, no reaction, and no word of a reply that the send policy keeps from the chat."""
+    channel = streaming()
+    config = msgspec.convert(
+        {
+            "session": {"sendPolicy": {"default": "deny"}},
+            "messages": {"ackReactionScope": "all"},
+        },
+        Config,
+    )
+    async with open_house(tmp_path, Writing(), config=config, channels=[channel]) as house:
+        run_id = await channel.say("ann", "hi")
+        await anyio.sleep(60)
+        state = await state_of(house, run_id)
+
+    assert state == "failed"
+    assert (channel.shown, channel.reactions) == ({}, [])
+    assert not any(on for _, on in channel.typing)
+
+
 # ── the reply while it is written ──────────────────────────────────────────────────────────────
 
 

@@ -194,11 +194,12 @@ def _run_services(resources: Resources) -> RunServices:
     slots = Slots(config.agents.defaults.max_concurrent)
     lanes = Lanes(run_store, slots, clock, resources.credentials)
     as_said = settings.as_said(config)
+    may_deliver = settings.may_deliver(config, ledger, resources.credentials)
     outbox = Outbox(
         ledger,
         resources.accounts,
         clock,
-        settings.may_deliver(config, ledger, resources.credentials),
+        may_deliver,
         as_said,
     )
     sweep = Sweep(ledger, lanes.wake, clock, by_time=(ARCHIVE,))
@@ -220,7 +221,13 @@ def _run_services(resources: Resources) -> RunServices:
         waits=Waits(ledger, run_store, slots, clock),
         outbox=outbox,
         signals=ChatSignals(
-            config, ledger, resources.accounts, outbox, as_said, resources.context.feed.subscribe
+            config,
+            ledger,
+            resources.accounts,
+            outbox,
+            as_said,
+            may_deliver,
+            resources.context.feed.subscribe,
         ),
         sweep=sweep,
         exporter=exporter,

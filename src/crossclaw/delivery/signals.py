@@ -2,7 +2,8 @@
 as it is written.
 
 None of it is stored, but for the message that shows a reply (see `previews`), and nothing waits for it: a signal that
-fails is forgotten. Nobody is listened to while no chat account is open.
+fails is forgotten. Nobody is listened to while no chat account is open. Where the send policy keeps the reply itself
+from a chat, at this moment, the chat sees none of this either.
 """
 
 import logging
@@ -18,7 +19,7 @@ from crossclaw.channels.accounts import LiveAccount, LiveAccounts
 from crossclaw.channels.contract import Piece
 from crossclaw.channels.manifest import Rate
 from crossclaw.config import Config
-from crossclaw.delivery.carrying import AsSaid, answers
+from crossclaw.delivery.carrying import AsSaid, MayDeliver, answers
 from crossclaw.delivery.outbox import Outbox
 from crossclaw.delivery.pieces import pieces_of
 from crossclaw.domain.addresses import Address, Inbound
@@ -35,6 +36,7 @@ from crossclaw.domain.events import (
 from crossclaw.domain.exchanges import CONTROL_TOKENS, is_silent
 from crossclaw.domain.runs import Run
 from crossclaw.ledger.contract import Ledger
+from crossclaw.ledger.deliveries import Delivery, Taken
 from crossclaw.policy.signals import TypingBegin, decide_ack, decide_typing
 
 log = logging.getLogger(__name__)
@@ -101,10 +103,11 @@ class ChatSignals:
         accounts: LiveAccounts,
         outbox: Outbox,
         as_said: AsSaid,
+        may_deliver: MayDeliver,
         subscribe: Subscribe,
     ) -> None:
         self._config, self._ledger, self._accounts = config, ledger, accounts
-        self._outbox, self._as_said = outbox, as_said
+        self._outbox, self._as_said, self._may_deliver = outbox, as_said, may_deliver
         self._subscribe = subscribe
         self._end: Callable[[], None] | None = None
         self._tasks: anyio.abc.TaskGroup | None = None
@@ -225,7 +228,7 @@ class ChatSignals:
         live, where = chat.live, chat.where
         with chat.while_it_lasts():
             while anyio.current_time() - chat.alive_s < TYPING_S_MAX:
-                if self._may_signal(live):
+                if self._may_signal(live) and await self._may_say(chat.run, where):
                     await quietly(lambda: live.account.show_typing(where))
                 await anyio.sleep(every_s)
         chat.types = False
@@ -251,7 +254,12 @@ class ChatSignals:
             self._acks[run_id] = ack
             while len(self._acks) > ACKS_MAX:
                 self._acks.popitem(last=False)
-        self._start(ack.live, lambda: ack.live.account.react(ack.where, ack.message_id, ack.emoji))
+        self._start(ack.live, lambda: self._react(ack, run_id))
+
+    async def _react(self, ack: Acked, run_id: str) -> None:
+        run = await self._ledger.find_run(run_id)
+        if run is not None and await self._may_say(run, ack.where):
+            await ack.live.account.react(ack.where, ack.message_id, ack.emoji)
 
     # ── the reply as far as it is written ──────────────────────────────────────────────────────
 
@@ -278,6 +286,8 @@ class ChatSignals:
                 await anyio.sleep(FIRST_S)
                 while len(chat.text) < CHARS_MIN or not await self._is_next(chat):
                     await self._news(chat)
+                if not await self._may_say(chat.run, chat.where):
+                    return
                 shown = await self._message(chat)
                 platform_id = await self._begin_preview(chat, shown)
                 while platform_id is not None:
@@ -285,6 +295,8 @@ class ChatSignals:
                     message = await self._message(chat)
                     if message.formatted == shown.formatted or not self._may_signal(chat.live):
                         continue
+                    if not await self._may_say(chat.run, chat.where):
+                        return
                     if not await self._outbox.previews.change(chat.live, message, platform_id):
                         return
                     shown = message
@@ -321,7 +333,24 @@ class ChatSignals:
             reply_to=chat.run.plan.answers if answers(chat.live, 1) else None,
         )
 
-    # ── how much of it ─────────────────────────────────────────────────────────────────────────
+    # ── whether, and how much of it ────────────────────────────────────────────────────────────
+
+    async def _may_say(self, run: Run, where: Address) -> bool:
+        """As it is decided of the reply itself, at this moment."""
+        reply = Delivery(
+            delivery_id=0,
+            delivery_key=f"reply:{run.run_id}",
+            key=run.key,
+            address=where,
+            text="",
+            state="pending",
+            attempt=0,
+            not_before=0,
+            run_id=run.run_id,
+            authority=run.authority,
+        )
+        session = await self._ledger.find_session(run.key)
+        return (await self._may_deliver(Taken(reply, session))).allowed
 
     def _may_signal(self, live: LiveAccount) -> bool:
         """Within what the platform takes, and never in the way of messages."""
