@@ -46,14 +46,16 @@ async def accounts(house: House, **params: Any) -> dict[str, dict[str, Any]]:
 async def test_a_reply_goes_out_by_the_account_by_which_its_question_came(
     tmp_path: Path, loft: Loft
 ) -> None:
-    async with open_house(tmp_path, Recording(), config=config(HOME_AND_WORK)):
+    async with open_house(tmp_path, Recording(), config=config(HOME_AND_WORK)) as house:
         await anyio.sleep(1)
         for name in ("work", "home"):
             where = Address("pigeon", "7", name)
             inbound = Inbound(address=where, sender="7", text=f"from {name}", message_id=name)
             await loft.accounts[name].host.receive(inbound)
             await anyio.sleep(60)
+        told = await accounts(house)
 
+    assert told["work"]["lastOutboundAt"] < told["home"]["lastOutboundAt"]
     assert loft.sent == [("work", "7", "re: from work"), ("home", "7", "re: from home")]
 
 

@@ -17,7 +17,7 @@ from crossclaw.door.principal import session_principal
 from crossclaw.ledger.operations import EnsureSession
 from crossclaw.providers.rehearsal import RehearsalProvider
 from crossclaw.testing import MemoryChannel, open_house
-from tests.flows.talking import call
+from tests.flows.talking import call, say
 from tests.flows.test_who_sees_whom import CHILD, COUSIN, MAIN, archive, settle
 
 
@@ -122,7 +122,10 @@ async def test_what_is_not_there_is_explained_in_the_resolvers_words(tmp_path: P
     nobody = "00000000-0000-4000-8000-000000000000"
     async with open_house(tmp_path, RehearsalProvider()) as house:
         answer = await explain(house, "main", "read", nobody)
+        await say(house, "main", "say: hi", "r1")
+        there = [(await explain(house, "main", "send", to))["exists"] for to in ("main", "later")]
 
+    assert there == [True, False]
     assert (answer["allowed"], answer["exists"], answer["to"]) == (False, False, nobody)
     assert answer["reasons"] == [
         {"about": "existence", "allowed": False, "reason": f"unknown session: {nobody}"}

@@ -24,6 +24,7 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import UserMessage
 from crossclaw.door.principal import Principal, person_principal, session_principal
 from crossclaw.providers.rehearsal import RehearsalProvider
+from crossclaw.sessions import guest_names
 from crossclaw.sessions.guest_names import guest_name
 from crossclaw.sessions.guest_run import AT_WORK_S, AWAY_S
 from crossclaw.sessions.guests import WAIT_MAX_S
@@ -711,3 +712,15 @@ async def test_a_guests_own_token_is_for_its_name_alone_and_ends_with_it(tmp_pat
 
     assert (listed["name"], listed["ownToken"]) == ("bob", True)
     assert token not in str(listed)
+
+
+@pytest.mark.spec("G5")
+async def test_there_are_only_so_many_guests_and_those_who_are_there_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guest_names, "GUESTS_MAX", 2)
+    async with open_house(tmp_path, RehearsalProvider(), config=two_agents()) as house:
+        for name in ("bob", "eve", "bob"):
+            await Guest(house, name).come()
+        with pytest.raises(Busy, match="there are 2 guests"):
+            await Guest(house, "mallory").come()

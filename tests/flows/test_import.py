@@ -481,3 +481,8 @@ def test_what_has_no_column_of_ours_is_kept_by_its_name_unless_it_is_nothing() -
         "label": "a",
         "overrides": {"flavour": "mint"},
     }
+
+
+async def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(Invalid, match=r"there is no folder .*nowhere"):
+        await bring(tmp_path / "nowhere", tmp_path / "state")

@@ -10,6 +10,7 @@ import pytest
 from crossclaw.app import House
 from crossclaw.domain.authority import Authority
 from crossclaw.domain.errors import Invalid, ProviderRefused
+from crossclaw.domain.events import Event, Injected
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import Text, ToolUse
 from crossclaw.domain.sessions import Session
@@ -315,10 +316,12 @@ async def test_the_report_reaches_the_parents_transcript_and_the_chat_it_asked_i
 async def test_the_parents_next_turn_knows_the_report_and_no_run_was_started_for_it(
     tmp_path: Path,
 ) -> None:
-    model = family()
+    model, events = family(), list[Event]()
     async with open_house(tmp_path, model) as house:
+        house.feed.subscribe(events.append)
         await say(house, "main", "go", "r1")
         await reported(house)
+        assert [type(each) for each in events].count(Injected) == 1  # the page's chat hears it
         asked = len(model.seen)
         await anyio.sleep(60)
         assert len(model.seen) == asked

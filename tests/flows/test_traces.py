@@ -150,3 +150,23 @@ async def test_a_trace_is_exported_as_opentelemetry(tmp_path: Path) -> None:
         "execute_tool sessions_send",
     } <= named
     assert json.dumps(resource["resource"]).count("crossclaw") == 1
+
+
+async def test_a_model_that_failed_and_a_call_that_was_cut_off_are_marked(tmp_path: Path) -> None:
+    send = 'tool: sessions_send {"agentId": "librarian", "message": "wait: 600", "timeoutSeconds": 900}'
+    async with open_house(tmp_path, RehearsalProvider(), config=two_agents()) as house:
+        await say(house, "main", "fail: on holiday", "r1")
+        failed = (await call(house, "trace.get", id="r1"))["spans"]
+        await call(house, "chat.send", sessionKey="main", message=send, idempotencyKey="r2")
+        await anyio.sleep(5)
+        open_call = (await call(house, "trace.get", id="r2"))["spans"][2]
+        await call(house, "chat.abort", sessionKey="main", runId="r2")
+        await house.run_store.wait("r2", timeout_s=60)
+        cut = (await call(house, "trace.get", id="r2"))["spans"]
+
+    assert failed[0]["standing"]["name"] == "failed"
+    assert open_call["standing"]["name"] == "running"
+    assert [(s["kind"], s["standing"]["name"]) for s in cut if s["kind"] == "tool"] == [
+        ("tool", "stopped")
+    ]
+    assert "standing" not in cut[1]  # the model had answered

@@ -66,15 +66,6 @@ def exec_rule(config: Config, agent_id: str, grants: Iterable[StandingGrant]) ->
     return rule
 
 
-def asks_at_all(config: Config, agent_ids: Sequence[str], tool: ToolDeclaration) -> bool:
-    """Whether it is worth looking into a call by the config alone."""
-    if tool.name == EXEC:
-        rules = [exec_rule(config, each, ()) for each in agent_ids]
-        if any(rule != ExecRule() for rule in rules):
-            return True
-    return asked_tool(config, agent_ids, tool) is not None
-
-
 def decide_call(
     config: Config,
     agent_ids: Sequence[str],
