@@ -146,7 +146,7 @@ async def test_a_trace_is_exported_as_opentelemetry(tmp_path: Path) -> None:
     assert {
         "invoke_agent main",
         "invoke_agent librarian",
-        "chat model",
+        "chat test",
         "execute_tool sessions_send",
     } <= named
     assert json.dumps(resource["resource"]).count("crossclaw") == 1
