@@ -186,12 +186,31 @@ async def test_an_announce_without_an_address_stays_in_the_transcript_marked(
         await settled(house)
         session = await house.ledger.find_session(LIBRARIAN)
         entries = await house.ledger.list_entries(session.session_id, limit=50)  # type: ignore[union-attr]
+        page = await call(house, "chat.history", sessionKey=LIBRARIAN.text, limit=1)
 
+    assert len(page["messages"]) == 1  # a note takes no message's place
     last, note = entries[-2:]
     assert isinstance(last.message, AssistantMessage)
     assert last.message.text == "Nobody hears this."
     assert note.note is not None
     assert (note.type, note.note["delivered"]) == ("note", False)
+
+
+@pytest.mark.spec("S7")
+async def test_an_announce_to_somebody_on_the_page_has_arrived(tmp_path: Path) -> None:
+    async with open_house(tmp_path, talkative(skip_at=1), config=two_agents()) as house:
+        await say(house, "agent:librarian:main", "where?", "r0")  # he has it open
+        await say(house, "main", "ask", "r1")
+        await settled(house)
+        found = await house.ledger.find_exchange(await exchange_id(house, "r1"))
+        session = await house.ledger.find_session(LIBRARIAN)
+        entries = await house.ledger.list_entries(session.session_id, limit=50)  # type: ignore[union-attr]
+        page = await call(house, "chat.history", sessionKey="agent:librarian:main", limit=1)
+
+    assert found is not None
+    assert found.announce == "delivered"
+    assert [entry for entry in entries if entry.type == "note"] == []
+    assert page["messages"][-1]["content"][0]["text"] == "All settled."
 
 
 @pytest.mark.spec("S3")
