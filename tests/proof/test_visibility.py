@@ -22,8 +22,8 @@ pytestmark = pytest.mark.timeout(1_800)  # work is counted here, not time
 FOREST_KINDS = {1: 1, 2: 2, 3: 4, 4: 9}
 PARTS = {1: 1, 2: 2, 3: 8, 4: 32} if FULL else dict.fromkeys(FOREST_KINDS, 1)
 """So that several processes share the work."""
-WORLD_STRIDE = {1: 1, 2: 1, 3: 5, 4: 17}
-SETTING_STRIDE = {1: 3, 2: 11, 3: 17, 4: 17}
+WORLD_STRIDE = {1: 1, 2: 1, 3: 7, 4: 37}
+SETTING_STRIDE = {1: 3, 2: 19, 3: 23, 4: 23}
 
 
 async def cases(
