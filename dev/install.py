@@ -18,6 +18,8 @@ OLDEST = (3, 11)
 PIP_THAT_INSTALLS_ELSEWHERE = (22, 3)  # the first with --python; saves setting pip up a second time
 PIN = re.compile(r"^([A-Za-z0-9][\w.-]*)==", re.M)
 BEGUN = re.compile(r"^Collecting ([\w.-]+)")
+# Python compiles what it uses when it first does; all of it, with every lexer of Pygments, is 28 MB and 3 s more.
+QUIETLY = ("--progress-bar", "off", "--no-compile")
 KEPT_LINES = 30  # of pip's output, shown when it fails
 
 
@@ -56,7 +58,7 @@ def _pip_version(pip: list[str]) -> tuple[int, ...]:
 
 
 def _install(pip: list[str], wanted: list[str], total: int) -> int:
-    command = [*pip, "--disable-pip-version-check", "install", "--progress-bar", "off", *wanted]
+    command = [*pip, "--disable-pip-version-check", "install", *QUIETLY, *wanted]
     work = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
     )

@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-EXTRAS = "models,web,terminal,prices,mcp,metrics"
+EXTRAS = "channels,mcp,metrics,models,otel,pdf,pictures,postgres,prices,terminal,web"
+CORE_MB_MAX, RUN_MB_MAX = 60, 100
 STARTED_S = 30  # far more than a start takes; only for one that never comes
 
 
@@ -108,6 +109,40 @@ def test_installed_it_serves_its_page_and_answers(command: Path, tmp_path: Path)
     finally:
         gateway.terminate()
         gateway.wait(30)
+
+
+def test_the_core_alone_is_small_and_answers(wheel: Path, tmp_path: Path) -> None:
+    """As pip leaves it, with everything compiled; pip itself is not counted."""
+    subprocess.run(
+        [sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "venv")], check=True
+    )
+    into = ("--python", str(tmp_path / "venv/bin/python"))
+    _run(sys.executable, "-m", "pip", *into, "install", "--quiet", wheel)
+    environ = {"HOME": str(tmp_path), "OPENCLAW_GATEWAY_PORT": "1"}
+    told = _run(tmp_path / "venv/bin/crossclaw", "message", "send", "say: small", **environ)
+
+    assert told == "small\n"
+    assert _megabytes(tmp_path / "venv") <= CORE_MB_MAX
+
+
+def test_what_make_run_installs_is_small(tmp_path: Path) -> None:
+    lock = ROOT / "requirements-run.lock"
+    installed = subprocess.run(
+        [sys.executable, str(ROOT / "dev/install.py"), str(tmp_path / "venv"), str(lock)],
+        cwd=ROOT, capture_output=True, text=True, check=False, env=_clean(),
+    )  # fmt: skip
+    assert installed.returncode == 0, installed.stdout
+    environ = {"HOME": str(tmp_path), "OPENCLAW_GATEWAY_PORT": "1"}
+    told = _run(tmp_path / "venv/bin/crossclaw", "message", "send", "say: small", **environ)
+
+    assert told == "small\n"
+    assert _megabytes(tmp_path / "venv") <= RUN_MB_MAX
+
+
+def _megabytes(folder: Path) -> float:
+    """As the disk counts it."""
+    found = [path.lstat() for path in folder.rglob("*") if not path.is_dir()]
+    return sum(each.st_blocks for each in found) * 512 / 1e6
 
 
 def _page(port: str) -> bytes:

@@ -85,3 +85,12 @@ def test_a_run_over_its_budget_says_so_at_the_terminal(person: Person) -> None:
 
     assert done.returncode == Exit.FAILED
     assert "over budget: 0 of 300 tokens are spent" in done.stderr
+
+
+def test_without_rich_a_terminal_shows_plain_text(person: Person) -> None:
+    alone = "import sys; sys.modules['rich'] = None; from crossclaw.cli.main import main; sys.exit(main())"
+    said = person.sees(80, "-c", alone, "message", "send", "say: **bold** words", name="python")
+    past = person.sees(80, "-c", alone, "sessions", "history", "main", name="python")
+
+    assert said == "**bold** words\n"
+    assert "**bold** words" in past

@@ -1,5 +1,6 @@
 """`import`: what an OpenClaw state folder has comes into this one: sessions, jobs, keys."""
 
+import sys
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ from crossclaw.cli.grammar import Arguments, CommandSpec, Parser, json_option
 from crossclaw.cli.import_rest import Rest, RestReport, has_jobs
 from crossclaw.cli.place import StateLocation, find_place
 from crossclaw.cli.running import run_async
-from crossclaw.cli.say import console, note, out, out_json
+from crossclaw.cli.say import console, draws_on, note, out, out_json
 from crossclaw.config.openclaw_here import brought, find_stores, note_brought, note_imported
 from crossclaw.domain.clock import SystemClock
 from crossclaw.domain.counts import count_of
@@ -95,17 +96,19 @@ def _note_imported(place: StateLocation, folder: Path) -> None:
 
 @contextmanager
 def _shown_progress() -> Generator[Progress]:
+    if not draws_on(sys.stderr):
+        yield lambda _done, _total, _report: None
+        return
     from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn  # noqa: PLC0415
     from rich.progress import Progress as Bar  # noqa: PLC0415
 
-    screen = console(stderr=True)
     columns = (
         BarColumn(),
         DownloadColumn(),
         TextColumn("{task.description}"),
         TimeRemainingColumn(),
     )
-    with Bar(*columns, console=screen, transient=True, disable=not screen.is_terminal) as bar:
+    with Bar(*columns, console=console(stderr=True), transient=True) as bar:
         task = bar.add_task("", total=None)
 
         def show(done: int, total: int, report: ImportReport) -> None:

@@ -1,10 +1,11 @@
 """The past: a conversation for people, in Markdown on a terminal and as plain text in a pipe."""
 
+import sys
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from crossclaw.cli.say import cleaned, console, on_terminal, out
+from crossclaw.cli.say import cleaned, console, draws_on, out
 from crossclaw.display.conversation import (
     Part,
     ShownMessage,
@@ -28,14 +29,14 @@ def show_past(messages: Sequence[dict[str, Any]], *, tools: bool) -> None:
     said = conversation(messages, results=tools)
     if not said:
         out("nothing was said yet")
-    elif on_terminal():
+    elif draws_on(sys.stdout):
         draw(said, console(highlight=False))
     else:
         out("\n\n".join(map(plain_text, said)))
 
 
 def show_words(markdown: str) -> None:
-    if not on_terminal():
+    if not draws_on(sys.stdout):
         out(cleaned(markdown))
         return
     console(highlight=False).print(to_terminal(cleaned(markdown)))

@@ -11,6 +11,7 @@ import os
 import re
 import secrets
 import sys
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TextIO
 
 from crossclaw.display.cleaning import Clean, cleaned, escaped_json
@@ -69,6 +70,12 @@ def problem(text: str, hint: str | None = None) -> None:
 
 def on_terminal() -> bool:
     return sys.stdout.isatty()
+
+
+def draws_on(stream: TextIO) -> bool:
+    """Whether tables, bars and Markdown are drawn there: on a terminal, by rich, which the extra
+    `terminal` brings. Everywhere else, and without it, people read plain text."""
+    return stream.isatty() and find_spec("rich") is not None
 
 
 def coloured(text: str, code: str) -> str:

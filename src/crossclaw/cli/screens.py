@@ -1,9 +1,10 @@
 """Screens: how a reply looks while it is written. Markdown on a terminal, plain text in a pipe, or
 nothing at all for programs that want one JSON value at the end."""
 
+import sys
 from typing import TYPE_CHECKING, Protocol
 
-from crossclaw.cli.say import cleaned, note, on_terminal, out
+from crossclaw.cli.say import cleaned, draws_on, note, out
 from crossclaw.cli.say import console as new_console
 from crossclaw.display.terminal import open_block, to_terminal
 
@@ -28,7 +29,7 @@ class Screen(Protocol):
 def choose_screen(*, quiet: bool) -> Screen:
     if quiet:
         return QuietScreen()
-    return MarkdownScreen() if on_terminal() else PlainScreen()
+    return MarkdownScreen() if draws_on(sys.stdout) else PlainScreen()
 
 
 class QuietScreen:
