@@ -11,9 +11,10 @@ from hypothesis import settings
 from trio.testing import MockClock
 
 from crossclaw.testing import VirtualLoop
+from tests.proof.size import examples
 from tests.yielding import let_reads_yield
 
-settings.register_profile("crossclaw", deadline=None)
+settings.register_profile("crossclaw", deadline=None, max_examples=examples(40, 100))
 settings.load_profile("crossclaw")
 
 

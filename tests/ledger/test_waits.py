@@ -16,6 +16,7 @@ from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.opening import open_ledger
 from crossclaw.ledger.operations import BeginWait, EndWait
 from tests.ledger.making import ANA, BEN, CHO, begun, end, submit
+from tests.proof.size import examples
 
 
 async def wait(ledger: Ledger, waiter: Run, target_run_id: str) -> list[SessionKey]:
@@ -116,7 +117,7 @@ def reaches(edges: set[tuple[int, int]], start: int, goal: int) -> bool:
 
 
 @pytest.mark.spec("S9")
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(13, 40), deadline=None)
 @given(plan=st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=14))
 def test_a_wait_is_refused_exactly_when_it_would_close_a_circle(
     plan: list[tuple[int, int]],

@@ -21,7 +21,7 @@ def crash(*arguments: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.spec("B1", "B2")
 @pytest.mark.timeout(120)
 def test_nothing_is_lost_doubled_or_torn_by_kills() -> None:
-    done = crash("--kills", "8", "--no-control")
+    done = crash("--kills", "6", "--no-control")
 
     assert done.returncode == 0, done.stdout + done.stderr
     nothing = "0 lost, 0 doubled, 0 torn, 0 order, 0 stuck, 0 untrue, 0 trouble"
@@ -30,7 +30,7 @@ def test_nothing_is_lost_doubled_or_torn_by_kills() -> None:
 
 @pytest.mark.spec("B1")
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize("build", list(share(BUILDS, 3)))
+@pytest.mark.parametrize("build", list(share(BUILDS, 4)))
 def test_a_build_that_breaks_its_promise_is_caught(build: str) -> None:
     done = crash("--control", build)
 
@@ -41,7 +41,7 @@ def test_a_build_that_breaks_its_promise_is_caught(build: str) -> None:
 @pytest.mark.spec("B1", "K3")
 @pytest.mark.timeout(120)
 def test_every_tick_of_a_job_runs_once_or_is_told_as_missed() -> None:
-    command = [sys.executable, "-m", "tests.crash.ticks", "--seed", "7", "--kills", "8"]
+    command = [sys.executable, "-m", "tests.crash.ticks", "--seed", "7", "--kills", "6"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
     assert done.returncode == 0, done.stdout + done.stderr

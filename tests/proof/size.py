@@ -11,9 +11,9 @@ FULL = os.environ.get("CROSSCLAW_PROOF") == "full"
 EXAMPLES_FULL = 10_000  # of a property: as many random histories as no model may be hurt by
 
 
-def examples(sample: int) -> int:
+def examples(sample: int, full: int = EXAMPLES_FULL) -> int:
     """How many a property is tried with."""
-    return EXAMPLES_FULL if FULL else sample
+    return full if FULL else sample
 
 
 def share(cases: Iterable[T], stride: int) -> Iterator[T]:

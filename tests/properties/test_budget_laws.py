@@ -21,6 +21,7 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantBlock, AssistantMessage, Text, ToolUse, Usage
 from crossclaw.providers.contract import ModelRequest, Tell
 from crossclaw.testing import open_house, submit
+from tests.proof.size import examples
 from tests.stores import copy_state
 
 ROOT = "root"
@@ -155,7 +156,7 @@ async def check(house: House, tokens: int, overdraft: int) -> None:
 
 
 @pytest.mark.spec("B5")
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(13, 40), deadline=None)
 @given(
     script=st.lists(steps, min_size=1, max_size=12),
     tokens=st.integers(1_000, 60_000),

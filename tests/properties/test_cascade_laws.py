@@ -20,7 +20,7 @@ from crossclaw.domain.runs import Run
 from crossclaw.providers.contract import ModelRequest, UserTurn
 from crossclaw.testing import ScriptedProvider, VirtualLoop, open_house
 from tests.flows.talking import call
-from tests.proof.size import FULL
+from tests.proof.size import FULL, examples
 from tests.stores import OpenStore, look_into
 
 NAMES = "abcdefg"
@@ -166,7 +166,7 @@ def cut_off(db: OpenStore) -> list[str]:
 @pytest.mark.timeout(0 if FULL else 300)
 @pytest.mark.spec("B4")
 @settings(
-    max_examples=1_000 if FULL else 15,
+    max_examples=examples(6, 1_000),
     derandomize=not FULL,
     suppress_health_check=[HealthCheck.too_slow],
 )

@@ -35,7 +35,7 @@ def head(entries: list[Entry], cut: int) -> Prefix:
 
 
 @pytest.mark.spec("M5", "M3")
-@settings(max_examples=examples(400), deadline=None)
+@settings(max_examples=examples(133), deadline=None)
 @given(crashed, st.integers(0, 300), st.integers(0, 15))
 def test_any_crashed_history_is_legal_after_a_compaction(
     history: list[tuple[Message | NewEntry, str | None]], tokens: int, messages: int
@@ -49,7 +49,7 @@ def test_any_crashed_history_is_legal_after_a_compaction(
 
 
 @pytest.mark.spec("M5")
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(100, 300), deadline=None)
 @given(st.lists(settled, max_size=6), st.integers(0, 300))
 def test_a_cut_never_parts_a_result_from_its_call(runs: list[list[Message]], tokens: int) -> None:
     entries = entries_of([message for run in runs for message in run])
@@ -64,7 +64,7 @@ def test_a_cut_never_parts_a_result_from_its_call(runs: list[list[Message]], tok
 
 
 @pytest.mark.spec("M5")
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(100, 300), deadline=None)
 @given(st.lists(settled, min_size=1, max_size=6), st.integers(0, 300))
 def test_what_stays_is_no_more_than_allowed_or_the_last_words(
     runs: list[list[Message]], tokens: int
@@ -76,7 +76,7 @@ def test_what_stays_is_no_more_than_allowed_or_the_last_words(
     assert sum(map(weigh, rest)) <= tokens or len([e for e in rest if e.message]) <= 2
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(66, 200))
 @given(st.integers(1, 2_000_000), st.integers(0, 100_000), st.none() | st.floats(0.01, 1))
 def test_the_limit_is_always_within_the_window(
     window: int, reserve: int, share: float | None

@@ -8,6 +8,7 @@ from crossclaw.agent.fitting import fitted
 from crossclaw.agent.weight import weigh_request
 from crossclaw.domain.messages import Text, ToolUse
 from crossclaw.providers.contract import AssistantTurn, ModelRequest, ToolReturn, Turn, UserTurn
+from tests.proof.size import examples
 from tests.properties.test_view import complaint
 
 
@@ -30,7 +31,7 @@ def conversations(draw: st.DrawFn) -> list[Turn]:
 
 
 @pytest.mark.spec("M5")
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(66, 200), deadline=None)
 @given(conversations(), st.sampled_from([2_000, 8_000, 32_000]))
 def test_what_is_fitted_is_legal_and_ends_as_the_whole_does(turns: list[Turn], window: int) -> None:
     request = ModelRequest("m", "be brief", turns, output_tokens_max=500)

@@ -15,6 +15,7 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage, Text
 from crossclaw.providers.contract import ModelRequest, Tell
 from crossclaw.testing import open_house, submit
+from tests.proof.size import examples
 
 KEYS = [SessionKey.named("main", name) for name in ("ana", "ben", "cho")]
 plans = st.lists(
@@ -61,7 +62,7 @@ async def carry_out(plan: list[tuple[SessionKey, int, int]], model: Slow) -> dic
 
 
 @pytest.mark.spec("M2")
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(10, 30), deadline=None)
 @given(plans)
 def test_every_session_runs_in_order_without_overlap_and_without_waiting_for_others(
     plan: list[tuple[SessionKey, int, int]],

@@ -29,6 +29,7 @@ from crossclaw.ledger.operations import (
     Submit,
 )
 from tests.ledger.making import run, says, session
+from tests.proof.size import examples
 from tests.stores import copy_state
 
 KEYS = [SessionKey.named("main", name) for name in ("ana", "ben")]
@@ -196,5 +197,7 @@ class LedgerMachine(RuleBasedStateMachine):
             shutil.rmtree(self.folder)
 
 
-LedgerMachine.TestCase.settings = settings(max_examples=25, stateful_step_count=25, deadline=None)
+LedgerMachine.TestCase.settings = settings(
+    max_examples=examples(10, 25), stateful_step_count=25, deadline=None
+)
 TestLedger = pytest.mark.spec("B1")(LedgerMachine.TestCase)

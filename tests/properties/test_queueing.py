@@ -24,6 +24,7 @@ from crossclaw.testing import MemoryChannel, open_house
 from tests.flows.crashing import crashed_copy
 from tests.flows.talking import call
 from tests.flows.tools import Counting
+from tests.proof.size import examples
 
 MODES = ("collect", "followup", "steer", "steer-backlog", "interrupt")
 
@@ -111,7 +112,7 @@ async def _look(
 
 
 @pytest.mark.spec("B1", "M2")
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(10, 15), deadline=None)
 @example([Arrival(who, "collect", 0) for who in ("ana", "ana", "ben", "ana")], 4)
 @given(arrivals, st.integers(0, 10))
 def test_nothing_is_lost_doubled_or_overtaken(plan: list[Arrival], crash_after: int) -> None:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from trio.testing import MockClock
 
 from crossclaw.runs.slots import Slots
+from tests.proof.size import examples
 
 CALLS_AT_ONCE = 8  # as the toolbox does it: a ninth call begins when one of the first has ended
 
@@ -87,7 +88,7 @@ async def tell(total: int, runs: list[Life]) -> Slots:
     return story.slots
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(100, 300))
 @given(st.integers(1, 4), st.lists(lives, max_size=6))
 def test_nobody_hangs_never_too_many_work_and_every_slot_is_free_in_the_end(
     total: int, runs: list[Life]

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from crossclaw.domain.jobs import CronSchedule, Every, Schedule
 from crossclaw.schedule.times import MISSED_ROWS_MAX, due_since, next_after
+from tests.proof.size import examples
 
 MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000
 BEGIN = 1_767_225_600_000  # 2026-01-01
@@ -32,7 +33,7 @@ zones = st.sampled_from(ZONES)
 
 
 @pytest.mark.spec("K3")
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(100, 300), deadline=None)
 @given(schedules, moments, zones)
 def test_the_next_tick_is_later_and_nothing_lies_between(
     schedule: Schedule, after: int, zone: ZoneInfo
@@ -45,7 +46,7 @@ def test_the_next_tick_is_later_and_nothing_lies_between(
 
 
 @pytest.mark.spec("K3")
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(66, 200), deadline=None)
 @given(schedules, moments, st.integers(0, 60 * DAY), zones)
 def test_what_is_due_after_a_gap_is_every_tick_of_it_once(
     schedule: Schedule, begin: int, gap: int, zone: ZoneInfo

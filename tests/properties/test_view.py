@@ -171,14 +171,14 @@ def complaint(turns: Sequence[Turn]) -> str | None:
 
 
 @pytest.mark.spec("M3", "M1")
-@settings(max_examples=examples(1500), deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 @given(histories)
 def test_any_history_gives_legal_input(messages: list[Message]) -> None:
     assert complaint(build_view(entries_of(messages))) is None
 
 
 @pytest.mark.spec("M3")
-@settings(max_examples=examples(400), deadline=None)
+@settings(max_examples=examples(133), deadline=None)
 @given(histories, st.integers(0, 14))
 def test_a_history_cut_anywhere_gives_legal_input(messages: list[Message], cut: int) -> None:
     entries = entries_of(messages)
@@ -188,7 +188,7 @@ def test_a_history_cut_anywhere_gives_legal_input(messages: list[Message], cut: 
 
 
 @pytest.mark.spec("M3")
-@settings(max_examples=examples(500), deadline=None)
+@settings(max_examples=examples(166), deadline=None)
 @given(histories, st.lists(st.integers(0, 14), max_size=3))
 def test_a_view_that_grows_piece_by_piece_is_legal(
     messages: list[Message], cuts: list[int]
@@ -202,7 +202,7 @@ def test_a_view_that_grows_piece_by_piece_is_legal(
 
 
 @pytest.mark.spec("M3", "M1", "M7")
-@settings(max_examples=examples(500), deadline=None)
+@settings(max_examples=examples(166), deadline=None)
 @given(crashed, st.integers(0, 15), st.integers(0, 15))
 def test_any_crashed_history_gives_legal_input_to_a_model_that_thinks(
     history: list[tuple[Message | NewEntry, str | None]], cut: int, cleared_through: int
@@ -235,7 +235,7 @@ settled = st.builds(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(66, 200), deadline=None)
 @given(st.lists(settled, max_size=5), st.integers(0, 5))
 def test_after_whole_runs_a_grown_view_equals_the_view_of_all(
     runs: list[list[Message]], cut: int
@@ -249,7 +249,7 @@ def test_after_whole_runs_a_grown_view_equals_the_view_of_all(
 
 
 @pytest.mark.spec("M1")
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(100, 300), deadline=None)
 @given(histories)
 def test_messages_survive_the_disk_as_they_are(messages: list[Message]) -> None:
     for message in messages:
@@ -392,7 +392,7 @@ def test_thinking_goes_back_to_its_model_behind_the_same_beginning_and_to_nobody
 
 
 @pytest.mark.spec("M1")
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(100, 300), deadline=None)
 @given(st.text(max_size=40), st.sampled_from(["inter_session", "hook", "cron", "announce"]))
 def test_no_words_from_elsewhere_can_contain_their_own_end_mark(words: str, kind: str) -> None:
     first = said(UserMessage(words, provenance=Provenance(kind)))[0].content  # type: ignore[arg-type]

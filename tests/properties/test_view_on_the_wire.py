@@ -75,7 +75,7 @@ def openai_complaint(params: dict[str, Any]) -> str | None:
 
 
 @pytest.mark.spec("M1", "M3")
-@settings(max_examples=examples(300), deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(crashed, levels)
 def test_anthropic_gets_what_it_accepts(
     history: list[tuple[Message | NewEntry, str | None]], level: ThinkingLevel
@@ -87,7 +87,7 @@ def test_anthropic_gets_what_it_accepts(
 
 
 @pytest.mark.spec("M1", "M3")
-@settings(max_examples=examples(300), deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(crashed, levels)
 def test_openai_gets_what_it_accepts(
     history: list[tuple[Message | NewEntry, str | None]], level: ThinkingLevel
