@@ -61,8 +61,9 @@ async def refused(client: Client, tool: str, **arguments: Any) -> str:
 
 
 @pytest.mark.spec("G5")
-@pytest.mark.parametrize("road", [over_http, over_stdio])
-@pytest.mark.parametrize("mode", ["auto", "legacy"])
+@pytest.mark.parametrize(
+    ("road", "mode"), [(over_http, "auto"), (over_http, "legacy"), (over_stdio, "auto")]
+)
 async def test_two_agents_of_other_programs_talk(tmp_path: Path, road: Road, mode: str) -> None:
     async with (
         serve_house(tmp_path, **OPEN) as housed,
