@@ -32,11 +32,14 @@ from crossclaw.channels.contract import (
     WebhookRequest,
 )
 from crossclaw.channels.http import HttpClients
+from crossclaw.config import Config
 from crossclaw.config.channels import ChannelSettings
+from crossclaw.delivery.files import file_to_send
 from crossclaw.domain.addresses import Address, Attachment, Inbound
 from crossclaw.domain.errors import StoreFull
 from crossclaw.domain.messages import AssistantMessage, Text
-from crossclaw.providers.contract import ModelRequest, Tell
+from crossclaw.ledger.operations import NewDelivery, PutDelivery
+from crossclaw.providers.contract import ModelRequest, Tell, TextPiece
 from crossclaw.testing import open_house
 from tests.flows.crashing import crashed_copy
 from tests.flows.test_runs_keep_their_order import Recording
@@ -64,6 +67,23 @@ class Verbose(Recording):
     async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
         lines = [" ".join(self.words[at : at + 20]) for at in range(0, len(self.words), 20)]
         return AssistantMessage([Text("\n\n".join(lines))], stop_reason="end_turn")
+
+
+PICTURE = b"\x89PNG\r\n\x1a\n" + b"a picture"
+
+
+class Slowly(Recording):
+    """A model that writes for half a minute."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.parts = [f"This is part {number} of it. " for number in range(10)]
+
+    async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
+        for part in self.parts:
+            tell(TextPiece(part))
+            await anyio.sleep(3)
+        return AssistantMessage([Text("".join(self.parts).strip())], stop_reason="end_turn")
 
 
 class Witness:
@@ -119,6 +139,9 @@ class HandedOver(GivenChannel):
 
     async def show_typing(self, where: Address) -> None:
         await self._opened().show_typing(where)
+
+    async def stop_typing(self, where: Address) -> None:
+        await self._opened().stop_typing(where)
 
     async def react(self, where: Address, message_id: str, emoji: str, *, on: bool = True) -> None:
         await self._opened().react(where, message_id, emoji, on=on)
@@ -212,6 +235,21 @@ class ChannelDriver(ABC):
     def at_next_effect(self, act: Callable[[], None]) -> None:
         """Right after people see the next message, and before we hear that they do."""
 
+    def at_its_best(self) -> None:  # noqa: B027  most are
+        """For the next starts: the platform can do all that it can anywhere, and reacts if it has a rule of its own."""
+
+    def typing_seen(self) -> int:
+        """How often people saw that we are typing."""
+        return 0
+
+    def reactions_seen(self) -> int:
+        """How many reactions of ours were put."""
+        return 0
+
+    def files_seen(self) -> list[bytes]:
+        """What people can open, in order."""
+        return []
+
     def waiting(self) -> int:
         """Messages that the platform holds because nobody has acknowledged them."""
         return 0
@@ -221,12 +259,27 @@ class ChannelDriver(ABC):
         return []
 
 
+def configured(**defaults: Any) -> Config:
+    raw = {"agents": {"defaults": {"typingMode": "never", **defaults}}}
+    signs = {"messages": {"ackReaction": "👍", "ackReactionScope": "all"}} if defaults else {}
+    return msgspec.convert(raw | signs, Config)
+
+
 @asynccontextmanager
 async def gateway(
-    folder: Path, driver: ChannelDriver, model: Recording | None = None
+    folder: Path,
+    driver: ChannelDriver,
+    model: Recording | None = None,
+    config: Config | None = None,
 ) -> AsyncGenerator[Any]:
+    """Without typing and reactions, so that what fails next is a message."""
     async with (
-        open_house(folder, model or Recording(0.1), channels=[driver.channel()]) as house,
+        open_house(
+            folder,
+            model or Recording(0.1),
+            channels=[driver.channel()],
+            config=config or configured(),
+        ) as house,
         driver.platform(),
     ):
         yield house
@@ -460,3 +513,58 @@ class ChannelContract:
 
         assert driver.seen() == ["re: hi"]
         assert states == ["delivered" if driver.knows_key_s else "uncertain"]
+
+    # ── what people see meanwhile ──────────────────────────────────────────────────────────────
+
+    @pytest.mark.spec("N8", "N9", "B2")
+    async def test_people_see_that_they_were_heard_and_a_reply_that_grows_is_one_message(
+        self, folder: Path, driver: ChannelDriver
+    ) -> None:
+        driver.at_its_best()
+        traits, model = driver.traits, Slowly()
+        if driver.settings is not None:
+            driver.settings = msgspec.structs.replace(driver.settings, streaming=True)
+        async with gateway(folder, driver, model, configured(typingMode="instant")) as house:
+            await driver.say("hi")
+            await anyio.sleep(20)
+            soon = driver.seen()
+            await anyio.sleep(QUIET_S)
+            states = await delivery_states(house, driver)
+
+        whole = "".join(model.parts).strip()
+        assert (driver.seen(), states) == ([whole], ["delivered"])
+        if traits.edits and driver.settings is not None:
+            assert len(soon) == 1
+            assert whole.startswith(soon[0])
+            assert soon[0] != whole
+        assert (driver.typing_seen() > 0) == (traits.typing_every_s is not None)
+        assert (driver.reactions_seen() > 0) == (traits.reactions and driver.settings is not None)
+
+    @pytest.mark.spec("N9", "B2")
+    async def test_files_arrive_once_with_their_words(
+        self, folder: Path, driver: ChannelDriver
+    ) -> None:
+        """The first is lost on its way and comes again; the second is a note. Where there are no files, words say so."""
+        async with gateway(folder, driver) as house:
+            await driver.say("hi")
+            await shown(driver, 1)
+            run_id = next(each.run_id for each in driver.received if each.run_id)
+            run = await house.ledger.find_run(run_id)
+            files = [file_to_send(PICTURE, "a.png"), file_to_send(b"a note", "note.txt")]
+            new = NewDelivery(
+                delivery_key="files",
+                key=run.key,
+                address=run.plan.reply_to,
+                text="Look!",
+                files=tuple(each.file for each in files),
+            )
+            keep = [each.keep("files", "main", 1) for each in files]
+            await house.ledger.commit(*keep, PutDelivery(new=new, at=1))
+            house.outbox.wake()
+            await anyio.sleep(QUIET_S)
+            delivery = await house.ledger.find_delivery("files")
+
+        assert delivery.state == "delivered"
+        assert "Look!" in " ".join(driver.seen())
+        expected = [PICTURE, b"a note"] if driver.traits.files else []
+        assert driver.files_seen() == expected

@@ -72,6 +72,7 @@ from crossclaw.tools.exec import Exec
 from crossclaw.tools.guests import guest_methods
 from crossclaw.tools.mcp_agreed import AgreedTools
 from crossclaw.tools.mcp_servers import McpServers
+from crossclaw.tools.message import MessageTool
 from crossclaw.tools.read import ReadTool
 from crossclaw.tools.session_tools import session_methods, session_tools
 from crossclaw.tools.toolset import Toolsets
@@ -135,7 +136,15 @@ def _furnished(
     servers = McpServers(
         config.mcp.servers, places.shield, AgreedTools(resources.ledger, resources.outside.clock)
     )
-    tools = [*session_tools(door), *_own_tools(config, places), *resources.outside.tools]
+    message = MessageTool(
+        places,
+        resources.ledger,
+        resources.clock,
+        run_services.outbox.wake,
+        lambda: bool(resources.outside.channels or resources.wanted_accounts()),
+    )
+    own = [*_own_tools(config, places), message]
+    tools = [*session_tools(door), *own, *resources.outside.tools]
     return House(
         context=resources.context,
         config=config,

@@ -84,7 +84,13 @@ def talking(
         chat,
         Clients(config, chat, session_services.sends, log_path, ids),
         AgentRuns(config, intake, ledger, run_store, resources.models, clock),
-        Sending(resources.context, resolver, resources.accounts, run_services.outbox.wake),
+        Sending(
+            resources.context,
+            resolver,
+            resources.accounts,
+            run_services.outbox.wake,
+            resources.workspace_of,
+        ),
     ]
 
 

@@ -1,7 +1,11 @@
 """`message send`: to an agent's session, with the reply as it is written; or to a chat."""
 
+import base64
+import mimetypes
 import sys
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 from uuid import uuid4
 
 from crossclaw.cli.context import ALL_BYTES_MAX, FILE_BYTES_MAX, with_context
@@ -20,6 +24,8 @@ from crossclaw.cli.say import out, out_json, problem
 from crossclaw.cli.screens import choose_screen
 from crossclaw.cli.talk import talk
 from crossclaw.client.peer import ADMIN, READ, WRITE, GatewayPeer
+from crossclaw.domain.attachments import BYTES_MAX
+from crossclaw.domain.media import shown_size
 
 REPLY_S = 600.0  # as long as a run may take by default
 
@@ -68,7 +74,7 @@ def _agent_arguments(parser: Parser) -> None:
 def _word_of_openclaw(parser: Parser) -> None:
     _agent_arguments(parser)
     parser.add_argument("--to", "-t", metavar="TO", help="whose: here the agent's main session")
-    parser.set_defaults(target=None, channel=None)
+    parser.set_defaults(target=None, channel=None, media=[])
 
 
 def _arguments(parser: Parser) -> None:
@@ -77,6 +83,13 @@ def _arguments(parser: Parser) -> None:
     chat.add_argument("--target", "-t", metavar="TO", help="the chat or person")
     chat.add_argument("--channel", metavar="NAME", help="telegram, discord, signal, …")
     chat.add_argument("--thread-id", metavar="ID", help="in which thread or topic of the chat")
+    chat.add_argument(
+        "--media",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="a file to send; can be repeated",
+    )
     chat.add_argument("--account", metavar="ID", help="which login, where there are several")
 
 
@@ -85,6 +98,8 @@ def _send(arguments: Arguments) -> int:
     if arguments.target or arguments.channel:
         _refuse_mixture(arguments)
         return ask(arguments, WRITE, work=lambda peer: _to_chat(peer, arguments, text))
+    if arguments.media:
+        raise UsageError("--media goes to a chat: add --channel and --target")
     message = with_context(text, arguments.context)
     return ask(
         arguments,
@@ -107,6 +122,7 @@ async def _to_agent(peer: GatewayPeer, arguments: Arguments, message: str) -> in
 
 async def _to_chat(peer: GatewayPeer, arguments: Arguments, text: str) -> int:
     params: dict[str, Any] = {"to": arguments.target, "message": text}
+    params |= {"mediaUrls": list(map(_as_data, arguments.media))} if arguments.media else {}
     params |= {"channel": arguments.channel} if arguments.channel else {}
     params |= {"accountId": arguments.account} if arguments.account else {}
     params |= {"threadId": arguments.thread_id} if arguments.thread_id else {}
@@ -119,12 +135,28 @@ async def _to_chat(peer: GatewayPeer, arguments: Arguments, text: str) -> int:
     return Exit.OK
 
 
+def _as_data(name: str) -> str:
+    """The file itself travels: the gateway may run elsewhere, and reads no files for a client."""
+    path = Path(name).expanduser()
+    try:
+        with path.open("rb") as file:
+            data = file.read(BYTES_MAX + 1)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}. Nothing was sent.") from None
+    if len(data) > BYTES_MAX:
+        raise UsageError(f"{path} is larger than {shown_size(BYTES_MAX)}. Nothing was sent.")
+    kind = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
+    return f"data:{kind};name={quote(path.name)};base64,{base64.b64encode(data).decode()}"
+
+
 def _text(arguments: Arguments) -> str:
     given = [text for text in (arguments.text, arguments.message) if text is not None]
     if len(given) > 1:
         raise UsageError("there are two messages; send one at a time")
     piped = given == ["-"] or (not given and not sys.stdin.isatty())
     text = sys.stdin.read() if piped else "".join(given)
+    if not text.strip() and arguments.media:
+        return ""
     if given and not text.strip():
         raise UsageError("the message is empty. Nothing was sent.")
     if not text.strip():

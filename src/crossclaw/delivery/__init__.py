@@ -2,6 +2,7 @@
 
 __all__ = [
     "carrying",
+    "files",
     "outbox",
     "prefixes",
     "signals",

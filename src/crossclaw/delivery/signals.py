@@ -36,7 +36,7 @@ from crossclaw.domain.events import (
 from crossclaw.domain.exchanges import CONTROL_TOKENS, is_silent
 from crossclaw.domain.runs import Run
 from crossclaw.ledger.contract import Ledger
-from crossclaw.ledger.deliveries import Delivery, Taken
+from crossclaw.ledger.operations import Delivery, Taken
 from crossclaw.policy.signals import TypingBegin, decide_ack, decide_typing
 
 log = logging.getLogger(__name__)

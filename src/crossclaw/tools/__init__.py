@@ -11,6 +11,7 @@ __all__ = [
     "invoke",
     "mcp_agreed",
     "mcp_servers",
+    "message",
     "picture_reader",
     "read",
     "readers",

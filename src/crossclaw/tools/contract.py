@@ -61,6 +61,11 @@ class Tool(Generic[P]):
         return self.declared.name
 
     @property
+    def is_there(self) -> bool:
+        """Whether it makes sense as the config is; asked anew when that changes."""
+        return True
+
+    @property
     def effect(self) -> Effect:
         return self.declared.effect
 

@@ -198,7 +198,8 @@ class Toolsets:
             layers += child_layers(self._config.tools.subagents)
         elif not case.given.may_spawn:
             layers += (NO_SPAWN,)
-        return layers, _decided(self.known, layers, case.given)
+        there = {name: tool for name, tool in self.known.items() if tool.is_there}
+        return layers, _decided(there, layers, case.given)
 
 
 def _against(layers: Sequence[Layer], given: Authority, name: str) -> str | None:

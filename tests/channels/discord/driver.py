@@ -146,5 +146,14 @@ class DiscordDriver(SocketPlatform, ChannelDriver):
     def at_next_effect(self, act: Callable[[], None]) -> None:
         self.fake.effects.append((SEND, act))
 
+    def typing_seen(self) -> int:
+        return len(self.fake.typing)
+
+    def reactions_seen(self) -> int:
+        return len(self.fake.reactions)
+
+    def files_seen(self) -> list[bytes]:
+        return list(self.fake.world.files.values())
+
     def complaints(self) -> list[str]:
         return self.fake.complaints

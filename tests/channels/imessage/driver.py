@@ -109,5 +109,17 @@ class IMessageDriver(ChannelDriver):
     def at_next_effect(self, act: Callable[[], None]) -> None:
         self.fake.effects.append((SEND, act))
 
+    def at_its_best(self) -> None:
+        self.fake.private_api = True
+
+    def typing_seen(self) -> int:
+        return sum(what == "typing" for what, _ in self.fake.signals)
+
+    def reactions_seen(self) -> int:
+        return sum(what == "like" for what, _ in self.fake.signals)
+
+    def files_seen(self) -> list[bytes]:
+        return [each.data for each in self.fake.seen if each.data]
+
     def complaints(self) -> list[str]:
         return self.fake.complaints

@@ -116,6 +116,16 @@ class MatrixDriver(ChannelDriver):
     def at_next_effect(self, act: Callable[[], None]) -> None:
         self.fake.effects.append(("send", act))
 
+    def typing_seen(self) -> int:
+        assert not self.fake.typing or not self.fake.typing[-1], "it has to be ended"
+        return len(self.fake.typing)
+
+    def reactions_seen(self) -> int:
+        return len(self.fake.reactions)
+
+    def files_seen(self) -> list[bytes]:
+        return self.fake.uploads
+
     def waiting(self) -> int:
         return len(self.fake.stream) - self.fake.acknowledged
 

@@ -43,6 +43,10 @@ class FakeHomeserver(FakeHttpService):
         """Rooms whose state says so."""
         self.devices: dict[str, dict[str, Any]] = {BOT: {}}
         """The keys of each person's devices, as they were uploaded."""
+        self.typing: list[bool] = []
+        self.reactions: list[str] = []
+        self.uploads: list[bytes] = []
+        self._places: dict[str, int] = {}
         self.seen: list[tuple[str, str]] = []
         """What people got to see of the bot: (room, text)."""
         self.acknowledged = 0
@@ -126,6 +130,9 @@ class FakeHomeserver(FakeHttpService):
         path = asked.path
         if path == f"{_CLIENT}/account/whoami":
             return json_of({"user_id": BOT, "device_id": DEVICE, "is_guest": False})
+        if path == "/_matrix/media/v3/upload":
+            self.uploads.append(asked.body)
+            return json_of({"content_uri": f"mxc://fake.example/{len(self.uploads)}"})
         if path == f"{_CLIENT}/sync":
             return await self._sync(asked)
         if path == f"{_CLIENT}/keys/upload":
@@ -212,7 +219,10 @@ class FakeHomeserver(FakeHttpService):
                 return self._messages(asked, room)
             case "event":
                 return json_of(self.find(kind or "")[1])
-            case "typing" | "redact":
+            case "typing":
+                self.typing.append(bool(asked.json()["typing"]))
+                return json_of({})
+            case "redact":
                 return json_of({})
             case "send":
                 return self._send(asked, room, kind or "", rest or "")
@@ -239,9 +249,16 @@ class FakeHomeserver(FakeHttpService):
             if "m.mentions" not in content:
                 self.complaints.append("without m.mentions old clients guess whom it mentions")
         if (DEVICE, key) not in self._sent:
-            self._sent[DEVICE, key] = self.happen(room, BOT, kind, content)
-            if kind == "m.room.message":
+            self._sent[DEVICE, key] = event_id = self.happen(room, BOT, kind, content)
+            relation = content.get("m.relates_to") or {}
+            if relation.get("rel_type") == "m.replace":
+                at = self._places[relation["event_id"]]
+                self.seen[at] = (room, content["m.new_content"]["body"])
+            elif kind == "m.room.message":
+                self._places[event_id] = len(self.seen)
                 self.seen.append((room, content["body"]))
+            elif kind == "m.reaction":
+                self.reactions.append(relation["key"])
         return json_of({"event_id": self._sent[DEVICE, key]})
 
 

@@ -1,5 +1,6 @@
 """Signal for the contract of channels: a person's hands and eyes on `FakeSignalCli`."""
 
+import base64
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -140,6 +141,19 @@ class SignalDriver(ChannelDriver):
 
     def at_next_effect(self, act: Callable[[], None]) -> None:
         self.fake.effects.append(act)
+
+    def typing_seen(self) -> int:
+        calls = [params for method, params in self.fake.calls if method == "sendTyping"]
+        assert not calls or calls[-1].get("stop"), "it has to be ended"
+        return len(calls)
+
+    def reactions_seen(self) -> int:
+        return sum(method == "sendReaction" for method, _ in self.fake.calls)
+
+    def files_seen(self) -> list[bytes]:
+        sent = [params for method, params in self.fake.calls if method == "send"]
+        files = [each for params in sent for each in params.get("attachment", ())]
+        return [base64.b64decode(each.partition("base64,")[2]) for each in files]
 
     def waiting(self) -> int:
         return self.fake.waiting

@@ -44,6 +44,7 @@ class FakeSignalCli:
         self.calls: list[tuple[str, dict[str, Any]]] = []
         self.files: dict[str, bytes] = {}
         self.cuts: deque[CutAt] = deque()
+        self._places: dict[int, int] = {}
         self.refusals: deque[Refused] = deque()
         self.effects: deque[Callable[[], None]] = deque()
         self.effects_on_listening: list[Callable[[], None]] = []
@@ -186,7 +187,13 @@ class FakeSignalCli:
             raise self.refusals.popleft()
         to = _check(params)
         at = next(self._times)
-        self.seen.append((to, params["message"]))
+        if (edited := params.get("editTimestamp")) is not None:
+            if edited not in self._places:
+                raise Refused(-1, "Message to edit not found")
+            self.seen[self._places[edited]] = (to, params["message"])
+        else:
+            self._places[at] = len(self.seen)
+            self.seen.append((to, params["message"]))
         self._news.set()
         return {"timestamp": at, "results": [{"type": "SUCCESS"}]}
 

@@ -130,6 +130,12 @@ class SlackDriver(SocketPlatform, ChannelDriver):
     def at_next_effect(self, act: Callable[[], None]) -> None:
         self.fake.effects.append((SEND, act))
 
+    def reactions_seen(self) -> int:
+        return len(self.fake.reactions)
+
+    def files_seen(self) -> list[bytes]:
+        return list(self.fake.uploaded.values())
+
     def waiting(self) -> int:
         return len(self.fake.unacked)
 

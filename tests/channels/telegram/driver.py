@@ -109,6 +109,15 @@ class TelegramDriver(ChannelDriver):
     def at_next_effect(self, act: Callable[[], None]) -> None:
         self.fake.effects.append((SEND, act))
 
+    def typing_seen(self) -> int:
+        return len(self.fake.actions)
+
+    def reactions_seen(self) -> int:
+        return sum(map(len, self.fake.reactions.values()))
+
+    def files_seen(self) -> list[bytes]:
+        return [each.data for each in self.fake.seen if each.data]
+
     def waiting(self) -> int:
         return len(self.fake.pending(self.bot))
 

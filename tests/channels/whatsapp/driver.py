@@ -5,11 +5,12 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
+import msgspec
 
 from crossclaw.channels.contract import GivenChannel, WebhookAnswer, WebhookRequest
 from crossclaw.channels.whatsapp.account import open_account
 from crossclaw.channels.whatsapp.manifest import MANIFEST
-from crossclaw.channels.whatsapp.settings import WhatsAppSettings
+from crossclaw.channels.whatsapp.settings import WhatsAppAck, WhatsAppSettings
 from crossclaw.domain.errors import CrossclawError
 from tests.channels.contract import ChannelDriver, Failure, HandedOver
 from tests.channels.fake_http import FakeTransport, json_of
@@ -105,6 +106,19 @@ class WhatsAppDriver(ChannelDriver):
 
     def at_next_effect(self, act: Callable[[], None]) -> None:
         self.fake.effects.append((SEND, act))
+
+    def at_its_best(self) -> None:
+        ack = WhatsAppAck(emoji="👍")
+        self.settings = msgspec.structs.replace(self.settings, ack_reaction=ack)
+
+    def typing_seen(self) -> int:
+        return sum(typing for _, typing in self.fake.receipts)
+
+    def reactions_seen(self) -> int:
+        return len(self.fake.reactions)
+
+    def files_seen(self) -> list[bytes]:
+        return [each.data for each in self.fake.seen if each.data]
 
     def waiting(self) -> int:
         return len(self.fake.waiting)

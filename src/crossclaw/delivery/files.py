@@ -1,0 +1,77 @@
+"""Files that go out: what they are by their content, and what is not sent."""
+
+import mimetypes
+from pathlib import PurePosixPath
+from typing import Literal, NamedTuple
+
+from crossclaw.domain.attachments import BYTES_MAX, sniffed
+from crossclaw.domain.errors import Invalid
+from crossclaw.domain.media import Media, shown_size
+from crossclaw.ledger.media import KeepMedia
+from crossclaw.ledger.operations import DeliveryFile, media_holder
+
+FILE_BYTES_MAX = BYTES_MAX  # of one; most chats take less
+FILES_MAX = 10  # of one message
+NAME_CHARS_MAX = 120
+_NOT_SENT = ("program", "SQLite")
+_PLAIN = "application/octet-stream"
+
+
+class FileToSend(NamedTuple):
+    file: DeliveryFile
+    media: Media
+
+    def keep(self, delivery_key: str, agent_id: str, at: int) -> KeepMedia:
+        """Until it has arrived. Belongs into the step that puts the delivery."""
+        return KeepMedia(
+            media=self.media, agent_id=agent_id, at=at, holder=media_holder(delivery_key)
+        )
+
+
+def file_to_send(data: bytes, name: str) -> FileToSend:
+    """Raises Invalid for what is empty, too large, or a program."""
+    called = _name(name)
+    if not data:
+        raise Invalid(f"{called} is empty")
+    if len(data) > FILE_BYTES_MAX:
+        most = shown_size(FILE_BYTES_MAX)
+        raise Invalid(f"{called} has {shown_size(len(data))}; at most {most} are sent")
+    kind, mime = _what(data, called)
+    media = Media(mime, data)
+    file = DeliveryFile(sha256=media.sha256, kind=kind, mime=mime, name=called, size=len(data))
+    return FileToSend(file, media)
+
+
+def _what(data: bytes, name: str) -> tuple[Literal["image", "audio", "video", "document"], str]:
+    """Its content decides; the name says more only where the content agrees."""
+    picture, other = sniffed(data)
+    if other in _NOT_SENT:
+        raise Invalid(f"{name} is a {other} file; such files are not sent to chats")
+    if picture is not None:
+        return "image", picture
+    guessed = mimetypes.guess_type(name)[0] or _PLAIN
+    if other == "sound":
+        return "audio", guessed if guessed.startswith("audio/") else _sound(data)
+    if other == "video":
+        if guessed.startswith("audio/"):  # one kind of container holds both
+            return "audio", guessed
+        return "video", guessed if guessed.startswith("video/") else "video/mp4"
+    if other == "PDF":
+        return "document", "application/pdf"
+    said_otherwise = guessed.startswith(("image/", "audio/", "video/"))
+    return "document", _PLAIN if said_otherwise else guessed
+
+
+def _sound(data: bytes) -> str:
+    if data.startswith(b"OggS"):
+        return "audio/ogg"
+    if data.startswith(b"fLaC"):
+        return "audio/flac"
+    return "audio/wav" if data.startswith(b"RIFF") else "audio/mpeg"
+
+
+def _name(name: str) -> str:
+    """Its last part, in letters that can be printed."""
+    last = PurePosixPath(name.replace("\\", "/")).name
+    letters = "".join(each if each.isprintable() and each not in '"<>|' else "_" for each in last)
+    return letters.strip()[-NAME_CHARS_MAX:] or "file"
