@@ -6,7 +6,20 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench import busy, calls, cost, gateway, house, importing, ledger, reads, record, start, table
+from bench import (
+    busy,
+    calls,
+    cost,
+    gateway,
+    house,
+    importing,
+    ledger,
+    postgres,
+    reads,
+    record,
+    start,
+    table,
+)
 from bench.stores import Stores
 from bench.work import Result, Work, measure
 
@@ -18,6 +31,7 @@ def works(stores: Stores) -> tuple[Work, ...]:
         *importing.WORKS,
         *reads.works(stores.many),
         *house.WORKS,
+        *postgres.works(),
         *calls.WORKS,
         *cost.WORKS,
         *gateway.WORKS,

@@ -24,6 +24,22 @@ SERVER = os.environ.get("CROSSCLAW_CLUSTER", "")
 """The address of a server, without a database: postgresql://user@host:port"""
 TEMPLATE = f"crossclaw_template_{VERSION}_2"
 _LOCK = 4711
+# Only tables with something in them: to truncate one makes files anew.
+_EMPTY = f"""
+DO $$
+DECLARE each text; is_used boolean; used text[] := '{{}}';
+BEGIN
+  FOR each IN SELECT format('%I.%I', schemaname, tablename) FROM pg_tables
+    WHERE schemaname = '{SCHEMA}' AND tablename NOT IN ('store', 'batches')
+  LOOP
+    EXECUTE 'SELECT EXISTS (SELECT 1 FROM ' || each || ')' INTO is_used;
+    IF is_used THEN used := used || each; END IF;
+  END LOOP;
+  IF used <> '{{}}' THEN
+    EXECUTE 'TRUNCATE ' || array_to_string(used, ', ') || ' RESTART IDENTITY CASCADE';
+  END IF;
+END $$
+"""
 
 
 class Databases:
@@ -84,12 +100,7 @@ class Databases:
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1", name
             )
             wire = PgWire(f"{self._server}/{name}")
-            tables = wire.ask(
-                "SELECT string_agg(format('%I.%I', schemaname, tablename), ', ') FROM pg_tables "
-                "WHERE schemaname = $1 AND tablename NOT IN ('store', 'batches')",
-                SCHEMA,
-            )[0][0]
-            wire.script(f"TRUNCATE {tables} RESTART IDENTITY")
+            wire.script(_EMPTY)
             wire.close()
             self._free.append(name)
         self._used.clear()
@@ -116,6 +127,9 @@ class ServedStore:
             return rows
 
         return read_alone(self._wire, run, "test")
+
+    def empty(self) -> None:
+        self._wire.script(_EMPTY)
 
     def tables(self) -> list[str]:
         sql = "SELECT tablename::text FROM pg_tables WHERE schemaname = $1 AND tablename NOT IN ('store', 'batches')"

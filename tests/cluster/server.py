@@ -121,6 +121,11 @@ class Server:
             self._process.wait(30)
             self._process = None
 
+    def make_database(self, name: str) -> None:
+        admin = PgWire(f"{self.url}/postgres")
+        admin.script(f"CREATE DATABASE {name}")
+        admin.close()
+
     def close(self) -> None:
         self.stop(signal.SIGQUIT)
         self._log.close()

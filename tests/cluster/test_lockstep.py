@@ -2,7 +2,7 @@
 
 import itertools
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +36,6 @@ from crossclaw.ledger.operations import (
     ReleaseRun,
     Submit,
 )
-from crossclaw.ledger.postgres.movable import PostgresMovable
 from crossclaw.ledger.postgres.store import DatabaseAddress
 from crossclaw.ledger.postgres.writer import PostgresWriter
 from crossclaw.ledger.sqlite.ledger import HANDLERS
@@ -44,28 +43,29 @@ from crossclaw.ledger.sqlite.movable import SqliteMovable
 from crossclaw.ledger.sqlite.store import open_writer
 from crossclaw.ledger.sqlite.writer import SqliteWriter
 from crossclaw.ledger.writing import BatchWriter, WriterStep
-from tests.databases import databases
+from tests.databases import ServedStore, databases
 from tests.ledger.making import says, session
 
 KEYS = [SessionKey.named("main", name) for name in ("ana", "ben", "cho", "dan")]
 WORDS = ["submit", "claim", "append", "end", "release", "inject", "say", "spawn", "send", "abort"]
-WORDS += ["wait", "twice", "note", "void"]
+WORDS += ["wait", "twice", "note", "void", "spawn", "send"]  # these reach beyond their own lane
 plans = st.lists(
     st.lists(st.tuples(st.sampled_from(WORDS), st.sampled_from(KEYS)), min_size=1, max_size=14),
     min_size=1,
     max_size=4,
 )
 
+NUMBERS = itertools.count(1)  # of all plans: an engine remembers whose lane a run's is
+
 
 class Author:
     """Writes steps by what was claimed before, so that three engines get the same ones."""
 
     def __init__(self) -> None:
-        self._numbers = itertools.count(1)
         self.claims: dict[SessionKey, Run] = {}
 
     def step(self, word: str, key: SessionKey) -> list[Op[Any]]:
-        number, run = next(self._numbers), self.claims.get(key)
+        number, run = next(NUMBERS), self.claims.get(key)
         name = f"r{number}"
         match word:
             case "submit":
@@ -82,7 +82,11 @@ class Author:
                 )
                 return [session(key), PutDelivery(new=new, at=number, mirror=says("said"))]
             case "void":  # written, and then refused
-                return [session(key), Submit(new=self._new("gone", KEYS[0]), at=1), self._lost()]
+                return [
+                    session(key),
+                    Submit(new=self._new(f"gone{number}", KEYS[0]), at=1),
+                    self._lost(),
+                ]
             case "note":
                 return [Audit(at=1, agent_id="main", principal="p", action=name, target="t", allowed=True, reason="")]  # fmt: skip
             case "spawn" | "send":
@@ -111,7 +115,7 @@ class Author:
         return [EndOpenRun(run_id=run.run_id, outcome=Outcome("aborted"), at=number)]
 
     def _reaching_out(self, word: str, name: str, key: SessionKey) -> list[Op[Any]]:
-        other = KEYS[(KEYS.index(key) + 1) % len(KEYS)]
+        other = KEYS[(KEYS.index(key) + 1 + int(name[1:]) % 3) % len(KEYS)]
         submit = Submit(new=self._new(name, other, Cause(chain=("root",), hops=1)), at=1)
         if word == "send":
             exchange = Exchange(
@@ -125,7 +129,7 @@ class Author:
                 created_at=1,
                 root="root",
             )
-            return [session(other), submit, PutExchange(exchange=exchange, runs_max=9)]
+            return [session(other), submit, PutExchange(exchange=exchange, runs_max=2)]
         spawn = Spawn(
             child_key=f"{other.text}:{name}",
             agent_id="main",
@@ -136,7 +140,7 @@ class Author:
             created_at=1,
             root="root",
         )
-        return [session(other), submit, PutSpawn(spawn=spawn, runs_max=9, children_max=2)]
+        return [session(other), submit, PutSpawn(spawn=spawn, runs_max=2, children_max=2)]
 
     def _new(self, name: str, key: SessionKey, cause: Cause | None = None) -> NewRun:
         return NewRun(
@@ -167,15 +171,43 @@ def run(engine: BatchWriter, batch: Sequence[list[Op[Any]]], *, serially: bool) 
     ]
 
 
-def contents(store: Any) -> dict[str, list[Any]]:
-    """All rows without the numbers that an engine gives; what is in a lane in its order."""
+class Engines:
+    """Lockstep and one by one on PostgreSQL, and SQLite: emptied, and not made anew, for each plan."""
+
+    def __init__(self, folder: Path) -> None:
+        self._urls = [databases().url(folder / name) for name in ("together", "alone")]
+        addresses = [DatabaseAddress(url) for url in self._urls]
+        self.served = [
+            PostgresWriter(each.connect_writer, HANDLERS, "test", each.prepare())
+            for each in addresses
+        ]
+        self._looks = [ServedStore(url) for url in self._urls]
+
+    def contents(self, file: Path) -> list[dict[str, list[Any]]]:
+        """Of each, all rows without the numbers that an engine gives; what is in a lane in its order."""
+        store = SqliteMovable(file)
+        tables = [(table.name, table.columns) for table in store.tables()]
+        kept = [_rows_of(look.execute, tables) for look in self._looks]
+        kept.append(store.run(lambda db: _rows_of(db.execute, tables)))
+        store.close()
+        return kept
+
+    def empty(self) -> None:
+        for look in self._looks:
+            look.empty()
+
+    def close(self) -> None:
+        for each in (*self.served, *self._looks):
+            each.close()
+
+
+def _rows_of(execute: Callable[[str], Any], tables: list[Any]) -> dict[str, list[Any]]:
     found: dict[str, list[Any]] = {}
-    for table in store.tables():
-        order = "key, id" if table.name == "runs" else "1"
-        names = [name for name in table.columns if name != "id"]
-        sql = f"SELECT {', '.join(names)} FROM {table.name} ORDER BY {order}"
-        rows = [table_row(row) for row in store.run(lambda db, sql=sql: list(db.execute(sql)))]
-        found[table.name] = rows if table.name == "runs" else sorted(rows, key=repr)
+    for name, columns in tables:
+        names = ", ".join(column for column in columns if column != "id")
+        sql = f"SELECT {names} FROM {name} ORDER BY {'key, id' if name == 'runs' else '1'}"
+        rows = [table_row(row) for row in list(execute(sql))]
+        found[name] = rows if name == "runs" else sorted(rows, key=repr)
     return found
 
 
@@ -183,36 +215,34 @@ def table_row(row: Sequence[Any]) -> list[Any]:
     return [round(value, 6) if isinstance(value, float) else value for value in row]
 
 
-@settings(max_examples=40, suppress_health_check=list(HealthCheck))
+@pytest.fixture(scope="module")
+def engines(tmp_path_factory: pytest.TempPathFactory) -> Generator[Engines]:
+    made = Engines(tmp_path_factory.mktemp("engines"))
+    yield made
+    made.close()
+    databases().empty()
+
+
+@settings(max_examples=40, suppress_health_check=list(HealthCheck), deadline=None)
 @given(plan=plans)
 @pytest.mark.spec("B6")
 def test_lockstep_equals_serial_execution_and_sqlite(
-    plan: list[list[tuple[str, SessionKey]]],
+    engines: Engines, plan: list[list[tuple[str, SessionKey]]]
 ) -> None:
+    engines.empty()
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        together = DatabaseAddress(databases().url(folder / "together"))
-        alone = DatabaseAddress(databases().url(folder / "alone"))
-        file = folder / "l.sqlite"
-        engines: list[tuple[BatchWriter, bool]] = [
-            (PostgresWriter(each.connect_writer, HANDLERS, "test", each.prepare()), serially)
-            for each, serially in ((together, False), (alone, True))
-        ]
-        engines.append((SqliteWriter(open_writer(file), HANDLERS, inline=True), True))
+        file = Path(name) / "l.sqlite"
+        sqlite = SqliteWriter(open_writer(file), HANDLERS, inline=True)
         author = Author()
         for part in plan:
             batch = [author.step(word, key) for word, key in part]
-            answers = [run(engine, batch, serially=serially) for engine, serially in engines]
+            answers = [run(engines.served[0], batch, serially=False)]
+            answers += [run(each, batch, serially=True) for each in (engines.served[1], sqlite)]
             assert answers[0] == answers[1] == answers[2]
-            for each in (run_results(engines[2][0], key) for key in KEYS):
+            for each in (run_results(sqlite, key) for key in KEYS):
                 author.claims.update(each)
-        for engine, _ in engines:
-            engine.close()
-        stores = [PostgresMovable(databases().url(folder / each)) for each in ("together", "alone")]
-        kept = [contents(store) for store in (*stores, SqliteMovable(file))]
-        for store in stores:
-            store.close()
-        databases().empty()
+        sqlite.close()
+        kept = engines.contents(file)
 
     assert kept[0] == kept[1] == kept[2]
 

@@ -21,6 +21,7 @@ from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.watching import RUNS_MAX, SeenRun, SeenSpawn, SeenWait
 
 HOUR_MS = 3_600_000
+SETTLED_MS = 30_000  # longer than a transaction lasts, and than clocks differ
 NODES_MAX = 1_000  # what a page draws at thirty frames a second
 IDLE_MAX = 400  # of those that took no part: a page folds them, and shows some when asked
 
@@ -74,7 +75,7 @@ class Map:
         return MapResult(
             ts=now,
             since=since,
-            cursor=max([params.after, *(run.number for run in runs)]),
+            cursor=max([params.after, *(run.number for run in runs if self._is_settled(run, now))]),
             nodes=await self._nodes(keys, whole=params.after == 0),
             runs=[_shown(run) for run in runs],
             open=[_shown(run) for run in still_open],
@@ -83,6 +84,11 @@ class Map:
             totals=await self._ledger.count_sessions_of_agents() if not params.after else None,
             truncated=len(runs) >= RUNS_MAX,
         )
+
+    def _is_settled(self, run: SeenRun, now: int) -> bool:
+        """Whether no run with a lower number can still turn up: where several gateways write, numbers are given
+        before commits, and those of the last moments are told again."""
+        return not self._ledger.shared or run.created_at < now - SETTLED_MS
 
     async def _nodes(self, keys: list[str], *, whole: bool) -> list[TableRow]:
         """Whoever took part, and on a first look the newest of the others."""

@@ -145,7 +145,7 @@ class DatabaseAddress:
                 "the user and the password in ledger.url right?"
             ) from lost
         try:
-            _refuse_unfit(wire, self.shown)
+            refuse_unfit(wire, self.shown)
             self._migrate(wire)
             moving = wire.ask("SELECT to_regclass($1::text) IS NOT NULL", f"{SCHEMA}.move_progress")
             if moving == [(True,)] and not half_moved:
@@ -162,7 +162,7 @@ class DatabaseAddress:
         return wire
 
 
-def _refuse_unfit(wire: PgWire, name: str) -> None:
+def refuse_unfit(wire: PgWire, name: str) -> None:
     version = wire.server_version // 10_000
     if version < SERVER_VERSION_MIN:
         raise StoreError(

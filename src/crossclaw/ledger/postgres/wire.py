@@ -57,6 +57,11 @@ class PgWire:
         return self._connection.server_version
 
     @property
+    def backend_pid(self) -> int:
+        """Of the process that serves this connection, as whoever accepted it says."""
+        return self._connection.backend_pid
+
+    @property
     def is_open(self) -> bool:
         return self._connection.status == pq.ConnStatus.OK
 

@@ -1,0 +1,54 @@
+"""The whole house on a PostgreSQL of its own, beside the same turns on SQLite: only their ratio says something."""
+
+import anyio
+from tests.cluster.server import NoServer, find_programs, serving
+
+from bench.guests import PLAIN, Echo, keys, talk
+from bench.house import WARM, turns
+from bench.stores import Stores
+from bench.work import Row, Spent, Stopwatch, Work
+from crossclaw.app import Outside, open_house
+from crossclaw.config import Config, Paths
+from crossclaw.config.ledger import URL_VARIABLE
+
+SESSIONS, TURNS, PASSES = 64, 1_280, 3
+
+
+async def _talk(paths: Paths, url: str) -> Spent:
+    outside = Outside(environ={URL_VARIABLE: url}, tools=(Echo(),))
+    async with open_house(Config(), paths, outside) as house:
+        await talk(house, WARM, 5, PLAIN)
+        watch = Stopwatch()
+        await talk(house, keys(SESSIONS), TURNS // SESSIONS, PLAIN, watch.piece)
+        return watch.stop()
+
+
+def beside_sqlite(stores: Stores) -> Spent:
+    """The best of three passes of each, one after the other, so that a busy minute meets both."""
+    served, filed = list[Spent](), list[Spent]()
+    with serving({"fsync": "on", "full_page_writes": "on"}) as server:
+        for number in range(PASSES):
+            server.make_database(f"pass{number}")
+            filed.append(turns(SESSIONS, TURNS, PLAIN, stores))
+            url = f"{server.url}/pass{number}"
+            served.append(anyio.run(_talk, stores.fresh(), url))
+    best, other = (min(several, key=_wall) for several in (served, filed))
+    slower = _wall(best) / _wall(other)
+    return Spent({**best.figures, "slower": slower}, best.wall_ms, best.cpu_ms)
+
+
+def _wall(spent: Spent) -> float:
+    return spent.wall_ms or 0.0
+
+
+def works() -> tuple[Work, ...]:
+    """None where there is no PostgreSQL."""
+    try:
+        find_programs()
+    except NoServer:
+        return ()
+    rows = (
+        Row("house on PostgreSQL: turns, 64 at once", "rate", "turns/s"),
+        Row("house on PostgreSQL: times what SQLite takes", "slower", "×", bar=2.5),
+    )
+    return (Work(beside_sqlite, None, rows),)
