@@ -2,17 +2,20 @@
 
 import logging
 import select
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import psycopg
 from psycopg import pq
+from psycopg.conninfo import conninfo_to_dict
 
 from crossclaw.ledger.postgres.dialect import PgStatement
 from crossclaw.ledger.postgres.errors import ConnectionLost, ServerTrouble
 
 log = logging.getLogger(__name__)
 
+CONNECT_S = 5.0  # where the address says nothing else
 PREPARED_MAX = 1_000  # the rules have some hundreds; beyond, a text is sent whole each time
 
 # PostgreSQL stores every text but one with a NUL in it. U+FFFF is no character, and so stands for the mark.
@@ -40,7 +43,7 @@ class PgWire:
     """Blocks whoever uses it: it belongs to a thread."""
 
     def __init__(self, conninfo: str) -> None:
-        connection = pq.PGconn.connect(conninfo.encode())
+        connection = _connect(conninfo)
         if connection.status != pq.ConnStatus.OK:
             words = _text(connection.error_message)
             connection.finish()
@@ -188,6 +191,28 @@ class PgWire:
         except psycopg.Error as error:
             raise ConnectionLost(str(error)) from error
         return heard
+
+
+def _connect(conninfo: str) -> pq.PGconn:
+    """Step by step: in one go libpq would hold Python's lock for as long as it takes. Only where an address has
+    several hosts it does so: it alone knows when to turn to the next."""
+    given = conninfo_to_dict(conninfo)
+    if "," in str(given.get("host", "")) + str(given.get("hostaddr", "")):
+        return pq.PGconn.connect(conninfo.encode())
+    connection = pq.PGconn.connect_start(conninfo.encode())
+    until = time.monotonic() + float(given.get("connect_timeout") or CONNECT_S)
+    wanted = select.POLLOUT
+    while connection.status != pq.ConnStatus.BAD:
+        watched = select.poll()
+        watched.register(connection.socket, wanted)
+        if not watched.poll(max(0.0, until - time.monotonic()) * 1000):
+            connection.finish()
+            raise ConnectionLost("the server does not answer")
+        status = connection.connect_poll()
+        if status in (pq.PollingStatus.OK, pq.PollingStatus.FAILED):
+            break
+        wanted = select.POLLIN if status == pq.PollingStatus.READING else select.POLLOUT
+    return connection
 
 
 def _rows(result: Any) -> list[tuple[Any, ...]]:
