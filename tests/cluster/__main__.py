@@ -28,7 +28,17 @@ def main() -> int:
                 "CROSSCLAW_CLUSTER": server.url,
                 "CROSSCLAW_BACKENDS": "asyncio",
             }
-            tests = ["-m", "pytest", "-q", "-n", "4", "-p", "tests.cluster.only_ledgers"]
+            tests = [
+                "-m",
+                "pytest",
+                "-q",
+                "-n",
+                "3",
+                "--dist",
+                "worksteal",
+                "-p",
+                "tests.cluster.only_ledgers",
+            ]
             given = sys.argv[1:] or FOLDERS
             red = subprocess.run([sys.executable, *tests, *given], env=environ).returncode
             if not sys.argv[1:]:

@@ -200,8 +200,10 @@ class Engines:
             look.empty()
 
     def close(self) -> None:
-        for each in (*self.served, *self._looks):
-            each.close()
+        for engine in self.served:
+            engine.close()
+        for look in self._looks:
+            look.close()
 
 
 def _rows_of(execute: Callable[[str], Any], tables: list[Any]) -> dict[str, list[Any]]:

@@ -173,22 +173,6 @@ def stored_rows(place: StateLocation) -> Iterator[Finding]:
         yield Finding("ledger", "ok", tr("every row can be read"))
 
 
-def database(place: StateLocation) -> Iterator[Finding]:
-    url = place.config.ledger.url_in(place.environ)
-    if url is None:
-        return
-    try:
-        from crossclaw.ledger.postgres.inspecting import (  # noqa: PLC0415  an extra
-            look_at_database,
-        )
-    except ImportError:
-        text = "a ledger in PostgreSQL needs more packages"
-        yield Finding("ledger", "error", text, "pip install 'crossclaw[postgres]'")
-        return
-    for each in look_at_database(url):
-        yield Finding("ledger", each.grade, each.text, each.todo)
-
-
 def _private(place: StateLocation, subject: str, path: Path, mode: int) -> Iterator[Finding]:
     """With gateway.trustGroup the group is none of the others; and who they are stands in the config."""
     others = 0o007 if place.config.gateway.trust_group else 0o077
@@ -484,7 +468,6 @@ CHECKS: tuple[Check, ...] = (
     state_folder,
     environment_file,
     stored_rows,
-    database,
     token,
     port,
     port_file,

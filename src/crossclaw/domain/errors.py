@@ -19,6 +19,7 @@ CrossclawError                UNAVAILABLE       something failed inside; the tex
 │   ├── StoreDamaged          UNAVAILABLE       a row of it cannot be read; trying again does not help
 │   ├── StoreFull             UNAVAILABLE       the disk has no room; the same works when it has
 │   ├── StoreLocked           UNAVAILABLE       another gateway has this state folder
+│   ├── StoreFenced           UNAVAILABLE       this gateway has lost its place among those that share it
 │   └── StoreTooNew           UNAVAILABLE       written by a newer Crossclaw
 ├── ProviderError             UNAVAILABLE       the model could not answer
 │   ├── ProviderMissing       UNAVAILABLE       its package is not installed, or it is not configured

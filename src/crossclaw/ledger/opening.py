@@ -9,7 +9,10 @@ from crossclaw.domain.errors import StoreError
 from crossclaw.ledger.contract import Ledger
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from crossclaw.ledger.moving import MovableStore
+    from crossclaw.ledger.postgres.inspecting import DatabaseNote
 
 
 def open_ledger(
@@ -49,6 +52,14 @@ def open_movable(place: str, *, is_source: bool = False) -> "MovableStore":
     if is_source and not path.is_file():
         raise StoreError(f"there is no store {path}")
     return SqliteMovable(path)
+
+
+def inspect_database(url: str) -> "Iterator[DatabaseNote]":
+    """What can be said of a database before it is used."""
+    with _extra():
+        from crossclaw.ledger.postgres.inspecting import look_at_database  # noqa: PLC0415  an extra
+
+    return look_at_database(url)
 
 
 def is_url(place: str) -> bool:

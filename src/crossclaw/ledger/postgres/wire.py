@@ -193,7 +193,7 @@ class PgWire:
         return heard
 
 
-def _connect(conninfo: str) -> pq.PGconn:
+def _connect(conninfo: str) -> pq.abc.PGconn:
     """Step by step: in one go libpq would hold Python's lock for as long as it takes. Only where an address has
     several hosts it does so: it alone knows when to turn to the next."""
     given = conninfo_to_dict(conninfo)
