@@ -11,6 +11,7 @@ import pytest
 
 from crossclaw.cli.exits import Exit
 from crossclaw.cli.watch import Shower, WatchLine
+from crossclaw.display.columns import width
 from tests.cli.person import Person
 from tests.cli.test_with_a_gateway import running
 from tests.starting import Command
@@ -201,3 +202,20 @@ def test_no_clock_of_a_watcher_runs_backwards(capsys: pytest.CaptureFixture[str]
 
     first, second = capsys.readouterr().out.splitlines()
     assert first.split()[0] == second.split()[0]
+
+
+@pytest.mark.parametrize("columns", [40, 60, 80, 200])
+@pytest.mark.parametrize("what", ["chat", "needs approval", "over budget"])
+def test_no_line_of_watch_is_wider_than_the_terminal(
+    monkeypatch: pytest.MonkeyPatch, columns: int, what: str
+) -> None:
+    monkeypatch.setattr("crossclaw.cli.watch.terminal_columns", lambda: columns)
+    line = WatchLine(5_000, "The librarian → 東京の灯台 " * 3, what, "words and 文字 " * 30)
+
+    shown = line.shown(5_000)
+
+    assert width(shown) <= columns
+    assert what in shown
+    if columns >= 60:
+        assert shown.endswith("…")
+        assert "words" in shown

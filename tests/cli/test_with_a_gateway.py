@@ -70,6 +70,16 @@ def test_the_lines_of_the_messages_page(person: Person) -> None:
     assert {"agent:main:main", "agent:main:abc123", "agent:my-agent:main"} <= keys
 
 
+def test_a_kind_is_called_the_same_in_the_table_and_for_programs(person: Person) -> None:
+    person.types("message", "send", 'tool: sessions_spawn {"task": "say: x"}', "--session", "kin")
+    rows = person.reads_json("sessions", "list")["sessions"]
+    kinds = {row["key"]: row["kind"] for row in rows}
+    shown = [line.split() for line in person.types("sessions", "list").stdout.splitlines()[1:]]
+
+    assert {line[0]: line[1] for line in shown if line} == kinds
+    assert {"child", "other"} <= set(kinds.values())
+
+
 @pytest.mark.spec("B8")
 def test_a_session_is_forked_at_an_entry(person: Person) -> None:
     for words in ("say: one", "say: two"):

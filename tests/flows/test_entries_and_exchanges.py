@@ -46,3 +46,20 @@ async def test_a_child_and_its_report_name_the_child(tmp_path: Path) -> None:
     reports = [entry for entry in of_parent["entries"] if entry.get("exchange") == child]
     assert "Status:" in str(reports[0]["message"])
     assert [each["kind"] for each in of_parent["exchanges"]] == ["spawn"]
+
+
+async def test_a_child_is_of_one_kind_in_the_table_and_found_by_it(tmp_path: Path) -> None:
+    async with open_house(tmp_path, family(), config=config_of()) as house:
+        await say(house, "main", "go", "r1")
+        child = (await reported(house)).child_key
+        whole = await call(house, "sessions.table")
+        found = await call(house, "sessions.table", kinds=["child"])
+        both = await call(house, "sessions.table", kinds=["child", "main"])
+        on_the_wire = await call(house, "sessions.list")
+
+    kinds = {row["key"]: row["kind"] for row in whole["rows"]}
+    assert (kinds[child], kinds[MAIN.text]) == ("child", "main")
+    assert [row["key"] for row in found["rows"]] == [child]
+    assert {row["key"] for row in both["rows"]} == {child, MAIN.text}
+    listed = {row["key"]: row["kind"] for row in on_the_wire["sessions"]}
+    assert listed[child] == "direct"  # OpenClaw's word

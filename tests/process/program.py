@@ -122,6 +122,7 @@ class Client:
         self._socket = socket
         self._count = 0
         self.events: list[str] = []
+        self.hello: dict[str, Any] = {}
 
     def come_in(self, token: str) -> None:
         introduction = {
@@ -133,7 +134,7 @@ class Client:
             "caps": [],
             "auth": {"token": token},
         }
-        self.ask("connect", introduction)
+        self.hello = self.ask("connect", introduction)
 
     def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         return self.answer(self.send(method, params))

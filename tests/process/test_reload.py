@@ -1,5 +1,6 @@
 """A changed config is taken over by the gateway that runs."""
 
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -32,6 +33,7 @@ def test_a_new_agent_is_there_without_a_restart_and_nothing_else_has_changed(
     folder: Folder,
 ) -> None:
     with folder.serve() as gateway, gateway.client() as early:
+        came_in = time.monotonic()
         early.say(MAIN, "say: before", "r1")
         assert early.wait("r1") == "ok"
 
@@ -41,6 +43,9 @@ def test_a_new_agent_is_there_without_a_restart_and_nothing_else_has_changed(
 
         assert (code, early.events[-1]) == (1012, "shutdown")
         with gateway.client() as late:
+            first, second = (each.hello["snapshot"]["uptimeMs"] for each in (early, late))
+            passed_ms = 1000 * (time.monotonic() - came_in)
+            assert second - first > passed_ms / 2  # it is the same program, and as old as before
             assert late.history(MAIN) == [("user", "say: before"), ("assistant", "before")]
             assert late.say("agent:bo:main", "say: here", "r2") == "started"
             assert late.wait("r2") == "ok"

@@ -93,6 +93,8 @@ class Outside(msgspec.Struct, frozen=True):
     answers why not."""
     leave: Callable[[float], None] | None = None
     """Ends the gateway; what is under way has so many seconds first."""
+    began_ms: int | None = None
+    """When the program began: a changed config opens the house anew, and the gateway is as old as before."""
     inline: bool = False
     """No threads: for virtual time."""
     keeps_time: bool = True

@@ -173,6 +173,7 @@ class _Serving:
         self._good: Loaded | None = None
         self._failed: Loaded | None = None
         self._leaving = Leaving()
+        self._began_ms = SystemClock().now_ms()
         self._served_port = HeldFile(paths.port_path)
 
     async def serve(self, loaded: Loaded) -> None:
@@ -255,6 +256,7 @@ class _Serving:
             loaded=loaded,
             take_rules=take_rules,
             leave=self._leaving.ask,
+            began_ms=self._began_ms,
             presence=lambda: [each for gateway in connected for each in gateway.presence()],
             clients=lambda: [each for gateway in connected for each in gateway.clients()],
         )
@@ -361,6 +363,7 @@ def build_gateway(
             version=__version__,
             default_agent_id=config.agents.default_id,
             session_scope=config.session.scope,
+            began_ms=outside.began_ms,
         ),
         house.about.snapshot,
     )

@@ -27,6 +27,7 @@ from crossclaw.cli.sheets import sheet
 from crossclaw.cli.tables import ago, pairs, table
 from crossclaw.client.peer import ADMIN, READ, WRITE, GatewayPeer
 from crossclaw.domain.clock import SystemClock
+from crossclaw.domain.keys import CHILD, SessionKey
 from crossclaw.domain.states import State
 
 _HEAD = ("session", "kind", "name", "state", "tokens", "updated")
@@ -59,7 +60,9 @@ def _list(arguments: Arguments) -> int:
         if arguments.archived:
             return await _list_archived(peer, given, arguments)
         if arguments.json:
-            out_json(await peer.call("sessions.list", given, timeout_s=arguments.timeout))
+            out_json(
+                _with_kinds(await peer.call("sessions.list", given, timeout_s=arguments.timeout))
+            )
         else:
             _show_table(await _table(peer, given, arguments.timeout), filtered=len(given) > 1)
         return Exit.OK
@@ -93,6 +96,13 @@ async def _table(peer: GatewayPeer, wanted: dict[str, Any], timeout_s: float) ->
             return answer | {"rows": rows}
 
 
+def _with_kinds(answer: dict[str, Any]) -> dict[str, Any]:
+    """Kinds as the table and the page name them; on the wire OpenClaw's rows have others (`direct`)."""
+    for row in answer["sessions"]:
+        row["kind"] = CHILD if row.get("spawnedBy") else SessionKey.stored(row["key"]).kind
+    return answer
+
+
 def _show_table(answer: dict[str, Any], *, filtered: bool) -> None:
     rows, total = answer["rows"], answer["total"]
     if not rows:
@@ -102,7 +112,7 @@ def _show_table(answer: dict[str, Any], *, filtered: bool) -> None:
     cells = [
         (
             row["key"],
-            "child" if row.get("spawnedBy") else row["kind"],
+            row["kind"],
             row.get("label") or row.get("displayName") or "",
             _state(row),
             _short(row["tokens"]),

@@ -43,6 +43,11 @@ def _cut(text: str, wide: int) -> str:
     return _first(text, wide - 1 - width(end)) + "…" + end
 
 
+def beginning(text: str, wide: int) -> str:
+    """As much as has room, with a sign that there is more."""
+    return text if width(text) <= wide else _first(text, wide - 1) + "…"
+
+
 def _first(text: str, wide: int) -> str:
     kept = text
     while width(kept) > wide:

@@ -15,14 +15,16 @@ from crossclaw.cli.grammar import (
 )
 from crossclaw.cli.running import ask
 from crossclaw.cli.say import cleaned, dimmed, json_text, note, out, out_json_text
-from crossclaw.cli.tables import terminal_columns
+from crossclaw.cli.tables import beginning, terminal_columns
 from crossclaw.client.peer import MISSED, READ, Event, GatewayPeer
+from crossclaw.display.columns import GAP, padded, width
 from crossclaw.display.conversation import message_text, progress_line
 from crossclaw.domain.exchanges import is_silent
 
-ROUTE_CHARS, ROUTE_CHARS_MIN = 40, 16
-WORDS_CHARS_MIN = 20  # on a very narrow terminal the line wraps
-_BESIDE_CHARS = 24  # the clock, the verb and the gaps
+ROUTE_CHARS, ROUTE_CHARS_MIN = 40, 12
+VERB_CHARS = 10
+WORDS_CHARS_MIN = 8  # fewer say nothing: on a very narrow terminal there are none
+_CLOCK_CHARS = 10  # with the gap behind it
 WORDS_CHARS_MAX = 100  # one line on a wide terminal
 RUNS_REMEMBERED = 10_000  # between their beginning and their end; as many names of sessions
 _MORE = """  crossclaw watch                  everything
@@ -55,10 +57,11 @@ class WatchLine(NamedTuple):
         )
         columns = terminal_columns()
         wide = min(ROUTE_CHARS, max(ROUTE_CHARS_MIN, columns // 3))
-        route = route if len(route) <= wide else route[: wide - 1] + "…"
-        left = max(WORDS_CHARS_MIN, columns - wide - _BESIDE_CHARS)
-        words = words if len(words) <= left else words[: left - 1] + "…"
-        return f"{dimmed(_clock(at))}  {route:<{wide}}  {what:<10}  {words}".rstrip()
+        verb = padded(what, VERB_CHARS)
+        left = columns - _CLOCK_CHARS - wide - width(verb) - 2 * len(GAP)
+        words = beginning(words, left) if left >= WORDS_CHARS_MIN else ""
+        route = padded(beginning(route, wide), wide)
+        return GAP.join([dimmed(_clock(at)), route, verb, words]).rstrip()
 
     def as_json(self) -> dict[str, Any]:
         fields = self._asdict()

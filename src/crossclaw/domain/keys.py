@@ -35,6 +35,10 @@ SHARED = "global"
 RESERVED = ("global", "unknown")
 
 
+CHILD = "child"
+"""The kind of a session that another one has spawned, wherever people read it."""
+
+
 def known_kinds(kinds: Sequence[str] | None) -> list[str] | None:
     """What a caller asked for; nothing and an empty list mean all."""
     if unknown := [kind for kind in kinds or () if kind not in KINDS]:

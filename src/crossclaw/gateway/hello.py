@@ -22,6 +22,8 @@ class ServerFacts(msgspec.Struct, frozen=True, kw_only=True):
     version: str
     default_agent_id: str = "main"
     session_scope: str = "per-sender"
+    began_ms: int | None = None
+    """When the program began, which may have opened anew since; None: now."""
 
 
 class Presence:
@@ -111,7 +113,7 @@ class Hello:
         self._health = health
         self._clock = clock
         self._limits = limits
-        self._began_ms = clock.now_ms()
+        self._began_ms = clock.now_ms() if about.began_ms is None else about.began_ms
 
     def state_version(self) -> dict[str, int]:
         return {"presence": self._presence.version, "health": self._health.version}

@@ -257,6 +257,7 @@ function moreOf(step) {
     h("h4", null, step.answer ? "Words" : step.kind === "announce" ? "Said" : "Asked"),
     said,
     reply && [h("h4", null, "Answered"), reply],
+    EXPLAINED[step.kind.split(" ")[0]] && h("p", { cls: "hint" }, EXPLAINED[step.kind.split(" ")[0]]),
     h("p", null, h("a", { href: to.run(step.run.runId) }, "The whole run")),
   );
 }

@@ -14,10 +14,15 @@ export function drawRoads(map) {
   pen.globalAlpha = map.dark ? 0.75 : 0.5;
   pen.setLineDash([2, 4]);
   pen.beginPath();
+  const children = new Map(); // how many lines leave a parent so far
+  map.kin = [];
   for (const node of map.nodes.values()) {
     const parent = node.row.spawnedBy && map.nodes.get(node.row.spawnedBy);
     if (!parent) continue;
-    const c = bend(parent, node, BENDS[(node.rank || 0) % BENDS.length]); // several children are several lines
+    const place = children.get(parent) || 0;
+    children.set(parent, place + 1);
+    const c = bend(parent, node, BENDS[place % BENDS.length]); // several children are several lines
+    map.kin.push({ key: node.row.key, parent: parent.row.key, by: BENDS[place % BENDS.length] });
     pen.moveTo(parent.x, parent.y);
     pen.quadraticCurveTo(c.x, c.y, node.x, node.y);
   }

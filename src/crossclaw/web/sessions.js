@@ -26,7 +26,7 @@ import { Lost, wire } from "./wire.js";
 const ROW = 46; // pixels, as in the style sheet
 const PAGE = 100;
 const PAGES_MAX = 40; // kept; a scroll back further asks again
-const KINDS = ["main", "group", "cron", "hook", "node", "other"];
+const KINDS = ["main", "group", "child", "cron", "hook", "node", "other"];
 const COLUMNS = [
   ["name", "Session"],
   ["state", "State"],
@@ -311,7 +311,7 @@ class Sessions extends Part {
           : row.agentGone || row.unreadable
             ? h("span", { cls: "silent" }, row.unreadable ? "unreadable" : "agent gone")
             : stateMark(row.standing, true),
-      kind: row.spawnedBy ? "child" : row.kind,
+      kind: row.kind,
       channel: channelOf(row),
       model: row.model,
       tokens: tokens(row.tokens),

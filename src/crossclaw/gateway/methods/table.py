@@ -7,7 +7,7 @@ import msgspec
 
 from crossclaw.domain.agents import normalize_agent_id
 from crossclaw.domain.clock import Clock
-from crossclaw.domain.keys import SessionKey, known_kinds
+from crossclaw.domain.keys import CHILD, SessionKey, known_kinds
 from crossclaw.domain.sessions import Session
 from crossclaw.domain.states import IDLE, State, end_state, lane_state
 from crossclaw.door.registry import Caller, Params, Result, method
@@ -127,7 +127,7 @@ class SessionTable:
             order=params.order,
             agent_id=normalize_agent_id(params.agent_id) if params.agent_id else None,
             sight=self._resolver.sight(caller.principal),
-            kinds=known_kinds(params.kinds),
+            kinds=_kinds(params.kinds),
             search=params.search,
             updated_after=self._after(params.active_minutes),
             archived=params.archived,
@@ -179,7 +179,7 @@ class SessionTable:
         return TableRow(
             key=shown_key(session.key),
             agent_id=session.key.agent_id,
-            kind=session.key.kind,
+            kind=CHILD if session.spawned_by else session.key.kind,
             channel=channel_field(session),
             session_id=session.session_id,
             created_at=session.created_at,
@@ -214,3 +214,10 @@ def _overrides(session: Session) -> dict[str, str]:
         "queueDrop": session.queue_drop,
     }
     return {name: str(value) for name, value in given.items() if value is not None}
+
+
+def _kinds(wanted: list[str] | None) -> list[str] | None:
+    """Those of keys, and children."""
+    if wanted is None or CHILD not in wanted:
+        return known_kinds(wanted)
+    return [CHILD, *(known_kinds([each for each in wanted if each != CHILD]) or ())]

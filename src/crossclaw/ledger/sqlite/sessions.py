@@ -7,7 +7,7 @@ import msgspec
 
 from crossclaw.domain.authority import Authority
 from crossclaw.domain.errors import Busy, Invalid, NotFound
-from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.keys import CHILD, SessionKey
 from crossclaw.domain.sessions import UNBOUND, NewSession, Session
 from crossclaw.domain.sight import EVERYTHING, Sight
 from crossclaw.ledger.database import Database
@@ -133,7 +133,7 @@ class SessionFilter(NamedTuple):
             ("label = ?", self.label),
             ("spawned_by = ?", self.spawned_by),
             (
-                "kind IN (SELECT value FROM json_each(?))",
+                _OF_KIND if CHILD not in (self.kinds or ()) else _OF_KIND_OR_CHILD,
                 to_json(self.kinds) if self.kinds else None,
             ),
             *conditions(self.sight),
@@ -143,6 +143,8 @@ class SessionFilter(NamedTuple):
         return "".join(f" AND {text}" for text, _ in used), [value for _, value in used]
 
 
+_OF_KIND = "kind IN (SELECT value FROM json_each(?))"
+_OF_KIND_OR_CHILD = f"(spawned_by IS NOT NULL OR {_OF_KIND})"
 _FOUND_IN = (
     "lower(key || ' ' || session_id || ' ' || coalesce(label, '') || ' ' || "
     "coalesce(display_name, '')) LIKE ? ESCAPE '!'"
