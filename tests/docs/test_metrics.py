@@ -21,7 +21,7 @@ def exposed() -> dict[str, set[str]]:
     counter = EventCounter(Feed(), lambda: 1, lambda: 2, Watchdog(), lambda: {"entries": 1})
     counter.ended["chat", "ok", "ok"] = counter.tools["ok"] = counter.seconds["chat"] = 1
     counter.watchdog.stalls["busy"] = 1
-    body, _ = _exposition(_samples(counter, HEALTH, []))
+    body, _ = _exposition(_samples(counter, HEALTH, [], []))
     found: dict[str, set[str]] = {}
     for name, labels in re.findall(r"^([a-z_]+)(?:\{(.*?)\})? ", body.decode(), re.M):
         if not name.endswith("_created"):

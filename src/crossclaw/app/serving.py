@@ -400,6 +400,7 @@ def _endpoints(
         lambda: len(outside.presence()) - 1,
         watchdog,
         house.ledger.unreadable,
+        house.ledger.watching.open_runs,
     )
     chat, responses = (
         config.gateway.http.endpoints.chat_completions,

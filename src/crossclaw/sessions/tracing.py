@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 import msgspec
+from msgspec.structs import replace
 
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import NotFound
@@ -76,8 +77,12 @@ class Tracing:
 
     async def trace(self, root: SeenRun) -> TraceTree:
         rows = await self._watching.trace(root.run_id, limit=SPANS_MAX)
+        asked = {
+            (each.run_id, each.tool_use_id): each.wish.shown
+            for each in await self._ledger.list_waiting_approvals()
+        }
         now = self._clock.now_ms()
-        spans = arranged(list(_Assembly(rows).spans())[:SPANS_MAX], now)
+        spans = arranged(list(_Assembly(rows, asked).spans())[:SPANS_MAX], now)
         message = _first_message(rows.entries.get(root.run_id, []))
         message = message or await self._ledger.find_inbox(root.run_id)
         runs = [span for span in spans if span.kind == "run"]
@@ -114,8 +119,10 @@ def _short(text: str) -> str:
 class _Assembly:
     """What the ledger has, as spans. What a tool call began lies under that call, with its rounds and its announce."""
 
-    def __init__(self, rows: TraceRows) -> None:
+    def __init__(self, rows: TraceRows, asked: Mapping[tuple[str, str], str]) -> None:
+        """`asked`: by run and call, what a person has to allow first."""
         self._rows = rows
+        self._asked = asked
         self._callers: dict[str, str] = {}
         """By the id of the first run that a tool call began: the call's span."""
         self._waits = {wait.run_id: wait.target_key for wait in rows.waits}
@@ -135,7 +142,7 @@ class _Assembly:
         message = _first_message(self._rows.entries.get(run.run_id, []))
         waits_for = [self._waits[run.run_id]] if run.run_id in self._waits else []
         standing = run.standing
-        if standing is not None and standing.name in UNDER_WAY:
+        if waits_for and standing is not None and standing.name in UNDER_WAY:
             standing = run_state(run.status, waits_for=waits_for)
         return TraceSpan(
             id=run.run_id,
@@ -192,6 +199,8 @@ class _Assembly:
             if not isinstance(call, ToolUse):
                 continue
             span = _call(run, entry, call, results.get(call.id))
+            if (asks := self._asked.get((run.run_id, call.id))) is not None:
+                span = replace(span, standing=run_state("waiting", asks=asks))
             self._callers[call_follower_id(run.run_id, call.id)] = span.id
             yield span
             if call.name == "sessions_send" and call.input.get("timeoutSeconds") != 0:

@@ -1,7 +1,7 @@
 """GET /metrics: counts of what happened, for Prometheus. Names of people and texts are in none of them."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -13,7 +13,7 @@ from starlette.responses import Response
 from crossclaw.domain.attention import ATTENTION_KINDS, AttentionRow
 from crossclaw.domain.errors import CrossclawError
 from crossclaw.domain.events import Event, RunAccepted, RunEnded, ToolEnded
-from crossclaw.domain.states import end_state
+from crossclaw.domain.states import UNDER_WAY, end_state
 from crossclaw.door.dispatch import Door
 from crossclaw.door.principal import Principal
 from crossclaw.door.registry import Caller
@@ -21,9 +21,15 @@ from crossclaw.gateway.edge import Endpoint
 from crossclaw.gateway.http.answers import problem
 from crossclaw.gateway.http.openai import failed
 from crossclaw.gateway.watchdog import Watchdog
+from crossclaw.ledger.watching import SeenRun
 from crossclaw.runs.feed import Feed
 
 Number = Callable[[], int]
+OpenRuns = Callable[[], Awaitable[list[SeenRun]]]
+
+
+async def _no_runs() -> list[SeenRun]:
+    return []
 
 
 class EventCounter:
@@ -36,8 +42,10 @@ class EventCounter:
         clients: Number,
         watchdog: Watchdog,
         unreadable: Callable[[], Mapping[str, int]] = dict,
+        open_runs: OpenRuns = _no_runs,
     ) -> None:
         self.unreadable = unreadable
+        self.open_runs = open_runs
         self.accepted = 0
         self.ended: Counter[tuple[str, ...]] = Counter()
         self.seconds: Counter[str] = Counter()
@@ -69,11 +77,12 @@ def metrics_endpoint(meter: EventCounter, door: Door) -> Endpoint:
             caller = Caller(principal=principal)
             status = await door.dispatch(caller, "status", {})
             troubles = await door.dispatch(caller, "attention.list", {})
+            open_runs = await meter.open_runs()
         except CrossclawError as error:
             return failed(error)
         try:
             await anyio.to_thread.run_sync(import_module, "prometheus_client")
-            body, kind = _exposition(_samples(meter, status, troubles.rows))
+            body, kind = _exposition(_samples(meter, status, troubles.rows, open_runs))
         except ModuleNotFoundError:
             text = "metrics need an extra: pip install 'crossclaw[metrics]'"
             return problem(text, "not_installed", 501)
@@ -105,7 +114,10 @@ def _by(label: str, name: str, text: str, values: Mapping[str, float]) -> Metric
 
 
 def _samples(
-    meter: EventCounter, status: dict[str, Any], troubles: Sequence[AttentionRow]
+    meter: EventCounter,
+    status: dict[str, Any],
+    troubles: Sequence[AttentionRow],
+    open_runs: Sequence[SeenRun],
 ) -> list[MetricSamples]:
     watchdog, disk = meter.watchdog, status["disk"]
     seconds = {kind: ms / 1000 for kind, ms in meter.seconds.items()}
@@ -128,6 +140,7 @@ def _samples(
         _by("kind", "crossclaw_runs_seconds", "Time that ended runs took", seconds),
         _by("outcome", "crossclaw_tool_calls", "Tool calls that ended", meter.tools),
         _gauge("crossclaw_runs_under_way", "Runs at work now", meter.runs_under_way()),
+        _open(open_runs),
         _gauge("crossclaw_clients", "WebSocket clients connected", meter.clients()),
         _gauge("crossclaw_sessions", "Sessions", status["sessions"]["count"]),
         MetricSamples(
@@ -139,6 +152,14 @@ def _samples(
         ),
         _gauge("crossclaw_disk_free_bytes", "What is left of its disk", disk["freeBytes"]),
     ]
+
+
+def _open(runs: Sequence[SeenRun]) -> MetricSamples:
+    """The same words as everywhere: queued, running, waiting, needs approval."""
+    counted = Counter(run.standing.name for run in runs if run.standing is not None)
+    values: dict[tuple[str, ...], float] = {(name,): counted[name] for name in sorted(UNDER_WAY)}
+    text = "Runs that have not ended, by how they stand"
+    return MetricSamples("crossclaw_runs_open", text, values, ("standing",), is_gauge=True)
 
 
 def _attention(rows: Sequence[AttentionRow]) -> MetricSamples:

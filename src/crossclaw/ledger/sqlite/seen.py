@@ -11,10 +11,15 @@ from crossclaw.ledger.watching import SeenDelivery, SeenRun, SeenSpawn
 
 # The run right before, of a cause that can be read.
 BEFORE = "CASE WHEN json_valid(r.cause) THEN json_extract(r.cause, '$.chain[#-1]') END"
+# What a person has to allow before a run goes on; of one that is over nobody asks.
+ASKS = (
+    "CASE WHEN r.ended_at IS NULL THEN (SELECT a.wish ->> '$.shown' FROM approvals a "
+    "WHERE a.status = 'waiting' AND a.run_id = r.run_id LIMIT 1) END"
+)
 SEEN = (
     "SELECT r.id, r.run_id, r.key, r.agent_id, r.kind, r.status, r.created_at, r.started_at, "
     "r.ended_at, r.exchange_id, r.hops, r.epoch, p.run_id, "
-    "coalesce(p.key, x.requester_key, s.parent_key), r.error FROM runs r "
+    "coalesce(p.key, x.requester_key, s.parent_key), r.error, " + ASKS + " FROM runs r "
     "LEFT JOIN runs p ON p.run_id = " + BEFORE + " "
     # A guest asks without a run of its own: its send or spawn says who it was.
     "LEFT JOIN exchanges x ON x.run_id = r.run_id LEFT JOIN spawns s ON s.run_id = r.run_id"
@@ -29,9 +34,10 @@ DELIVERY_SEEN = (
 
 
 def seen_run(row: tuple[Any, ...]) -> SeenRun:
+    *known, asks = row
     status, error = row[5], row[14]
-    standing = None if status == "ok" else run_state(status, error)
-    return SeenRun(**dict(zip(SeenRun.__struct_fields__, (*row, standing), strict=True)))
+    standing = None if status == "ok" else run_state(status, error, asks=asks)
+    return SeenRun(**dict(zip(SeenRun.__struct_fields__, (*known, standing), strict=True)))
 
 
 def seen_spawn(row: tuple[Any, ...]) -> SeenSpawn:
@@ -58,4 +64,4 @@ def spawn_standing(state: str, outcome: str | None) -> State:
 
 
 def seen_damaged(row: tuple[Any, ...]) -> SeenRun:
-    return seen_run((*row[:-1], "its stored form is damaged; crossclaw doctor names it"))
+    return seen_run((*row[:-2], "its stored form is damaged; crossclaw doctor names it", None))

@@ -31,6 +31,7 @@ from crossclaw.ledger.sqlite.rows import (
     to_json,
 )
 from crossclaw.ledger.sqlite.seen import (
+    ASKS,
     BEFORE,
     DELIVERY_SEEN,
     SEEN,
@@ -260,8 +261,8 @@ def _runs_of(db: Database, exchanges: list[SeenExchange]) -> dict[str, list[Any]
     runs: dict[str, list[Any]] = {}
     for name, *run in db.execute(
         "SELECT coalesce(s.child_key, r.exchange_id), r.status, r.error, r.run_id, "
-        "(SELECT json_group_array(target_key) FROM waits w WHERE w.run_id = r.run_id) "
-        "FROM json_each(?) e LEFT JOIN spawns s ON s.child_key = e.value "
+        "(SELECT json_group_array(target_key) FROM waits w WHERE w.run_id = r.run_id), "
+        f"{ASKS} FROM json_each(?) e LEFT JOIN spawns s ON s.child_key = e.value "
         "JOIN runs r ON r.exchange_id = e.value OR r.run_id = s.run_id ORDER BY r.id",
         ids,
     ):
@@ -271,8 +272,8 @@ def _runs_of(db: Database, exchanges: list[SeenExchange]) -> dict[str, list[Any]
 
 def _standing(exchange: SeenExchange, runs: list[Any]) -> State | None:
     states = [
-        run_state(status, error, waits_for=msgspec.json.decode(waits), run_id=run_id)
-        for status, error, run_id, waits in runs
+        run_state(status, error, waits_for=msgspec.json.decode(waits), asks=asks, run_id=run_id)
+        for status, error, run_id, waits, asks in runs
     ]
     bad = [each for each in states if each.is_bad or each.name == "stopped"]
     current = [each for each in states if each.name in UNDER_WAY]
