@@ -90,6 +90,7 @@ CHANGES: list[tuple[str, dict[str, Any]]] = [
     ("attention.dismiss", {"ids": ["run:nobody"]}),
     ("guests.add", {"name": "for the record"}),
     ("guests.remove", {"name": "for the record"}),
+    ("gateways.list", {}),
 ]
 JOB = {
     "name": "now and then",

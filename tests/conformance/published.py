@@ -56,6 +56,7 @@ NOT_ASKED = {
     "agents.files.set": "files.get shows the same shape",
     "models.key.set": "no model service is set up",
     "models.service.set": WOULD_OPEN_ANEW,
+    "gateways.drain": "this gateway has its ledger for itself",
     "gateway.stop": "the others are still being listened to",
     "mcp.agree": "no MCP server is set up whose tools could have changed",
 }

@@ -437,7 +437,7 @@ GUARDS = (
     Guard(
         15,
         "the gateway looks before it believes",
-        "app/serving.py",
+        "app/opening.py",
         "    await _look_after_files(config, paths, outside)\n",
         "",
         (f"{PRIVATE}::test_a_gateway_does_not_open_on_a_folder_that_everybody_can_write",),

@@ -13,7 +13,7 @@ from crossclaw.domain.secret import Secret
 from crossclaw.door.principal import Principal
 from crossclaw.gateway.auth import Gatekeeper, lock_for
 from crossclaw.gateway.edge import NOBODY, Edge, Endpoint, Routes
-from crossclaw.gateway.http.page import health_endpoint
+from crossclaw.gateway.http.health import live_endpoints
 from crossclaw.gateway.limits import GatewayLimits
 from crossclaw.gateway.origins import Origins
 
@@ -39,7 +39,7 @@ class Site:
         limits = limits or GatewayLimits(body_bytes_max=100, body_time_s=0.05)
         self.keeper = Gatekeeper({"gateway": lock_for(Secret(TOKEN))}, SystemClock(), limits)
         endpoints = [
-            health_endpoint(),
+            *live_endpoints(),
             Endpoint(method="GET", path="/secret", handle=self._handle),
             Endpoint(method="POST", path="/tools/invoke", handle=self._handle),
         ]

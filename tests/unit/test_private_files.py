@@ -12,8 +12,8 @@ from pathlib import Path
 import anyio
 import pytest
 
+from crossclaw.app.opening import open_house
 from crossclaw.app.parts import Outside
-from crossclaw.app.serving import open_house
 from crossclaw.cli.log import Log
 from crossclaw.config import Config, Paths, find_paths
 from crossclaw.config.file import ConfigFile

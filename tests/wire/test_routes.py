@@ -24,6 +24,8 @@ class Row(NamedTuple):
 
 ROUTES = {
     ("GET", "/health"): Row(False),
+    ("GET", "/health/live"): Row(False),
+    ("GET", "/health/ready"): Row(False),
     ("GET", "/"): Row(False),
     ("GET", "/metrics"): Row(True),
     ("GET", "/v1/models"): Row(True),

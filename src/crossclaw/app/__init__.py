@@ -3,14 +3,17 @@
 parts     what is built: resources, the services of runs and of sessions, and the whole
 settings  what the config says to each room
 building  builds them, each after what it needs, in the order of the imports
-serving   runs them; hands lanes, channels and the sweep the functions of rooms above them
+opening   opens them; hands lanes, channels and the sweep the functions of rooms above them
 """
 
+from crossclaw.app.leaving import Leaving
+from crossclaw.app.opening import open_house
 from crossclaw.app.parts import House, Outside
-from crossclaw.app.serving import build_gateway, open_house, run_gateway
+from crossclaw.app.serving import build_gateway, run_gateway
 
 __all__ = [
     "House",
+    "Leaving",
     "Outside",
     "build_gateway",
     "model_settings",

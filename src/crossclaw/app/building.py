@@ -13,10 +13,11 @@ from crossclaw.agent.run_setup import AgentModels, RunSetups
 from crossclaw.agent.toolbox import Toolbox
 from crossclaw.app import settings
 from crossclaw.app.attention import needing_attention
+from crossclaw.app.leaving import DRAIN_S
 from crossclaw.app.methods import about_gateway, of_sessions, of_the_rest, prompting, talking
 from crossclaw.app.parts import House, Resources, RunServices, Schedule, SessionServices
 from crossclaw.channels.hosting import AccountHost
-from crossclaw.channels.supervisor import ChannelSupervisor
+from crossclaw.channels.supervisor import ChannelSupervisor, alone
 from crossclaw.config import Config
 from crossclaw.delivery.outbox import Outbox
 from crossclaw.delivery.signals import ChatSignals
@@ -32,6 +33,8 @@ from crossclaw.gateway.methods.memory import MemoryMethods as MemoryMethods
 from crossclaw.gateway.pairing import Pairings
 from crossclaw.runs.approvals import Approvals
 from crossclaw.runs.lanes import Lanes
+from crossclaw.runs.lease import GatewayLease
+from crossclaw.runs.roles import Roles
 from crossclaw.runs.run_store import RunStore
 from crossclaw.runs.slots import Slots
 from crossclaw.runs.sweep import Sweep
@@ -182,6 +185,8 @@ def _furnished(
         guests=session_services.guests,
         guest_names=session_services.guest_names,
         pairings=session_services.pairings,
+        lease=run_services.lease,
+        roles=run_services.roles,
     )
 
 
@@ -214,13 +219,16 @@ def _run_services(resources: Resources) -> RunServices:
     sweep = Sweep(ledger, lanes.wake, clock, by_time=(ARCHIVE,))
     feed.subscribe(sweep.waking(outbox.wake), RunEnded)
     feed.subscribe(lambda _asked: outbox.wake(), ApprovalAsked)
-    feed.subscribe(telling_approvals(resources.outside.clients), ApprovalAsked, ApprovalSettled)
+    tell_approvals = telling_approvals(resources.outside.clients)
+    feed.subscribe(tell_approvals, ApprovalAsked, ApprovalSettled, outward=True)
+    roles = Roles(ledger.gateways)
     exporter = Exporter(
         ledger,
         resources.paths.sessions_dir,
         clock,
         inline=resources.outside.inline,
         compress_after_ms=settings.days_ms(config.session.compress_after_days),
+        is_ours=ledger.gateways is None,
     )
     return RunServices(
         feed=feed,
@@ -245,7 +253,22 @@ def _run_services(resources: Resources) -> RunServices:
         approvals=Approvals(
             resources.context, slots, lanes.paused, settings.approval_chats(resources)
         ),
+        lease=_lease(resources, lanes, slots),
+        roles=roles,
     )
+
+
+def _lease(resources: Resources, lanes: Lanes, slots: Slots) -> GatewayLease | None:
+    membership, leave = resources.ledger.gateways, resources.outside.leave
+    if membership is None:
+        return None
+
+    def drain() -> None:
+        slots.close()
+        if leave is not None:
+            leave(DRAIN_S)
+
+    return GatewayLease(membership, lanes.take_over, lanes.wake, drain)
 
 
 def _session_services(
@@ -324,6 +347,7 @@ def _channels(
         resources.clock,
         wake=run_services.outbox.look_again,
         inline=outside.inline,
+        wait_for_role=run_services.roles.wait_for if resources.ledger.gateways else alone,
     )
     resources.config.listeners.append(supervisor.look_again)
     return supervisor

@@ -14,6 +14,7 @@ from crossclaw.runs.slots import Slots
 
 log = logging.getLogger(__name__)
 
+DRAIN_S = 25.0  # of a gateway among several that is told to end: Kubernetes kills after 30
 LOOK_S = 0.1  # between two looks whether everything has ended
 
 T = TypeVar("T")
@@ -28,6 +29,10 @@ class Leaving:
         """From now on it leaves; what is under way has so long. Asked again, the last one counts."""
         self._limit_s = limit_s
         self._asked.set()
+
+    def drain_soon(self) -> None:
+        """As a gateway among others does when it is told to end: what it does not end in time goes on elsewhere."""
+        self.ask(DRAIN_S)
 
     async def unless_asked(self, work: Callable[[], Awaitable[T]]) -> T | None:
         """What the work answers; None as soon as the gateway is asked to leave."""

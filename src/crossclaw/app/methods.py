@@ -25,6 +25,7 @@ from crossclaw.gateway.methods.devices import Devices
 from crossclaw.gateway.methods.display import Renderer
 from crossclaw.gateway.methods.figures import FigureMethods
 from crossclaw.gateway.methods.forking import Forking
+from crossclaw.gateway.methods.gateways import GatewayMethods
 from crossclaw.gateway.methods.guests import GuestMethods
 from crossclaw.gateway.methods.leaving import LeavingMethods
 from crossclaw.gateway.methods.map import Map
@@ -196,6 +197,7 @@ def of_the_rest(
         GuestMethods(session_services.guest_names, run_services.revoking.end_runs),
         ApprovalMethods(run_services.approvals),
         LeavingMethods(resources.outside.leave, lambda: len(run_services.lanes.under_way)),
+        GatewayMethods(resources.ledger.gateways, resources.ledger.owner),
     ]
 
 

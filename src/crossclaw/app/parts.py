@@ -35,6 +35,8 @@ from crossclaw.runs.approvals import Approvals
 from crossclaw.runs.context import ServiceContext
 from crossclaw.runs.feed import Feed
 from crossclaw.runs.lanes import Lanes
+from crossclaw.runs.lease import GatewayLease
+from crossclaw.runs.roles import Roles
 from crossclaw.runs.run_store import RunStore
 from crossclaw.runs.slots import Slots
 from crossclaw.runs.sweep import Fire, Sweep
@@ -168,6 +170,8 @@ class RunServices(msgspec.Struct, frozen=True):
     resolver: Resolver
     revoking: Revoking
     approvals: Approvals
+    lease: GatewayLease | None
+    roles: Roles
 
 
 class SessionServices(msgspec.Struct, frozen=True):
@@ -231,3 +235,6 @@ class House(msgspec.Struct, frozen=True):
     guests: Guests
     guest_names: GuestNames
     pairings: Pairings
+    lease: GatewayLease | None
+    """Where several gateways share the ledger."""
+    roles: Roles

@@ -2,10 +2,8 @@
 channels who receives, the sweep who is waited for by a timer."""
 
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Callable, Mapping
 from functools import partial
-from pathlib import Path
 from socket import socket
 from typing import Any
 
@@ -13,17 +11,17 @@ import anyio
 import anyio.to_thread
 
 from crossclaw import __version__
-from crossclaw.app.building import build, build_agent
 from crossclaw.app.leaving import Leaving
-from crossclaw.app.model_settings import make_providers
-from crossclaw.app.parts import House, Outside, Resources
+from crossclaw.app.links import begin_links
+from crossclaw.app.opening import open_house
+from crossclaw.app.parts import House, Outside
+from crossclaw.app.readiness import Readiness
 from crossclaw.app.reloading import next_config
-from crossclaw.app.run_handler import AgentRunHandler
+from crossclaw.app.sharing import has_others, tell_of_leaving
 from crossclaw.config import Config, Loaded, Paths
 from crossclaw.config.current import CurrentConfig, needs_opening
 from crossclaw.config.supported import refuse_unsupported
 from crossclaw.config.token import gateway_token
-from crossclaw.disk.guarding import guard
 from crossclaw.disk.held import HeldFile
 from crossclaw.disk.private import write_file
 from crossclaw.disk.room import is_for_lack_of_room, room_bytes
@@ -31,13 +29,12 @@ from crossclaw.domain.authority import HOOKS
 from crossclaw.domain.clock import SystemClock
 from crossclaw.domain.errors import (
     CrossclawError,
-    StoreDamaged,
     StoreFull,
     StoreLocked,
     first_of,
+    is_of_the_ledger,
 )
 from crossclaw.domain.events import SpeechAllowed
-from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.secret import Secret
 from crossclaw.door.principal import Principal
 from crossclaw.door.registry import Caller
@@ -48,8 +45,10 @@ from crossclaw.gateway.door_secrets import DoorSecrets
 from crossclaw.gateway.edge import Endpoint, FindToken, Routes
 from crossclaw.gateway.hello import ServerFacts as AboutGateway
 from crossclaw.gateway.http.following import Followers
+from crossclaw.gateway.http.health import ready_endpoint
 from crossclaw.gateway.http.hooks import Dispatch as HookDispatch
 from crossclaw.gateway.http.hooks import hook_endpoints, hook_lock
+from crossclaw.gateway.http.links import link_endpoint
 from crossclaw.gateway.http.mcp import mcp_endpoint, mcp_leaving_endpoint
 from crossclaw.gateway.http.metrics import EventCounter, metrics_endpoint
 from crossclaw.gateway.http.openai import OpenAiRuns
@@ -60,75 +59,10 @@ from crossclaw.gateway.http.webhooks import AccountWebhook, FindWebhook, Webhook
 from crossclaw.gateway.reception import Admission
 from crossclaw.gateway.server import Gateway, bind, listen_host
 from crossclaw.gateway.watchdog import Watchdog
-from crossclaw.ledger.opening import open_ledger
-from crossclaw.ledger.operations import ASIDE
-from crossclaw.runs.sweep import Fire
-from crossclaw.sessions.spawn_report import ARCHIVE, CLEANUP
 from crossclaw.tools.guests import GuestTools
 from crossclaw.tools.invoke import Invoker
 
 log = logging.getLogger(__name__)
-
-
-@asynccontextmanager
-async def open_house(config: Config, paths: Paths, outside: Outside) -> AsyncGenerator[House]:
-    """Build in the order of the imports, then serve. Serving is where control comes back up: lanes
-    are told who executes a run and what follows from its end, channels who receives."""
-    refuse_unsupported(config)
-    await _look_after_files(config, paths, outside)
-    async with AsyncExitStack() as closing:
-        url = config.ledger.url_in(outside.environ)
-        ledger = open_ledger(paths.ledger_path, url=url, inline=outside.inline)
-        closing.push_async_callback(_shielded, ledger.close)
-        current = CurrentConfig.of(config)
-        providers = make_providers(current, paths, outside)
-        closing.push_async_callback(_shielded, providers.close)
-        resources = Resources(current, paths, outside, ledger, providers)
-        house = build(resources)
-        await house.places.prepare()
-        await house.pairings.load()
-        for each in await ledger.list_credentials():
-            if each.kind == "door":
-                resources.credentials.put(each.credential_id, each.epoch)
-        await house.guest_names.load()
-        agent = build_agent(resources, house)
-        await _bring_back_mains(config, house)
-        await house.exporter.repair()
-        closing.push_async_callback(_shielded, house.exporter.close)
-        async with anyio.create_task_group() as tasks:
-            await tasks.start(house.exporter.serve)
-            await tasks.start(house.servers.serve)
-            handler = AgentRunHandler(
-                house.ledger, house.feed, agent, house.guests, house.endings, house.schedule
-            )
-            await tasks.start(house.lanes.serve, handler)
-            await tasks.start(house.signals.serve)
-            await tasks.start(house.outbox.serve)
-            tasks.start_soon(house.sweep.serve, _timers(outside, house), name="sweep")
-            wanted = resources.wanted_accounts if outside.keeps_time else None
-            await tasks.start(house.channels.serve, wanted, outside.channels)
-            if outside.keeps_time:
-                tasks.start_soon(house.retention.serve, name="retention")
-            if outside.keeps_time and config.cron.enabled:
-                await tasks.start(house.schedule.clockwork.serve)
-            yield house
-            tasks.cancel_scope.cancel()
-
-
-async def _look_after_files(config: Config, paths: Paths, outside: Outside) -> None:
-    """Before anything is believed: whoever else can write what this gateway reads would be its owner."""
-    files = outside.loaded.files if outside.loaded else ()
-    store = [Path(f"{paths.ledger_path}{end}") for end in ("", "-wal", "-shm")]
-    believed = [paths.state_dir, paths.token_path.parent, paths.token_path, *store]
-    tls = paths.certificate_dir
-    believed += [tls.parent, tls, tls / "gateway-key.pem", tls / "gateway-cert.pem"]
-    look = partial(
-        guard, [*believed, paths.config_path, *files], trust_group=config.gateway.trust_group
-    )
-    if outside.inline:
-        look()
-    else:
-        await anyio.to_thread.run_sync(look)
 
 
 FULL_S = 5.0  # between two looks whether there is room again
@@ -149,10 +83,12 @@ async def run_gateway(
     port: int | None = None,
     on_ready: OnReady | None = None,
     on_config: OnConfig | None = None,
+    leaving: Leaving | None = None,
 ) -> None:
-    """Open the house and serve it on its port, until cancelled. A changed config opens it anew; one
+    """Open the house and serve it on its port, until cancelled or `leaving` is asked. A changed config opens it anew; one
     with which it does not open gives way to the one before. `host` and `port` go before the config's."""
-    await _Serving(paths, environ, host, port, on_ready, on_config).serve(loaded)
+    serving = _Serving(paths, environ, host, port, on_ready, on_config)
+    await serving.serve(loaded, leaving or Leaving())
 
 
 class _Serving:
@@ -172,11 +108,11 @@ class _Serving:
         meanwhile waits a moment."""
         self._good: Loaded | None = None
         self._failed: Loaded | None = None
-        self._leaving = Leaving()
         self._began_ms = SystemClock().now_ms()
         self._served_port = HeldFile(paths.port_path)
 
-    async def serve(self, loaded: Loaded) -> None:
+    async def serve(self, loaded: Loaded, leaving: Leaving) -> None:
+        self._leaving = leaving
         going_on: Loaded | None = loaded
         try:
             while going_on is not None:
@@ -201,6 +137,8 @@ class _Serving:
         except Exception as error:
             if is_for_lack_of_room(error):
                 return await self._wait_for_room(loaded, error)
+            if self._good is not None and loaded.config.ledger.shared and is_of_the_ledger(error):
+                return await self._begin_anew(loaded, first_of(error))
             if self._good is None or self._good is loaded:
                 raise
             why = first_of(error)
@@ -211,6 +149,13 @@ class _Serving:
             )
             self._failed = loaded
             return self._good
+
+    async def _begin_anew(self, loaded: Loaded, why: BaseException) -> Loaded:
+        """Of several gateways one that was cut off from the database has lost its work to the others, and is of
+        use again as soon as it is back."""
+        log.error("this gateway drops what it had under way, and opens anew: %s", why)
+        await anyio.sleep(LOCKED_S)
+        return self._good or loaded
 
     async def _wait_for_room(self, loaded: Loaded, error: Exception) -> Loaded:
         """A gateway that served before opens again when there is room. One that is being started says what
@@ -261,7 +206,9 @@ class _Serving:
             clients=lambda: [each for gateway in connected for each in gateway.clients()],
         )
         async with open_house(config, self._paths, outside) as house:
-            await DoorSecrets(house.ledger, house.credentials, outside.clock).settle(locks)
+            is_agreed = await has_others(house.ledger.gateways)
+            secrets = DoorSecrets(house.ledger, house.credentials, outside.clock)
+            await secrets.settle(locks, is_agreed=is_agreed)
             gateway = build_gateway(config, outside, house, locks)
             await house.revoking.end_runs()
             connected.append(gateway)
@@ -274,7 +221,9 @@ class _Serving:
                     log.warning("%s", text)
                 await anyio.to_thread.run_sync(self._note_where, number, shown)
                 scheme = "https" if shown else "http"
-                self._ready(loaded, f"{scheme}://{where}:{number}", token, shown)
+                address = f"{scheme}://{where}:{number}"
+                await begin_links(tasks, house, address, token)
+                self._ready(loaded, address, token, shown)
 
                 def at_work() -> bool:
                     return house.lanes.at_work or house.outbox.at_work
@@ -283,6 +232,7 @@ class _Serving:
                     partial(next_config, loaded, self._environ, at_work, self._failed, take_rules)
                 )
                 if fresh is None:
+                    await tell_of_leaving(house.ledger.gateways, loaded.config, self._paths)
                     await self._leaving.drain(house.slots, at_work)
                 tasks.cancel_scope.cancel()
         if fresh is not None:
@@ -406,7 +356,10 @@ def _endpoints(
         config.gateway.http.endpoints.chat_completions,
         config.gateway.http.endpoints.responses,
     )
+    ready = Readiness(house.ledger, house.slots, house.lease)
     return [
+        ready_endpoint(ready.is_ready),
+        *([link_endpoint(house.feed)] if house.lease is not None else []),
         tools_invoke(invoker.invoke),
         mcp_endpoint(guest_tools, _guest_of(house)),
         mcp_leaving_endpoint(guest_tools, _guest_of(house)),
@@ -439,31 +392,3 @@ def _dispatching(house: House) -> HookDispatch:
         return await house.door.dispatch(Caller(principal=principal), method, params)
 
     return dispatch
-
-
-async def _shielded(close: Callable[[], Awaitable[None]]) -> None:
-    """A house that is told to stop still closes its doors properly."""
-    with anyio.CancelScope(shield=True):
-        await close()
-
-
-async def _bring_back_mains(config: Config, house: House) -> None:
-    """One may have been put away while its agent was out of the config; now there is somebody to answer."""
-    for key in map(SessionKey.main, config.agents.ids()):
-        try:
-            session = await house.ledger.find_session(key)
-        except StoreDamaged as error:  # of one session; the others are there
-            log.error("session %s cannot be read: %s", key, error)
-            continue
-        if session is not None and session.archived_at is not None:
-            await house.archive.bring_back(key)
-
-
-def _timers(outside: Outside, house: House) -> dict[str, Fire]:
-    """What is done when a timer of each kind is due."""
-    return {
-        ARCHIVE: house.archive.put_away,
-        CLEANUP: house.archive.clean_up,
-        ASIDE: house.archive.set_aside,
-        **(outside.timers or {}),
-    }

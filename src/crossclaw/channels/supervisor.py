@@ -6,7 +6,7 @@ for half an hour at a time: asking more often helps nobody, and platforms lock o
 """
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, Literal
 
@@ -35,7 +35,15 @@ MakeHost = Callable[[str, str], AccountHost]
 """(channel, account) → what the gateway gives to it."""
 Wanted = Callable[[], Sequence[AccountConfig]]
 """The accounts of the config in force."""
-AccountState = Literal["starting", "running", "waiting", "broken", "not set up", "stopped"]
+AccountState = Literal[
+    "starting", "running", "waiting", "broken", "not set up", "stopped", "elsewhere"
+]
+WaitForRole = Callable[[str], Awaitable[None]]
+"""Until this gateway is the one of several that keeps an account."""
+
+
+async def alone(_role: str) -> None:
+    """Where there are no others."""
 
 
 class AccountStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -110,7 +118,9 @@ class ChannelSupervisor:
         *,
         wake: Callable[[], None],
         inline: bool = False,
+        wait_for_role: WaitForRole = alone,
     ) -> None:
+        self._wait_for_role = wait_for_role
         self._accounts, self._make_host, self._clock = accounts, make_host, clock
         self._wake, self._inline = wake, inline
         self._kept: dict[Place, _Kept] = {}
@@ -255,6 +265,7 @@ class ChannelSupervisor:
             if after is not None:
                 await after.wait()
             with kept.scope:
+                await self._wait_to_be_its_gateway(kept)
                 await self._keep_open(kept)
         finally:
             if kept.state != "not set up":
@@ -264,6 +275,15 @@ class ChannelSupervisor:
                 await kept.host.http.close()
             kept.settled.set()
             kept.done.set()
+
+    async def _wait_to_be_its_gateway(self, kept: _Kept) -> None:
+        """Of several gateways one has the account; the others take it when that one is gone."""
+        if self._wait_for_role is alone:
+            return
+        kept.turn("elsewhere")
+        kept.settled.set()
+        await self._wait_for_role(f"channel:{':'.join(kept.place)}")
+        kept.turn("starting")
 
     async def _keep_open(self, kept: _Kept) -> None:
         settings = kept.settings

@@ -125,6 +125,14 @@ TREE: dict[str, Leaf | Group] = {
         },
         default="list",
     ),
+    "gateways": Group(
+        "the gateways that share one ledger",
+        {
+            "list": Leaf("which there are, with their roles and runs", "gateways"),
+            "drain": Leaf("let one end what it does, and leave", "gateways"),
+        },
+        default="list",
+    ),
     "gateway": Group(
         "run the gateway, or call one of its methods",
         {

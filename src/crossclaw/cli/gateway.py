@@ -35,9 +35,9 @@ def run_options(parser: Parser) -> None:
 
 
 def _run(arguments: Arguments) -> int:
-    from crossclaw.app import run_gateway  # noqa: PLC0415  brings the whole house
+    from crossclaw.app import Leaving, run_gateway  # noqa: PLC0415  brings the whole house
 
-    place = find_place(environment(arguments), to_serve=True)
+    place, leaving = find_place(environment(arguments), to_serve=True), Leaving()
     log = Log(place.paths, verbose=arguments.verbose, as_json=arguments.log_json)
     log.take(place.config)
     warn(place)
@@ -51,16 +51,21 @@ def _run(arguments: Arguments) -> int:
             port=named_port(place) if arguments.port is None else arguments.port,
             on_ready=lambda url, _token: note(f"the gateway is at {url}; Ctrl-C stops it"),
             on_config=log.take,
-        )
+            leaving=leaving,
+        ),
+        leaving.drain_soon if place.config.ledger.shared else None,
     )
 
 
-def serve_until_stopped(serve: Callable[[], Awaitable[None]]) -> int:
-    """Ctrl-C and SIGTERM are how a gateway ends, not accidents."""
+def serve_until_stopped(
+    serve: Callable[[], Awaitable[None]], drain: Callable[[], None] | None = None
+) -> int:
+    """Ctrl-C and SIGTERM are how a gateway ends, not accidents. With `drain`, the first SIGTERM lets it end what is
+    under way."""
 
     async def whole() -> int:
         async with anyio.create_task_group() as tasks:
-            await tasks.start(_stop_on_signal, tasks.cancel_scope)
+            await tasks.start(_stop_on_signal, tasks.cancel_scope, drain)
             _spare_the_collector()
             _share_the_interpreter()
             await serve()
@@ -92,11 +97,18 @@ def _share_the_interpreter() -> None:
 
 
 async def _stop_on_signal(
-    scope: anyio.CancelScope, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
+    scope: anyio.CancelScope,
+    drain: Callable[[], None] | None,
+    *,
+    task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         task_status.started()
-        async for _number in signals:
+        async for number in signals:
+            if number == signal.SIGTERM and drain is not None:
+                drain()
+                drain = None
+                continue
             scope.cancel()
             return
 

@@ -96,6 +96,11 @@ class _Opening:
                 why = error  # of a gateway that was killed, the port may be another's by now
             if not (embed and address.is_local):
                 raise why
+            if place.config.ledger.shared:  # this call would be a gateway among the others
+                raise GatewayDown(
+                    f"{why}; the ledger is shared by several gateways, and is used through one of them",
+                    hint="crossclaw gateway starts this one; --url names another.",
+                ) from None
             try:
                 return await stack.enter_async_context(_embedded(place, taken_port(address)))
             except StoreLocked as error:

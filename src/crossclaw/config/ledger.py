@@ -12,7 +12,13 @@ class LedgerConfig(Section, frozen=True):
     url: Secret | None = None
     """A PostgreSQL database that holds the ledger (`postgresql://user:password@host:5432/crossclaw`), instead of a file
     in the state folder; see [PostgreSQL](postgres.md). The variable `CROSSCLAW_LEDGER_URL` goes before it."""
-    local = names("url")
+    shared: bool = False
+    """Several gateways use this database together; see [Several gateways](cluster.md). Each says so, and has a name of its own."""
+    gateway: str | None = None
+    """The name of this gateway among those that share the ledger; by itself the machine's and the state folder's."""
+    address: str | None = None
+    """Where the other gateways reach this one (`ws://10.0.0.5:18789`); by itself the address it listens at."""
+    local = names("url shared gateway address")
 
     def url_in(self, environ: Mapping[str, str]) -> str | None:
         """The database's address; None: the ledger is a file."""

@@ -49,6 +49,7 @@ class Outbox:
         may_deliver: MayDeliver,
         as_said: AsSaid = lambda text, live, key, session: text,
     ) -> None:
+        self._is_shared = ledger.gateways is not None
         self._ledger = ledger
         self._accounts = accounts
         self._clock = clock
@@ -187,9 +188,14 @@ class Outbox:
 
     async def _look_at_left_over(self, delivery: Delivery) -> None:
         """It waits until its account is open, or is surely not to be."""
+        live = self._accounts.find(delivery.address)
+        if self._is_shared:
+            # Whoever has the account sends for it: what it does not send itself, one has left that is gone.
+            if live is not None:
+                await self._settle_left_over(delivery, live)
+            return
         if delivery.delivery_id not in self._left_over:
             return
-        live = self._accounts.find(delivery.address)
         if live is not None or not self._accounts.may_open(delivery.address):
             await self._settle_left_over(delivery, live)
 

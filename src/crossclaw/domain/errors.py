@@ -18,6 +18,7 @@ CrossclawError                UNAVAILABLE       something failed inside; the tex
 ├── StoreError                UNAVAILABLE       the ledger cannot be opened or written
 │   ├── StoreDamaged          UNAVAILABLE       a row of it cannot be read; trying again does not help
 │   ├── StoreFull             UNAVAILABLE       the disk has no room; the same works when it has
+│   ├── StoreFenced           UNAVAILABLE       of several gateways this one was too late: others have its work
 │   ├── StoreLocked           UNAVAILABLE       another gateway has this state folder
 │   ├── StoreFenced           UNAVAILABLE       this gateway has lost its place among those that share it
 │   └── StoreTooNew           UNAVAILABLE       written by a newer Crossclaw
@@ -142,6 +143,8 @@ class StoreTooNew(StoreError):
 class StoreFenced(StoreError):
     """This gateway has lost its place among those that share the ledger: nothing was stored."""
 
+    retryable = True
+
 
 class ProviderError(CrossclawError):
     in_short: ClassVar[str] = "failed"
@@ -262,3 +265,10 @@ class DeliveryError(CrossclawError):
 
 class DeliveryUncertain(DeliveryError):
     """The message may or may not be there (a connection cut after sending)."""
+
+
+def is_of_the_ledger(error: BaseException) -> bool:
+    """Whether the ledger's trouble is among what ended several tasks."""
+    if isinstance(error, BaseExceptionGroup):
+        return any(is_of_the_ledger(each) for each in error.exceptions)
+    return isinstance(error, StoreError)

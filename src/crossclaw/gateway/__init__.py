@@ -11,6 +11,7 @@ __all__ = [
     "handshake",
     "hello",
     "http",
+    "linking",
     "mcp_server",
     "methods",
     "otlp",

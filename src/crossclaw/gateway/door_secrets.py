@@ -14,6 +14,7 @@ import anyio.to_thread
 
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.credentials import Credential, Particulars
+from crossclaw.domain.errors import ConfigInvalid
 from crossclaw.gateway.auth import Lock
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.operations import DeleteCredential, PutCredential
@@ -29,14 +30,20 @@ class DoorSecrets:
         self._credentials = credentials
         self._clock = clock
 
-    async def settle(self, locks: Mapping[str, Lock]) -> None:
-        """At the start: each door gets its epoch, another one if its secret is another one."""
+    async def settle(self, locks: Mapping[str, Lock], *, is_agreed: bool = False) -> None:
+        """At the start: each door gets its epoch, another one if its secret is another one. `is_agreed`: other gateways
+        are opened by the secrets that are kept, and this one must be too."""
         kept = {each.credential_id: each for each in await self._doors()}
         for door, lock in locks.items():
             known = kept.get(door)
             if known is not None and await _is_of(known, lock):
                 self._credentials.put(door, known.epoch)
                 continue
+            if known is not None and is_agreed:
+                raise ConfigInvalid(
+                    f"the secret of {door} is another one than on the gateways that share this ledger: give "
+                    "all of them the same gateway.auth.token (and hooks.token)"
+                )
             self._credentials.put(door, self._credentials.next_epoch(door, self._clock.now_ms()))
             await self.keep(door, lock)
         for door in kept.keys() - locks.keys():

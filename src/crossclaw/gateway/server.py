@@ -22,7 +22,8 @@ from crossclaw.gateway.connection import Connection
 from crossclaw.gateway.context import GatewayContext
 from crossclaw.gateway.edge import Edge, Endpoint, Routes
 from crossclaw.gateway.handshake import Circumstances, Handshake
-from crossclaw.gateway.http.page import health_endpoint, page_endpoints
+from crossclaw.gateway.http.health import live_endpoints
+from crossclaw.gateway.http.page import page_endpoints
 from crossclaw.gateway.origins import Origins, is_loopback_name
 from crossclaw.gateway.publisher import EventPublisher
 from crossclaw.gateway.reception import Admission, Reception
@@ -76,7 +77,7 @@ class Gateway:
         """Every route that there is over HTTP."""
         ui = self._settings.control_ui
         page = page_endpoints(ui.base_path) if ui.enabled else []
-        return [health_endpoint(), *page, *self._routes.endpoints]
+        return [*live_endpoints(), *page, *self._routes.endpoints]
 
     def rotate(self, locks: Mapping[str, Lock]) -> list[str]:
         """New secrets: whoever came in with the old ones is sent away at once. The doors that changed."""
@@ -99,7 +100,7 @@ class Gateway:
         wire = TlsWireConfig(application, limits, tls) if tls else WireConfig(application, limits)
         server = _Server(wire, listener)
         with ExitStack() as until_closed:
-            until_closed.callback(self._feed.subscribe(self._publisher.hear))
+            until_closed.callback(self._feed.subscribe(self._publisher.hear, outward=True))
             until_closed.enter_context(self._context.watchdog.watching())
             await self._reception.look_at_health()
             async with anyio.create_task_group() as tasks:

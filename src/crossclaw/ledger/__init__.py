@@ -8,6 +8,8 @@ __all__ = [
     "contract",
     "figures",
     "forking",
+    "gateways",
+    "hints",
     "imports",
     "jobs",
     "media",

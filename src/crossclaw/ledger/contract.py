@@ -26,6 +26,7 @@ from crossclaw.domain.sight import Sight
 from crossclaw.domain.spawns import Spawn
 from crossclaw.ledger.agreed import HeldTool
 from crossclaw.ledger.channels import ChatPairingRequest, HeardMessage, PairedSender
+from crossclaw.ledger.gateways import Membership
 from crossclaw.ledger.hints import HearHints
 from crossclaw.ledger.media import MediaWords
 from crossclaw.ledger.operations import (
@@ -347,6 +348,11 @@ class Ledger(Reads, Protocol):
 
     shared: bool
     """Whether other gateways may write to it too."""
+
+    @property
+    def gateways(self) -> Membership | None:
+        """The others, where several gateways share the ledger."""
+        ...
 
     watching: Watching
     """The reads of those who look at everything at once."""

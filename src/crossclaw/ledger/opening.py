@@ -20,9 +20,13 @@ def open_ledger(
 ) -> Ledger:
     """The ledger in this file, or with `url` the one in that PostgreSQL database; then the file's folder is only
     locked. To be opened inside an event loop. `inline` uses no threads, for virtual time. `shared`: other gateways
-    may use the same database."""
+    may use the same database; whoever opens it so joins them (`Ledger.gateways`) before anything else."""
     if url is not None:
         return _open_database(url, path.parent, inline=inline, shared=shared)
+    if shared:
+        raise StoreError(
+            "ledger.shared needs a PostgreSQL database: name it by ledger.url (a file has one gateway)"
+        )
     return _open_file(path, inline=inline)
 
 

@@ -6,6 +6,8 @@ __all__ = [
     "feed",
     "handling",
     "lanes",
+    "lease",
+    "roles",
     "run_store",
     "slots",
     "sweep",

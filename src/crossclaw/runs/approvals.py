@@ -18,6 +18,7 @@ from crossclaw.domain.errors import NotFound
 from crossclaw.domain.events import ApprovalAsked, ApprovalSettled, Event, RunEnded
 from crossclaw.domain.runs import Run
 from crossclaw.ledger.approvals import AnswerApproval, AskApproval, ExpireApproval, RevokeGrant
+from crossclaw.ledger.hints import Hints
 from crossclaw.ledger.operations import Op
 from crossclaw.runs.context import ServiceContext
 from crossclaw.runs.slots import Slots
@@ -144,6 +145,12 @@ class Approvals:
         if (hint := self._hints.get(settled.approval_id)) is not None:
             hint.set()
         self._feed.publish(ApprovalSettled(settled))
+
+    def hear_answers(self, approval_ids: Hints | None) -> None:
+        """Answered by way of other gateways. Whoever waits looks by itself as well."""
+        for approval_id in approval_ids or ():
+            if (hint := self._hints.get(approval_id)) is not None:
+                hint.set()
 
     def _grant(
         self, asked: Approval, agent_id: str, by: str, makers: Sequence[Maker], at: int

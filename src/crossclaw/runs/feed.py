@@ -18,16 +18,25 @@ class Feed:
         self._hearing: dict[type[Event], tuple[Listener, ...]] = {}
         """By kind, found when one is first published: a reply has a piece for every few letters, and
         most listeners have no use for pieces."""
+        self._outward: list[tuple[Listener, tuple[type[Event], ...]]] = []
+        """Those that hear what happens on other gateways too."""
 
-    def subscribe(self, listener: Listener, *kinds: type[Event]) -> Callable[[], None]:
-        """Hears events of these kinds, of all when none is named. Answers the way to end it."""
+    def subscribe(
+        self, listener: Listener, *kinds: type[Event], outward: bool = False
+    ) -> Callable[[], None]:
+        """Hears events of these kinds, of all when none is named. Answers the way to end it. `outward`: it tells
+        clients, and so hears also what happens on other gateways."""
         entry = (listener, kinds)
         self._listeners.append(entry)
         self._hearing.clear()
+        if outward:
+            self._outward.append(entry)
 
         def end() -> None:
             self._listeners.remove(entry)
             self._hearing.clear()
+            if outward:
+                self._outward.remove(entry)
 
         return end
 
@@ -38,6 +47,15 @@ class Feed:
         for listener in listeners:
             try:
                 listener(event)
+            except Exception:
+                log.exception("a listener failed on %s", type(event).__name__)
+
+    def publish_from_others(self, event: Event) -> None:
+        """What another gateway has done: for this one's clients."""
+        for listener, kinds in tuple(self._outward):
+            try:
+                if not kinds or type(event) in kinds:
+                    listener(event)
             except Exception:
                 log.exception("a listener failed on %s", type(event).__name__)
 

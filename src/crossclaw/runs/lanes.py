@@ -22,6 +22,8 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage
 from crossclaw.domain.runs import NewRun, Outcome, Run
 from crossclaw.domain.sessions import NewEntry, NewSession
+from crossclaw.ledger.gateways import INTERRUPT, STOP, decode_stop, encode_stop
+from crossclaw.ledger.hints import Hints
 from crossclaw.ledger.jobs import SettleTick
 from crossclaw.ledger.operations import Claimed, Dedupe, NotYet, Op, Submitted
 from crossclaw.policy.credentials import Credentials
@@ -35,6 +37,7 @@ log = logging.getLogger(__name__)
 
 # A run that does not heed its abort (a tool that shields itself) is ended over its head after this.
 ABORT_PATIENCE_S = 5.0
+ENDED_ELSEWHERE = "ended by way of another gateway"
 DAMAGED_MESSAGE = "what it was asked is damaged in the ledger; crossclaw doctor names it"
 REST_MIN_S = 0.001  # a clock that stands still must not become a busy loop
 END_TRIES = 60  # a minute for a full lane; then the run goes back, and its model is asked again
@@ -87,6 +90,8 @@ class Lanes:
             self.wake(key)
         if claimed is None and not accepted.submitted.duplicate and _will_not_wait(new):
             self._under_way.interrupt(key)
+            if self._run_store.is_shared:
+                await self._run_store.tell_others(INTERRUPT, key.text)
         return accepted.submitted
 
     def _reserve(self, key: SessionKey) -> TaskGroup | None:
@@ -136,8 +141,9 @@ class Lanes:
                     self.wake(key)
                 self._waiting.clear()
                 task_status.started()
-                await self._let_suspects_begin()
-                await anyio.sleep_forever()
+                while True:
+                    await self._let_suspects_begin()
+                    await self._suspects.wait_for_more()
         finally:
             self._tasks = None
             self._active.clear()
@@ -166,6 +172,8 @@ class Lanes:
                 return under_way.ended_as == "aborted"
         outcome = Outcome("aborted", error=reason)
         run = await self._run_store.find(run_id)
+        if run is not None and under_way is None and await self._stopped_elsewhere(run, reason):
+            return True
         if run is not None and run.merged_into is not None and not run.ended:
             return await self.abort(run.merged_into, reason)  # there is one answer to stop
         follow = NOTHING if run is None or run.ended else await self._handler.follow(run, outcome)
@@ -173,6 +181,31 @@ class Lanes:
         if ended and (begun := self._under_way.find(run_id)) is not None:
             begun.stop(outcome)
         return ended
+
+    async def _stopped_elsewhere(self, run: Run, reason: str) -> bool:
+        """Whether another gateway that carries it out has stopped it. One that does not in time is passed over."""
+        if not self._run_store.is_shared or run.ended or run.status == "queued":
+            return False
+        await self._run_store.tell_others(STOP, encode_stop(run.run_id, reason))
+        ended = await self._run_store.wait(run.run_id, ABORT_PATIENCE_S)
+        return ended is not None and ended.status == "aborted"
+
+    def hear_stops(self, stops: Hints | None) -> None:
+        """What was stopped by way of other gateways."""
+        for run_id, reason in map(decode_stop, stops or ()):
+            if (under_way := self._under_way.find(run_id)) is not None:
+                under_way.stop(Outcome("aborted", error=reason))
+
+    def hear_interruptions(self, keys: Hints | None) -> None:
+        """Sessions in which a message came, by way of another gateway, that will not wait."""
+        for key in {run.key for run in self.under_way if run.key.text in (keys or ())}:
+            self._under_way.interrupt(key)
+
+    def hear_ends(self, run_ids: Hints | None) -> None:
+        """A run that others have ended has nothing more to do here."""
+        for run_id in run_ids or ():
+            if (under_way := self._under_way.find(run_id)) is not None:
+                under_way.stop(Outcome("aborted", error=ENDED_ELSEWHERE))
 
     async def abort_session(self, key: SessionKey, reason: str) -> list[str]:
         """Stop all of a session's runs, the queued ones first, so that none begins meanwhile."""
@@ -183,6 +216,14 @@ class Lanes:
             if run.merged_into is None and await self.abort(run.run_id, reason)
         ]
         return stopped + [run.run_id for run in open_runs if run.merged_into in stopped]
+
+    async def take_over(self) -> None:
+        """What gateways have left whose lease is over goes on here."""
+        await self._recover()
+        if self._tasks is not None:
+            for key in self._waiting:
+                self.wake(key)
+            self._waiting.clear()
 
     # ── inside ─────────────────────────────────────────────────────────────────────────────────
 
@@ -358,8 +399,15 @@ class Lanes:
                 under_way.ended_as = ending.outcome.status
             except anyio.get_cancelled_exc_class():
                 with anyio.CancelScope(shield=True):
-                    await self._run_store.release(run)
+                    await self._release(run)
                 raise
+
+    async def _release(self, run: Run) -> None:
+        """As the gateway closes. What cannot be given back is found by the next start, as after a crash."""
+        try:
+            await self._run_store.release(run)
+        except STORE_TROUBLE as error:
+            log.warning("run %s could not be given back: %s", run.run_id, error)
 
     async def _heed_interruption(self, under_way: UnderWay) -> None:
         """Only what answers a person in the chat gives way to the person's next message."""

@@ -25,6 +25,8 @@ from crossclaw.domain.queueing import STEERING
 from crossclaw.domain.runs import NewRun, Outcome, Run
 from crossclaw.domain.sessions import Entry, NewEntry, NewSession, Session
 from crossclaw.ledger.contract import Ledger
+from crossclaw.ledger.gateways import TakeOver, TellGateways
+from crossclaw.ledger.hints import Hints
 from crossclaw.ledger.operations import (
     Append,
     Claim,
@@ -53,6 +55,7 @@ log = logging.getLogger(__name__)
 # A waiting caller is woken by a hint; should one be missed (another gateway ended the run), it
 # looks again by itself this often.
 LOOK_AGAIN_S = 5.0
+LOOK_AGAIN_SHARED_S = 1.0  # where there are other gateways
 
 BudgetOf = Callable[[str], Allowance | None]
 """An agent's budget; None for one that has none."""
@@ -102,6 +105,22 @@ class RunStore:
         self._budget_of = budget_of
         self._say_time = say_time
         self._ended: dict[str, list[anyio.Event]] = {}
+        self._look_again_s = LOOK_AGAIN_S if ledger.gateways is None else LOOK_AGAIN_SHARED_S
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether other gateways may carry out runs of this store."""
+        return self._ledger.gateways is not None
+
+    async def tell_others(self, kind: str, value: str) -> None:
+        """A hint for the other gateways."""
+        await self._ledger.do(TellGateways(kind=kind, value=value))
+
+    def hear_ends(self, run_ids: Hints | None) -> None:
+        """Other gateways have ended these; without names, whoever waits looks."""
+        for run_id in self._ended if run_ids is None else run_ids:
+            for event in self._ended.get(run_id, ()):
+                event.set()
 
     # ── accepting ──────────────────────────────────────────────────────────────────────────────
 
@@ -161,22 +180,31 @@ class RunStore:
         of it until then. Read from the ledger, so it is true after a restart as well."""
         with anyio.move_on_after(timeout_s), self._listening(run_id) as ended:
             while (run := await self._ledger.find_run(run_id)) is None or not run.ended:
-                with anyio.move_on_after(LOOK_AGAIN_S):
-                    await ended.wait()
+                with anyio.move_on_after(self._look_again_s):
+                    await ended[0].wait()
+                ended[0] = self._renewed(run_id, ended[0])
             return run
         return await self._ledger.find_run(run_id)
 
     @contextmanager
-    def _listening(self, run_id: str) -> Generator[anyio.Event]:
-        event = anyio.Event()
-        self._ended.setdefault(run_id, []).append(event)
+    def _listening(self, run_id: str) -> Generator[list[anyio.Event]]:
+        held = [anyio.Event()]
+        self._ended.setdefault(run_id, []).append(held[0])
         try:
-            yield event
+            yield held
         finally:
             listeners = self._ended[run_id]
-            listeners.remove(event)
+            listeners.remove(held[0])
             if not listeners:
                 del self._ended[run_id]
+
+    def _renewed(self, run_id: str, event: anyio.Event) -> anyio.Event:
+        """A hint may have come for another end, or for none: the next one is waited for."""
+        if not event.is_set():
+            return event
+        listeners, fresh = self._ended[run_id], anyio.Event()
+        listeners[listeners.index(event)] = fresh
+        return fresh
 
     # ── a run's own writes ─────────────────────────────────────────────────────────────────────
 
@@ -299,8 +327,11 @@ class RunStore:
         return await self._ledger.list_open_runs(key)
 
     async def recover(self) -> Recovered:
-        """Take over what a process that died has left."""
-        return await self._ledger.do(Recover(owner=self._owner, at=self._clock.now_ms()))
+        """Take over what a process that died has left; of several gateways those whose lease is over."""
+        at = self._clock.now_ms()
+        if self._ledger.gateways is not None:
+            return await self._ledger.do(TakeOver(owner=self._owner, at=at))
+        return await self._ledger.do(Recover(owner=self._owner, at=at))
 
     @contextmanager
     def listening_to(self, hear: Listener, *kinds: type[Event]) -> Generator[None]:

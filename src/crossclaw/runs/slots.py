@@ -42,6 +42,10 @@ class Slots:
         self._closed = True
 
     @property
+    def closed(self) -> bool:
+        return self._closed
+
+    @property
     def taken(self) -> int:
         return self._taken
 

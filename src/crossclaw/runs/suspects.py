@@ -1,5 +1,6 @@
 """Suspects: lanes whose first run may be what ends the process. They begin group by group."""
 
+from collections import deque
 from collections.abc import Sequence
 
 import anyio
@@ -13,17 +14,22 @@ class Suspects:
     something or ended, or has lived for a window of time."""
 
     def __init__(self) -> None:
-        self._groups: list[list[SessionKey]] = []
+        self._groups: deque[list[SessionKey]] = deque()
         self._window_s = 0.0
         self._turns: dict[SessionKey, anyio.Event] = {}
         self._unknown: set[SessionKey] = set()
         """Of the group that began last: those of whom nothing was heard yet."""
         self._heard_all = anyio.Event()
+        self._more = anyio.Event()
 
     def put(self, groups: Sequence[Sequence[SessionKey]], window_s: float) -> None:
-        self._groups = [list(group) for group in groups]
-        self._window_s = window_s
-        self._turns = {key: anyio.Event() for group in groups for key in group}
+        """They begin after those that are here already."""
+        if not groups:
+            return
+        self._groups.extend(list(group) for group in groups)
+        self._window_s = max(window_s, self._window_s if self._turns else 0.0)
+        self._turns |= {key: anyio.Event() for group in groups for key in group}
+        self._more.set()
 
     def __len__(self) -> int:
         return len(self._turns)
@@ -38,12 +44,18 @@ class Suspects:
 
     async def serve(self) -> None:
         """Until everybody has begun."""
-        for group in self._groups:
+        self._more = anyio.Event()
+        while self._groups:
+            group = self._groups.popleft()
             self._unknown, self._heard_all = set(group), anyio.Event()
             for key in group:
                 self._begin(key)
             with anyio.move_on_after(self._window_s):
                 await self._heard_all.wait()
+
+    async def wait_for_more(self) -> None:
+        """Of another gateway that has died."""
+        await self._more.wait()
 
     def hear(self, event: Event) -> None:
         if isinstance(event, RunEnded):

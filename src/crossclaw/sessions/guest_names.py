@@ -34,10 +34,13 @@ class GuestNames:
         self._changing = anyio.Lock()
 
     async def load(self) -> None:
-        for each in await self._ledger.list_credentials():
-            if each.kind == "guest":
-                self._names[each.subject] = each
-                self._credentials.put(each.credential_id, each.epoch)
+        """As the ledger has them; those that it has no longer are forgotten."""
+        stored = [each for each in await self._ledger.list_credentials() if each.kind == "guest"]
+        gone = self._names.keys() - {each.subject for each in stored}
+        self._credentials.drop(*(self._names.pop(name).credential_id for name in gone))
+        for each in stored:
+            self._names[each.subject] = each
+            self._credentials.put(each.credential_id, each.epoch)
 
     @property
     def all(self) -> list[Credential]:

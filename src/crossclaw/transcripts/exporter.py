@@ -57,7 +57,10 @@ class Exporter:
         *,
         inline: bool = False,
         compress_after_ms: int | None = None,
+        is_ours: bool = True,
     ) -> None:
+        self.is_ours = is_ours
+        """Whether the copies are written here; of several gateways one does."""
         self.files = Files(sessions_dir)
         self._ledger = ledger
         self._clock = clock
@@ -122,6 +125,8 @@ class Exporter:
 
     async def compress(self, session_id: str) -> bool:
         """Compress the copy of a session that has come to rest; False when it could not be now."""
+        if not self.is_ours:
+            return False  # whoever has the copies finds it at its next look
         async with self._lock:
             await self._bring_up_to_date([session_id])
             await self._mark()
@@ -171,8 +176,13 @@ class Exporter:
     # ── working ────────────────────────────────────────────────────────────────────────────────
 
     def _hear(self, session_ids: set[str]) -> None:
-        self._dirty.update(session_ids)
-        self._hinted.set()
+        if self.is_ours:
+            self._dirty.update(session_ids)
+            self._hinted.set()
+
+    def hear_others(self, session_ids: frozenset[str] | None) -> None:
+        """What other gateways have written; without names, the next look finds it."""
+        self._hear(set(session_ids or ()))
 
     async def _work(self) -> None:
         while True:

@@ -87,7 +87,7 @@ class Followers:
 
     def __init__(self, feed: Feed) -> None:
         self._by_run: dict[str, list[Following]] = {}
-        feed.subscribe(self._hear, ReplyPiece, ToolStarted, RunEnded)
+        feed.subscribe(self._hear, ReplyPiece, ToolStarted, RunEnded, outward=True)
 
     def follow(self, run_id: str) -> Following:
         """From now on, until it has ended: call it before the run begins, and nothing is missed."""

@@ -1,4 +1,4 @@
-"""The control page and the sign of life: what is served without a secret, and holds none."""
+"""The control page: served without a secret, and holds none."""
 
 import gzip
 from functools import lru_cache
@@ -11,7 +11,6 @@ from starlette.responses import PlainTextResponse, Response
 import crossclaw
 from crossclaw.door.principal import Principal
 from crossclaw.gateway.edge import Endpoint, Handle
-from crossclaw.gateway.http.answers import json_answer
 
 FILES_MAX = 64  # of the page, kept compressed; it has some thirty
 WEB = Path(crossclaw.__file__).parent / "web"
@@ -37,13 +36,6 @@ _HEADERS = {
     "vary": "accept-encoding",
     "cache-control": "no-store",  # a page and a gateway of two versions would not understand each other
 }
-
-
-def health_endpoint() -> Endpoint:
-    async def handle(_request: Request, _principal: Principal) -> Response:
-        return json_answer({"ok": True})
-
-    return Endpoint(method="GET", path="/health", handle=handle, door=None)
 
 
 def page_endpoints(base_path: str = "/", folder: Path = WEB) -> list[Endpoint]:

@@ -1,18 +1,22 @@
 """The ledger on PostgreSQL, whole: one writer, readers beside it, the lock of the database."""
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import anyio
 import anyio.to_thread
 
+from crossclaw.ledger.gateways import TakeOver, TellGateways
 from crossclaw.ledger.hints import HearHints
 from crossclaw.ledger.postgres.dialect import PgStatement
 from crossclaw.ledger.postgres.errors import READ_TROUBLE, explain
 from crossclaw.ledger.postgres.listener import HintListener
+from crossclaw.ledger.postgres.membership import IS_HERE, PostgresMembership
 from crossclaw.ledger.postgres.reader import PostgresReads
 from crossclaw.ledger.postgres.store import DatabaseAddress
+from crossclaw.ledger.postgres.taking_over import take_over, tell_gateways
 from crossclaw.ledger.postgres.wire import bound
 from crossclaw.ledger.postgres.writer import PostgresWriter
 from crossclaw.ledger.sqlite.damage import met
@@ -26,6 +30,7 @@ from crossclaw.ledger.writing import LedgerWrites
 class PostgresLedger(LedgerWrites, PostgresReads):
     """Open it inside an event loop. `inline` commits in the caller's task, for virtual time."""
 
+    gateways: PostgresMembership | None = None
     trouble = READ_TROUBLE
     explain = staticmethod(explain)
 
@@ -43,11 +48,19 @@ class PostgresLedger(LedgerWrites, PostgresReads):
             self._lock.close()
             raise
         self._engine = PostgresWriter(
-            address.connect_writer, HANDLERS, address.shown, wire, shared=shared
+            address.connect_writer,
+            HANDLERS | {TakeOver: take_over, TellGateways: tell_gateways},
+            address.shown,
+            wire,
+            shared=shared,
         )
         self.begin_writing(self._engine, inline=inline)
         self.owner = self._engine.name
         self.watching: Watching = SqliteWatching(self.scan)
+        if shared:
+            self.gateways = PostgresMembership(
+                address.connect, self.owner, partial(self.guard, IS_HERE, self.owner), inline=inline
+            )
 
     def unreadable(self) -> Mapping[str, int]:
         return met(self._filename)
@@ -67,4 +80,6 @@ class PostgresLedger(LedgerWrites, PostgresReads):
                 await anyio.to_thread.run_sync(self._listener.close)
             await self.end_writing()
             await self.close_readers()
+            if self.gateways is not None:
+                self.gateways.close()
         self._lock.close()

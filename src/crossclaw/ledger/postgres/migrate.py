@@ -19,6 +19,24 @@ _VERSION_TABLE = (
     "at TIMESTAMPTZ NOT NULL DEFAULT now())"
 )
 _AT = "ALTER TABLE batches ADD COLUMN IF NOT EXISTS at TIMESTAMPTZ NOT NULL DEFAULT now()"
+SIDE_TABLES = ("store", "batches", "gateways", "roles")
+"""What only a server has: about the gateways that use the store. Nothing of it is moved."""
+
+_MAKING = 0x63726F7373636C64  # for pg_advisory_lock
+# Made when several gateways share the store for the first time.
+_SHARED_TABLES = (
+    "CREATE TABLE IF NOT EXISTS gateways (incarnation TEXT PRIMARY KEY, gateway_id TEXT NOT NULL UNIQUE, "
+    "until BIGINT NOT NULL, joined_at BIGINT NOT NULL, address TEXT NOT NULL, version TEXT NOT NULL, "
+    "config_hash TEXT NOT NULL, draining BIGINT NOT NULL DEFAULT 0); "
+    "CREATE TABLE IF NOT EXISTS roles (name TEXT PRIMARY KEY, owner TEXT NOT NULL)"
+)
+
+
+def make_shared_tables(wire: PgWire) -> None:
+    """Several may do so at once: one after the other."""
+    wire.ask("SELECT pg_advisory_lock($1::bigint)", _MAKING)
+    wire.script(_SHARED_TABLES)
+    wire.ask("SELECT pg_advisory_unlock($1::bigint)", _MAKING)
 
 
 def sql_of(migration: Migration) -> str:

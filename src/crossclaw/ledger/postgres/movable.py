@@ -8,7 +8,7 @@ from crossclaw.ledger.database import Database
 from crossclaw.ledger.moving import MovableStore, MovedTable
 from crossclaw.ledger.postgres.errors import ConnectionLost, ServerTrouble
 from crossclaw.ledger.postgres.lockstep import read_alone
-from crossclaw.ledger.postgres.migrate import SCHEMA
+from crossclaw.ledger.postgres.migrate import SCHEMA, SIDE_TABLES
 from crossclaw.ledger.postgres.store import DatabaseAddress
 from crossclaw.ledger.postgres.words import vector_of
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 _TABLES = (
     f"CREATE TEMP VIEW all_tables AS SELECT tablename AS name FROM pg_tables "
-    f"WHERE schemaname = '{SCHEMA}' AND tablename NOT IN ('store', 'batches', 'entries_words')"
+    f"WHERE schemaname = '{SCHEMA}' AND tablename NOT IN {(*SIDE_TABLES, 'entries_words')}"
 )
 _COLUMNS = (
     "SELECT column_name, data_type FROM information_schema.columns "

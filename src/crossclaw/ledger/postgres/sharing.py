@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from crossclaw.ledger import operations as ops
+from crossclaw.ledger.gateways import TellGateways
 from crossclaw.ledger.media import KeepMedia
 from crossclaw.ledger.writing import WriterStep
 
@@ -113,5 +114,6 @@ _TOUCHED: dict[type, Callable[[Any], Iterable[str]]] = {
     ops.SetSpawn: _spawn,
     ops.PutDelivery: lambda op: [op.new.key.text, f"delivery:{op.new.delivery_key}"],
     ops.Audit: lambda op: [],
+    TellGateways: lambda op: [],
     KeepMedia: lambda op: [],  # one statement, which stores what is not there
 }

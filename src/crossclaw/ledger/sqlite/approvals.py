@@ -17,6 +17,7 @@ from crossclaw.ledger.approvals import (
     RevokeGrant,
 )
 from crossclaw.ledger.database import Database
+from crossclaw.ledger.gateways import APPROVALS
 from crossclaw.ledger.sqlite.damage import Row, read_rows
 from crossclaw.ledger.sqlite.entries import hold
 from crossclaw.ledger.sqlite.rows import to_json
@@ -78,6 +79,7 @@ def answer_approval(transaction: Transaction, op: AnswerApproval) -> Approval:
     if op.answer == "allow-always":
         put_grants(transaction, PutGrants(grants=op.grants, anew=True))
     _go_on(db, before.run_id)
+    transaction.hint(APPROVALS, op.approval_id)
     return approval_of(row)
 
 

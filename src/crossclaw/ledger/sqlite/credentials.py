@@ -7,6 +7,7 @@ import msgspec
 from crossclaw.domain.credentials import Credential, Particulars
 from crossclaw.domain.errors import Fenced, NotFound
 from crossclaw.ledger.database import Database
+from crossclaw.ledger.gateways import CREDENTIALS
 from crossclaw.ledger.operations import DeleteCredential, PutCredential
 from crossclaw.ledger.sqlite.damage import Row, read_rows
 from crossclaw.ledger.sqlite.rows import to_json
@@ -37,6 +38,7 @@ _CHANGE = (
 def put_credential(transaction: Transaction, op: PutCredential) -> None:
     """One statement decides: of two who have read the same epoch, one writes."""
     db, values, over = transaction.db, _columns(op.credential), op.over
+    transaction.hint(CREDENTIALS, op.credential.credential_id)
     if over is None:
         db.execute(_REPLACE, values)
         return
@@ -65,6 +67,7 @@ def _columns(each: Credential) -> tuple[Any, ...]:
 
 
 def delete_credential(transaction: Transaction, op: DeleteCredential) -> None:
+    transaction.hint(CREDENTIALS, op.credential_id)
     row = transaction.db.execute(
         "DELETE FROM credentials WHERE credential_id = ? RETURNING 1", (op.credential_id,)
     ).fetchone()

@@ -157,6 +157,7 @@ HANDLERS: dict[type, Handle] = {
 class SqliteLedger(LedgerWrites, SqliteReads):
     """Open it inside an event loop. `inline` commits in the caller's task, for virtual time."""
 
+    gateways = None
     trouble = READ_TROUBLE
     explain = staticmethod(explain)
 

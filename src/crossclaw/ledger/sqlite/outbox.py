@@ -4,6 +4,7 @@ from crossclaw.domain.addresses import Address
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.sessions import Session
 from crossclaw.ledger.database import Database
+from crossclaw.ledger.gateways import OUTBOX
 from crossclaw.ledger.operations import Delivery, PutDelivery, SettleDelivery, TakeDelivery, Taken
 from crossclaw.ledger.sqlite.damage import read_rows
 from crossclaw.ledger.sqlite.entries import put_entry, session_of_key
@@ -41,6 +42,8 @@ def put_delivery(transaction: Transaction, op: PutDelivery) -> bool:
             to_json(new.files) if new.files else None,
         ),
     ).fetchone()
+    if made:
+        transaction.hint(OUTBOX, address.channel)
     if made and op.mirror is not None:
         agent_id, session_id = session_of_key(transaction, new.key)
         put_entry(transaction, agent_id, session_id, None, op.mirror, op.at)

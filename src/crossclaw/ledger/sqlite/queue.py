@@ -45,11 +45,13 @@ def claim(transaction: Transaction, op: Claim) -> Claimed | NotYet | None:
     # The index is by key and id, so its first rows are the lane's; an ORDER BY would say so at three
     # times the price.
     lane: list[tuple[Any, ...]] = transaction.db.execute(
-        f"SELECT id, status, not_before {_LANE} LIMIT 2", (op.key.text,)
+        f"SELECT id, status, not_before, owner {_LANE} LIMIT 2", (op.key.text,)
     ).fetchall()
     if not lane or lane[0][1] != "queued":
         return None
-    number, _, not_before = lane[0]
+    number, _, not_before, kept_for = lane[0]
+    if kept_for is not None and kept_for != op.owner:  # a suspect: another gateway lets it begin
+        return None
     if len(lane) == 1 and not_before <= op.at:
         return _take(transaction, op, number)
     return _take_first(transaction, op)

@@ -35,7 +35,7 @@ def recover(transaction: Transaction, op: Recover) -> Recovered:
     left = "owner IS NOT NULL AND owner != ?"
     rows = db.execute(f"SELECT {RUN} FROM runs WHERE {left} ORDER BY id", (op.owner,))
     held = [run_of(row) for row in rows]
-    idle = {run.run_id for run in held if run.key.is_guest or _only_waited(db, run)}
+    idle = idle_runs(db, held)
     for run in held:
         db.execute("DELETE FROM waits WHERE run_id = ?", (run.run_id,))
         db.execute(
@@ -43,10 +43,9 @@ def recover(transaction: Transaction, op: Recover) -> Recovered:
             (max(run.attempt - (run.run_id in idle), 0), run.run_id),
         )
     died = [Died(run.run_id, run.attempt) for run in held if run.run_id not in idle]
-    before = _suspicion(db)
+    before = find_suspicion(db)
     suspicion = suspects_after(before, died, op.at)
-    given_up = _still_open(db, (*_given_up(before), *_given_up(suspicion)))
-    _keep(db, suspicion, given_up, op.at)
+    given_up = keep_suspicion(db, before, suspicion, op.at)
     keys = {run.run_id: run.key for run in held}
     groups = suspicion.groups if suspicion else ()
     return Recovered(
@@ -55,6 +54,20 @@ def recover(transaction: Transaction, op: Recover) -> Recovered:
         groups=[[keys[run_id] for run_id in group] for group in groups],
         window_ms=suspicion.window_ms if suspicion else 0,
     )
+
+
+def idle_runs(db: Database, held: list[Run]) -> set[str]:
+    """Those that had nothing at work when their process died: it was not theirs."""
+    return {run.run_id for run in held if run.key.is_guest or _only_waited(db, run)}
+
+
+def keep_suspicion(
+    db: Database, before: Suspicion | None, now: Suspicion | None, at: int
+) -> list[Run]:
+    """For the next crash. Answers the runs that are given up and still open."""
+    given_up = _still_open(db, (*_given_up(before), *_given_up(now)))
+    _keep(db, now, given_up, at)
+    return given_up
 
 
 def _end_unreadable(db: Database, at: int) -> None:
@@ -143,7 +156,7 @@ def _open_calls(db: Database, run: Run) -> int:
     return 0
 
 
-def _suspicion(db: Database) -> Suspicion | None:
+def find_suspicion(db: Database) -> Suspicion | None:
     row = db.execute("SELECT body FROM suspicion").fetchone()
     try:
         return row and msgspec.json.decode(row[0], type=Suspicion)

@@ -1,0 +1,150 @@
+"""Links: what runs on other gateways say reaches the clients of this one.
+
+A link to each of the others, which brings their events. An end is told also without it: by the ledger's hint, a moment later.
+"""
+
+import logging
+import socket
+from collections import OrderedDict
+from collections.abc import Sequence
+
+import anyio
+import msgspec
+from anyio.abc import TaskGroup
+
+from crossclaw.app.parts import House
+from crossclaw.domain.errors import CrossclawError
+from crossclaw.domain.events import RunEnded
+from crossclaw.domain.secret import Secret
+from crossclaw.gateway.http.links import PATH, SIGN_OF_LIFE_S
+from crossclaw.gateway.linking import LinkReader
+from crossclaw.ledger.gateways import BEAT_S, Membership, SharingGateway
+from crossclaw.ledger.hints import ENDED, Hints
+
+log = logging.getLogger(__name__)
+
+AGAIN_S = 1.0  # between two tries to reach a neighbour
+LINK_GRACE_S = 0.3  # an end usually comes by the link, with what was said before it
+ENDS_KNOWN_MAX = 10_000
+
+
+class GatewayLinks:
+    def __init__(self, house: House, membership: Membership, secret: Secret) -> None:
+        self._house, self._membership, self._secret = house, membership, secret
+        self._linked: dict[str, anyio.CancelScope] = {}
+        """By the incarnation of the neighbour."""
+        self._told_ends: OrderedDict[str, None] = OrderedDict()
+        self._ended: set[str] = set()
+        self._news = anyio.Event()
+
+    async def serve(self) -> None:
+        self._house.ledger.on_hint(ENDED, self._hear_ends)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._tell_ends, name="ends on other gateways")
+            while True:
+                try:
+                    self._settle(tasks, await self._membership.list_gateways())
+                except CrossclawError as error:
+                    log.warning("the other gateways are looked for again: %s", error)
+                await anyio.sleep(BEAT_S)
+
+    def _settle(self, tasks: TaskGroup, found: Sequence[SharingGateway]) -> None:
+        others = {
+            each.incarnation: each
+            for each in found
+            if each.incarnation != self._house.ledger.owner and each.address and each.left_ms > 0
+        }
+        for gone in self._linked.keys() - others.keys():
+            self._linked.pop(gone).cancel()
+        for incarnation, each in others.items():
+            if incarnation not in self._linked:
+                scope = self._linked[incarnation] = anyio.CancelScope()
+                tasks.start_soon(self._keep, scope, each, name=f"link to {each.gateway_id}")
+
+    async def _keep(self, scope: anyio.CancelScope, other: SharingGateway) -> None:
+        import httpx2  # noqa: PLC0415  only where there are other gateways
+
+        with scope:
+            while True:
+                try:
+                    await self._listen(other)
+                except (httpx2.HTTPError, OSError, CrossclawError, msgspec.MsgspecError) as error:
+                    log.info("the link to gateway %s is made again: %s", other.gateway_id, error)
+                await anyio.sleep(AGAIN_S)
+
+    async def _listen(self, other: SharingGateway) -> None:
+        import httpx2  # noqa: PLC0415  loaded by now
+
+        reader = LinkReader(self._house.ledger)
+        headers = {"authorization": f"Bearer {self._secret.reveal()}"}
+        limits = httpx2.Timeout(5.0, read=SIGN_OF_LIFE_S * 3)
+        async with (
+            httpx2.AsyncClient(timeout=limits, trust_env=False) as http,
+            http.stream("GET", f"{other.address.rstrip('/')}{PATH}", headers=headers) as answer,
+        ):
+            if answer.status_code != 200:
+                raise httpx2.HTTPError(f"it answers {answer.status_code}")
+            async for line in answer.aiter_lines():
+                if line:
+                    await self._hear(reader, line.encode())
+
+    async def _hear(self, reader: LinkReader, line: bytes) -> None:
+        event = await reader.read(line)
+        if isinstance(event, RunEnded) and not self._is_first_end(event.run.run_id):
+            return
+        if event is not None:
+            self._house.feed.publish_from_others(event)
+
+    # ── ends, also without a link ──────────────────────────────────────────────────────────────
+
+    def _hear_ends(self, run_ids: Hints | None) -> None:
+        self._ended.update(run_ids or ())
+        if self._ended:
+            self._news.set()
+
+    async def _tell_ends(self) -> None:
+        while True:
+            await self._news.wait()
+            await anyio.sleep(LINK_GRACE_S)
+            self._news = anyio.Event()
+            ended, self._ended = self._ended, set()
+            for run_id in ended:
+                if run_id not in self._told_ends:
+                    await self._tell_end(run_id)
+
+    async def _tell_end(self, run_id: str) -> None:
+        house = self._house
+        try:
+            run = await house.ledger.find_run(run_id)
+            if run is None or not run.ended or not self._is_first_end(run_id):
+                return
+            session = await house.ledger.find_session(run.key)
+            withheld = run.kind == "chat" and not house.endings.may_say(run.key, session)
+            house.feed.publish_from_others(RunEnded(run, withheld))
+        except CrossclawError as error:
+            log.warning("the end of a run on another gateway was not shown: %s", error)
+
+    def _is_first_end(self, run_id: str) -> bool:
+        if run_id in self._told_ends:
+            return False
+        self._told_ends[run_id] = None
+        if len(self._told_ends) > ENDS_KNOWN_MAX:
+            self._told_ends.popitem(last=False)
+        return True
+
+
+async def begin_links(tasks: TaskGroup, house: House, address: str, secret: Secret) -> None:
+    """Once it listens; nothing, where this gateway has its ledger for itself."""
+    membership = house.ledger.gateways
+    if membership is None:
+        return
+    await membership.tell_address(house.config.ledger.address or _reachable(address))
+    links = GatewayLinks(house, membership, secret)
+    tasks.start_soon(links.serve, name="links to other gateways")
+
+
+def _reachable(address: str) -> str:
+    """One that listens everywhere is reached by the machine's name."""
+    for everywhere in ("//0.0.0.0:", "//[::]:", "//:::"):
+        address = address.replace(everywhere, f"//{socket.gethostname()}:")
+    return address

@@ -1,0 +1,180 @@
+"""Opening: the parts of a gateway are built, each after what it needs, and served until it closes."""
+
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.to_thread
+from anyio.abc import TaskGroup, TaskStatus
+
+from crossclaw.agent.execute import RunExecutor
+from crossclaw.app.building import build, build_agent
+from crossclaw.app.model_settings import make_providers
+from crossclaw.app.parts import House, Outside, Resources
+from crossclaw.app.run_handler import AgentRunHandler
+from crossclaw.app.sharing import (
+    OthersCredentials,
+    join_gateways,
+    leave_gateways,
+    listen_to_others,
+)
+from crossclaw.config import Config, Paths
+from crossclaw.config.current import CurrentConfig
+from crossclaw.config.supported import refuse_unsupported
+from crossclaw.disk.guarding import guard
+from crossclaw.domain.errors import (
+    StoreDamaged,
+)
+from crossclaw.domain.keys import SessionKey
+from crossclaw.ledger.contract import Ledger
+from crossclaw.ledger.opening import open_ledger
+from crossclaw.ledger.operations import ASIDE
+from crossclaw.runs.roles import CRON, TRANSCRIPTS, UPKEEP, Roles
+from crossclaw.runs.sweep import Fire
+from crossclaw.sessions.spawn_report import ARCHIVE, CLEANUP
+from crossclaw.transcripts.exporter import Exporter
+
+log = logging.getLogger(__name__)
+
+
+@asynccontextmanager
+async def open_house(config: Config, paths: Paths, outside: Outside) -> AsyncGenerator[House]:
+    """Build in the order of the imports, then serve. Serving is where control comes back up: lanes
+    are told who executes a run and what follows from its end, channels who receives."""
+    refuse_unsupported(config)
+    await _look_after_files(config, paths, outside)
+    async with AsyncExitStack() as closing:
+        ledger = await _opened_ledger(config, paths, outside, closing)
+        current = CurrentConfig.of(config)
+        providers = make_providers(current, paths, outside)
+        closing.push_async_callback(_shielded, providers.close)
+        resources = Resources(current, paths, outside, ledger, providers)
+        house = build(resources)
+        await house.places.prepare()
+        await house.pairings.load()
+        for each in await ledger.list_credentials():
+            if each.kind == "door":
+                resources.credentials.put(each.credential_id, each.epoch)
+        await house.guest_names.load()
+        agent = build_agent(resources, house)
+        await _bring_back_mains(config, house)
+        closing.push_async_callback(_shielded, house.exporter.close)
+        async with anyio.create_task_group() as tasks:
+            await _serve_parts(tasks, resources, house, agent)
+            yield house
+            tasks.cancel_scope.cancel()
+
+
+async def _serve_parts(
+    tasks: TaskGroup, resources: Resources, house: House, agent: RunExecutor
+) -> None:
+    outside, roles, config = resources.outside, house.roles, resources.config
+    await _start_in_role(tasks, roles, TRANSCRIPTS, partial(_write_copies, house.exporter))
+    await tasks.start(house.servers.serve)
+    handler = AgentRunHandler(
+        house.ledger, house.feed, agent, house.guests, house.endings, house.schedule
+    )
+    await tasks.start(house.lanes.serve, handler)
+    await tasks.start(house.signals.serve)
+    await tasks.start(house.outbox.serve)
+    sweep = partial(house.sweep.serve, _timers(outside, house))
+    tasks.start_soon(_serve_in_role, roles, UPKEEP, sweep, name="sweep")
+    if house.lease is not None:
+        credentials = OthersCredentials(house)
+        listen_to_others(house, house.lease, credentials)
+        tasks.start_soon(house.lease.serve, name="lease")
+        tasks.start_soon(credentials.serve, name="credentials of others")
+    wanted = resources.wanted_accounts if outside.keeps_time else None
+    await tasks.start(house.channels.serve, wanted, outside.channels)
+    if outside.keeps_time:
+        tasks.start_soon(_serve_in_role, roles, UPKEEP, house.retention.serve, name="retention")
+    if outside.keeps_time and config.cron.enabled:
+        await _start_in_role(tasks, roles, CRON, house.schedule.clockwork.serve)
+
+
+async def _start_in_role(
+    tasks: TaskGroup, roles: Roles, name: str, serve: Callable[..., Coroutine[Any, Any, None]]
+) -> None:
+    """At once where nobody else could have the role; else as soon as it is ours."""
+    if roles.has(name):
+        await tasks.start(serve)
+    else:
+        tasks.start_soon(_serve_in_role, roles, name, serve)
+
+
+async def _serve_in_role(roles: Roles, name: str, serve: Callable[[], Awaitable[None]]) -> None:
+    await roles.wait_for(name)
+    await serve()
+
+
+async def _write_copies(
+    exporter: Exporter, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
+) -> None:
+    """Transcripts for people: first what they lack."""
+    exporter.is_ours = True
+    await exporter.repair()
+    await exporter.serve(task_status=task_status)
+
+
+async def _opened_ledger(
+    config: Config, paths: Paths, outside: Outside, closing: AsyncExitStack
+) -> Ledger:
+    ledger = open_ledger(
+        paths.ledger_path,
+        url=config.ledger.url_in(outside.environ),
+        inline=outside.inline,
+        shared=config.ledger.shared,
+    )
+    closing.push_async_callback(_shielded, ledger.close)
+    if ledger.gateways is not None:
+        await join_gateways(ledger.gateways, config, paths)
+        closing.push_async_callback(leave_gateways, ledger.gateways)
+    return ledger
+
+
+async def _look_after_files(config: Config, paths: Paths, outside: Outside) -> None:
+    """Before anything is believed: whoever else can write what this gateway reads would be its owner."""
+    files = outside.loaded.files if outside.loaded else ()
+    store = [Path(f"{paths.ledger_path}{end}") for end in ("", "-wal", "-shm")]
+    believed = [paths.state_dir, paths.token_path.parent, paths.token_path, *store]
+    tls = paths.certificate_dir
+    believed += [tls.parent, tls, tls / "gateway-key.pem", tls / "gateway-cert.pem"]
+    look = partial(
+        guard, [*believed, paths.config_path, *files], trust_group=config.gateway.trust_group
+    )
+    if outside.inline:
+        look()
+    else:
+        await anyio.to_thread.run_sync(look)
+
+
+async def _shielded(close: Callable[[], Awaitable[None]]) -> None:
+    """A house that is told to stop still closes its doors properly."""
+    with anyio.CancelScope(shield=True):
+        await close()
+
+
+async def _bring_back_mains(config: Config, house: House) -> None:
+    """One may have been put away while its agent was out of the config; now there is somebody to answer."""
+    for key in map(SessionKey.main, config.agents.ids()):
+        try:
+            session = await house.ledger.find_session(key)
+        except StoreDamaged as error:  # of one session; the others are there
+            log.error("session %s cannot be read: %s", key, error)
+            continue
+        if session is not None and session.archived_at is not None:
+            await house.archive.bring_back(key)
+
+
+def _timers(outside: Outside, house: House) -> dict[str, Fire]:
+    """What is done when a timer of each kind is due."""
+    return {
+        ARCHIVE: house.archive.put_away,
+        CLEANUP: house.archive.clean_up,
+        ASIDE: house.archive.set_aside,
+        **(outside.timers or {}),
+    }

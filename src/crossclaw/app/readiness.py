@@ -1,0 +1,40 @@
+"""Readiness: whether a client that comes now is served. Asked by anybody, so it costs next to nothing."""
+
+import anyio
+
+from crossclaw.domain.errors import CrossclawError
+from crossclaw.ledger.contract import Ledger
+from crossclaw.runs.lease import GatewayLease
+from crossclaw.runs.slots import Slots
+
+LOOK_S = 1.0  # between two looks at the ledger, however many ask
+PATIENCE_S = 2.0  # whoever asks does not wait longer either
+
+
+class Readiness:
+    """Not while it drains, when its lease is over, or when the ledger does not answer."""
+
+    def __init__(self, ledger: Ledger, slots: Slots, lease: GatewayLease | None) -> None:
+        self._ledger, self._slots, self._lease = ledger, slots, lease
+        self._looked_at = float("-inf")
+        self._answers = False
+        self._looking = anyio.Lock()
+
+    async def is_ready(self) -> bool:
+        has_lease = self._lease is None or self._lease.left_s > 0
+        return has_lease and not self._slots.closed and await self._ledger_answers()
+
+    async def _ledger_answers(self) -> bool:
+        async with self._looking:
+            if anyio.current_time() - self._looked_at >= LOOK_S:
+                self._answers = await self._look()
+                self._looked_at = anyio.current_time()
+            return self._answers
+
+    async def _look(self) -> bool:
+        try:
+            with anyio.fail_after(PATIENCE_S):
+                await self._ledger.last_seq("")
+        except (CrossclawError, TimeoutError):
+            return False
+        return True

@@ -1,0 +1,111 @@
+"""Sharing: a gateway among others on one ledger. It joins them, keeps its lease, and leaves."""
+
+import logging
+import socket
+from hashlib import blake2s
+
+import anyio
+
+from crossclaw import __version__
+from crossclaw.app.parts import House
+from crossclaw.config import Config, Paths
+from crossclaw.domain.errors import CrossclawError
+from crossclaw.ledger.gateways import (
+    APPROVALS,
+    CREDENTIALS,
+    INTERRUPT,
+    OUTBOX,
+    STOP,
+    GatewayFacts,
+    Membership,
+)
+from crossclaw.ledger.hints import ENDED, ENTRIES, LANES, Hints
+from crossclaw.runs.lease import GatewayLease
+
+log = logging.getLogger(__name__)
+
+LEAVE_S = 2.0  # then the lease runs out by itself
+
+
+def name_of(config: Config, paths: Paths) -> str:
+    """As configured; else by the machine and the state folder, so that it is the same after a restart."""
+    folder = blake2s(str(paths.state_dir.absolute()).encode(), digest_size=2).hexdigest()
+    return config.ledger.gateway or f"{socket.gethostname()}-{folder}"
+
+
+async def join_gateways(membership: Membership, config: Config, paths: Paths) -> None:
+    await membership.join(
+        GatewayFacts(
+            gateway_id=name_of(config, paths),
+            address=config.ledger.address or "",
+            version=__version__,
+        )
+    )
+
+
+async def has_others(membership: Membership | None) -> bool:
+    return membership is not None and len(await membership.list_gateways()) > 1
+
+
+async def leave_gateways(membership: Membership) -> None:
+    """The others go on at once with what is left; should they not be told, when the lease is over."""
+    with anyio.move_on_after(LEAVE_S, shield=True):
+        try:
+            await membership.leave()
+        except CrossclawError as error:
+            log.warning("the other gateways do not know that this one leaves: %s", error)
+
+
+async def tell_of_leaving(membership: Membership | None, config: Config, paths: Paths) -> None:
+    """So that the list of gateways shows it, and nobody sends it more."""
+    if membership is None:
+        return
+    with anyio.move_on_after(LEAVE_S):
+        try:
+            await membership.ask_to_drain(name_of(config, paths))
+        except CrossclawError as error:
+            log.warning("the other gateways do not know that this one drains: %s", error)
+
+
+class OthersCredentials:
+    """Credentials as the ledger has them, within a second of any gateway's change."""
+
+    def __init__(self, house: House) -> None:
+        self._house = house
+        self._hint = anyio.Event()
+
+    def hear(self, _changed: Hints | None) -> None:
+        self._hint.set()
+
+    async def serve(self) -> None:
+        while True:
+            await self._hint.wait()
+            self._hint = anyio.Event()
+            try:
+                await self._read()
+            except CrossclawError as error:
+                log.warning("credentials are read again in a second: %s", error)
+
+    async def _read(self) -> None:
+        house, ended = self._house, self._house.credentials.ended
+        await house.pairings.load()
+        await house.guest_names.load()
+        for each in await house.ledger.list_credentials():
+            if each.kind == "door":
+                house.credentials.put(each.credential_id, each.epoch)
+        if house.credentials.ended != ended:
+            await house.revoking.end_runs()
+
+
+def listen_to_others(house: House, lease: GatewayLease, credentials: OthersCredentials) -> None:
+    """What other gateways do matters here at once; should a hint be lost, at the next look, a second later."""
+    ledger, lanes = house.ledger, house.lanes
+    ledger.on_hint(LANES, lease.hear_lanes)
+    ledger.on_hint(ENDED, house.run_store.hear_ends)
+    ledger.on_hint(ENDED, lanes.hear_ends)
+    ledger.on_hint(STOP, lanes.hear_stops)
+    ledger.on_hint(INTERRUPT, lanes.hear_interruptions)
+    ledger.on_hint(ENTRIES, house.exporter.hear_others)
+    ledger.on_hint(APPROVALS, house.approvals.hear_answers)
+    ledger.on_hint(CREDENTIALS, credentials.hear)
+    ledger.on_hint(OUTBOX, lambda _channels: house.outbox.wake())

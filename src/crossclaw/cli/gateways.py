@@ -1,0 +1,71 @@
+"""`gateways`: those that share one ledger."""
+
+from typing import Any
+
+from crossclaw.cli.exits import Exit
+from crossclaw.cli.grammar import Arguments, CommandSpec, Parser, gateway_options, json_option
+from crossclaw.cli.running import ask
+from crossclaw.cli.say import out, out_json
+from crossclaw.cli.tables import ago, table
+from crossclaw.client.peer import ADMIN, READ, GatewayPeer
+from crossclaw.domain.clock import SystemClock
+
+
+def _list_arguments(parser: Parser) -> None:
+    json_option(parser)
+    gateway_options(parser)
+
+
+def _list(arguments: Arguments) -> int:
+    async def work(peer: GatewayPeer) -> int:
+        answer = await peer.call("gateways.list", {}, timeout_s=arguments.timeout)
+        if arguments.json:
+            out_json(answer)
+        elif not answer["shared"]:
+            out("this gateway has its ledger for itself (ledger.shared is not set)")
+        else:
+            out(_shown(answer["gateways"], SystemClock().now_ms()))
+        return Exit.OK
+
+    return ask(arguments, READ, work=work, embed=False)
+
+
+def _shown(found: list[dict[str, Any]], now_ms: float) -> str:
+    rows = [
+        (
+            each["id"] + (" (this one)" if each["here"] else ""),
+            _state(each),
+            str(each["runs"]),
+            ", ".join(each["roles"]),
+            each["version"],
+            ago(each["joinedAt"], now_ms),
+        )
+        for each in found
+    ]
+    return table(("gateway", "state", "runs", "roles", "version", "since"), rows)
+
+
+def _state(each: dict[str, Any]) -> str:
+    if not each["leaseMs"]:
+        return "not heard of"
+    return "draining" if each["draining"] else "there"
+
+
+def _drain_arguments(parser: Parser) -> None:
+    parser.add_argument("id", help="its name, as `gateways list` shows it")
+    gateway_options(parser)
+
+
+def _drain(arguments: Arguments) -> int:
+    async def work(peer: GatewayPeer) -> int:
+        await peer.call("gateways.drain", {"id": arguments.id}, timeout_s=arguments.timeout)
+        out(f"{arguments.id} begins nothing more, and leaves when its runs have ended")
+        return Exit.OK
+
+    return ask(arguments, ADMIN, work=work, embed=False)
+
+
+COMMANDS = {
+    "list": CommandSpec(_list_arguments, _list),
+    "drain": CommandSpec(_drain_arguments, _drain),
+}

@@ -1,0 +1,197 @@
+"""What gateways that share a ledger tell each other of runs: words as they are said, and where to read the rest.
+
+What is stored is only named, and read from the ledger by whoever hears of it; what is not (pieces of a reply, signs of life
+of a tool) travels whole. A link that breaks loses those pieces and nothing else.
+"""
+
+from typing import Any
+
+import anyio
+import msgspec
+
+from crossclaw.domain.events import (
+    ApprovalAsked,
+    ApprovalSettled,
+    CallRepeated,
+    CompactionPhase,
+    EntryAppended,
+    Event,
+    HeartbeatNews,
+    Injected,
+    JobNews,
+    ReplyPiece,
+    RunEnded,
+    RunStarted,
+    SessionChanged,
+    SpeechAllowed,
+    ToolEnded,
+    ToolProgress,
+    ToolStarted,
+)
+from crossclaw.domain.keys import SessionKey, key_of
+from crossclaw.ledger.contract import Ledger
+
+WAITING_MAX = (
+    10_000  # events that a slow neighbour has not taken; beyond, its link ends and it comes again
+)
+RUNS_SPOKEN_MAX = 10_000  # runs whose words so far are known, on either side
+
+_WHOLE: dict[str, Any] = {
+    each.__name__: each
+    for each in (
+        CallRepeated,
+        ToolStarted,
+        ToolProgress,
+        ToolEnded,
+        SessionChanged,
+        SpeechAllowed,
+        CompactionPhase,
+        JobNews,
+        HeartbeatNews,
+    )
+}
+
+
+class LinkedEvent(msgspec.Struct, omit_defaults=True):
+    """One line of a link."""
+
+    kind: str
+    run_id: str = ""
+    key: str = ""
+    agent_id: str = ""
+    session_id: str = ""
+    seq: int = 0
+    piece: str = ""
+    text: str | None = None
+    flag: bool = False
+    body: dict[str, Any] | None = None
+
+
+_decoder = msgspec.json.Decoder(LinkedEvent)
+
+
+class LinkWriter:
+    """One neighbour's ear for the feed. `lines` is what it has not read yet."""
+
+    def __init__(self) -> None:
+        self._lines: list[bytes] = []
+        self._spoken: set[str] = set()
+        self._news = anyio.Event()
+        self.is_full = False
+
+    def hear(self, event: Event) -> None:
+        told = self._told(event)
+        if told is None:
+            return
+        if len(self._lines) >= WAITING_MAX:
+            self.is_full = True
+        else:
+            self._lines.append(msgspec.json.encode(told) + b"\n")
+        self._news.set()
+
+    async def take(self, patience_s: float) -> bytes:
+        """What there is, after a while at least a sign of life."""
+        with anyio.move_on_after(patience_s):
+            await self._news.wait()
+        self._news = anyio.Event()
+        lines, self._lines = self._lines, []
+        return b"".join(lines) or b"\n"
+
+    def _told(self, event: Event) -> LinkedEvent | None:
+        match event:
+            case ReplyPiece():
+                return self._said(event)
+            case RunStarted(run=run):
+                return LinkedEvent("start", run.run_id)
+            case RunEnded(run=run, withheld=withheld):
+                self._spoken.discard(run.run_id)
+                return LinkedEvent("end", run.run_id, flag=withheld)
+            case EntryAppended(key=key, entry=entry) | Injected(key=key, entry=entry):
+                named = LinkedEvent("entry", key=key.text, agent_id=key.agent_id)
+                named.session_id, named.seq = entry.session_id, entry.seq
+                named.flag = isinstance(event, Injected)
+                return named
+            case ApprovalAsked(approval=approval) | ApprovalSettled(approval=approval):
+                asked = isinstance(event, ApprovalAsked)
+                return LinkedEvent("approval", approval.approval_id, flag=asked)
+            case _ if type(event).__name__ in _WHOLE:
+                body: dict[str, Any] = msgspec.to_builtins(event)
+                named_key = getattr(event, "key", None)
+                agent_id = named_key.agent_id if isinstance(named_key, SessionKey) else ""
+                return LinkedEvent(type(event).__name__, agent_id=agent_id, body=body)
+        return None
+
+    def _said(self, said: ReplyPiece) -> LinkedEvent:
+        """The text so far only once; then what was added."""
+        told = LinkedEvent("piece", said.run_id, said.key.text, said.key.agent_id, piece=said.piece)
+        told.flag = said.restarted
+        if said.restarted or said.run_id not in self._spoken or said.text == said.piece:
+            told.text = said.text
+            if len(self._spoken) >= RUNS_SPOKEN_MAX:
+                self._spoken.clear()
+            self._spoken.add(said.run_id)
+        return told
+
+
+class LinkReader:
+    """Lines of a link as events, with what was only named read from the ledger."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._texts: dict[str, str] = {}
+
+    async def read(self, line: bytes) -> Event | None:
+        told = _decoder.decode(line)
+        match told.kind:
+            case "piece":
+                return self._said(told)
+            case "start" | "end":
+                return await self._run(told)
+            case "entry":
+                return await self._entry(told)
+            case "approval":
+                return await self._approval(told)
+        kind = _WHOLE.get(told.kind)
+        return None if kind is None else _whole(kind, told)
+
+    async def _run(self, told: LinkedEvent) -> RunStarted | RunEnded | None:
+        run = await self._ledger.find_run(told.run_id)
+        if told.kind == "end":
+            self._texts.pop(told.run_id, None)
+        if run is None:
+            return None
+        return RunEnded(run, told.flag) if told.kind == "end" else RunStarted(run)
+
+    async def _approval(self, told: LinkedEvent) -> ApprovalAsked | ApprovalSettled | None:
+        approval = await self._ledger.find_approval(told.run_id)
+        if approval is None:
+            return None
+        return ApprovalAsked(approval) if told.flag else ApprovalSettled(approval)
+
+    def _said(self, told: LinkedEvent) -> ReplyPiece | None:
+        before = self._texts.get(told.run_id)
+        if told.text is None and before is None:
+            return None  # its beginning was not heard: the end says the whole
+        text = told.text if told.text is not None else f"{before}{told.piece}"
+        if len(self._texts) >= RUNS_SPOKEN_MAX:
+            self._texts.clear()
+        self._texts[told.run_id] = text
+        key = key_of(told.key, told.agent_id)
+        return ReplyPiece(told.run_id, key, told.piece, text, restarted=told.flag)
+
+    async def _entry(self, told: LinkedEvent) -> EntryAppended | Injected | None:
+        found = await self._ledger.list_entries(
+            told.session_id, limit=1, before=told.seq + 1, after=told.seq - 1
+        )
+        kind = Injected if told.flag else EntryAppended
+        return kind(key_of(told.key, told.agent_id), found[0]) if found else None
+
+
+def _whole(kind: Any, told: LinkedEvent) -> Event:
+    body = told.body or {}
+    if isinstance(key := body.get("key"), dict):
+        body = {**body, "key": {"text": key["text"]}}
+    event: Event = msgspec.convert(body, kind)
+    if told.agent_id and isinstance(key := getattr(event, "key", None), SessionKey):
+        key.__dict__["agent_id"] = told.agent_id
+    return event

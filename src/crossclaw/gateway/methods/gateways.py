@@ -1,0 +1,88 @@
+"""gateways.*: those that share a ledger, for the people who look after them."""
+
+from collections.abc import Sequence
+
+from crossclaw.domain.errors import Invalid, NotFound
+from crossclaw.door.registry import Caller, Params, Result, method
+from crossclaw.ledger.gateways import Membership
+
+ALONE = "this gateway has its ledger for itself: nobody shares it"
+
+
+class GatewaysListParams(Params, frozen=True):
+    pass
+
+
+class GatewayListed(Result, frozen=True):
+    id: str
+    address: str
+    version: str
+    joined_at: int
+    lease_ms: int
+    """Left of its lease; none: the others take over what it has."""
+    draining: bool
+    runs: int
+    """Under way on it."""
+    roles: Sequence[str]
+    here: bool
+    """The one that answers."""
+
+
+class GatewaysListResult(Result, frozen=True):
+    shared: bool
+    gateways: Sequence[GatewayListed]
+
+
+class GatewaysDrainParams(Params, frozen=True):
+    id: str
+
+
+class GatewaysDrainResult(Result, frozen=True):
+    ok: bool
+
+
+class GatewayMethods:
+    """`owner` names this gateway's start, as its ledger does."""
+
+    def __init__(self, membership: Membership | None, owner: str) -> None:
+        self._membership = membership
+        self._owner = owner
+
+    @method(
+        "gateways.list",
+        "operator.read",
+        "read",
+        "Ours: the gateways that share this ledger, each with its lease, roles and runs under way.",
+    )
+    async def list_all(self, caller: Caller, params: GatewaysListParams) -> GatewaysListResult:
+        if self._membership is None:
+            return GatewaysListResult(shared=False, gateways=())
+        found = await self._membership.list_gateways()
+        listed = [
+            GatewayListed(
+                id=each.gateway_id,
+                address=each.address,
+                version=each.version,
+                joined_at=each.joined_at,
+                lease_ms=max(0, each.left_ms),
+                draining=each.draining,
+                runs=each.runs,
+                roles=each.roles,
+                here=each.incarnation == self._owner,
+            )
+            for each in found
+        ]
+        return GatewaysListResult(shared=True, gateways=listed)
+
+    @method(
+        "gateways.drain",
+        "operator.admin",
+        "change",
+        "Ours: one of the gateways that share this ledger begins nothing more, and leaves when its runs have ended.",
+    )
+    async def drain(self, caller: Caller, params: GatewaysDrainParams) -> GatewaysDrainResult:
+        if self._membership is None:
+            raise Invalid(f"{ALONE}; gateway.stop with drain ends it")
+        if not await self._membership.ask_to_drain(params.id):
+            raise NotFound(f"there is no gateway {params.id!r}; gateways.list names them")
+        return GatewaysDrainResult(ok=True)

@@ -1,0 +1,188 @@
+"""Membership on PostgreSQL: the rows of the gateways that share the store. All times are the database's."""
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import anyio
+import anyio.lowlevel
+import anyio.to_thread
+
+from crossclaw.domain.errors import StoreFenced, StoreLocked
+from crossclaw.domain.keys import SessionKey, key_of
+from crossclaw.ledger.gateways import (
+    BEAT_S,
+    GATEWAYS_MAX,
+    LANES_LOOKED_AT,
+    LEASE_S,
+    Beat,
+    GatewayFacts,
+    SharingGateway,
+)
+from crossclaw.ledger.postgres.errors import READ_TROUBLE, ConnectionLost, explain
+from crossclaw.ledger.postgres.migrate import make_shared_tables
+from crossclaw.ledger.postgres.wire import PgWire
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+CALLS_AT_ONCE = 4  # a connection each, kept open
+JOIN_PATIENCE_S = LEASE_S + 2 * BEAT_S  # an earlier start that was killed is over by then
+_JOIN_AGAIN_S = 0.25
+
+IS_HERE = "SELECT 1 FROM gateways WHERE incarnation = $1 FOR KEY SHARE"
+"""Asked by each transaction of a gateway: as long as it lasts, nobody takes the row away."""
+_NOW = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
+_LEASE_MS = int(LEASE_S * 1000)
+_FORGET = f"DELETE FROM gateways WHERE gateway_id = $1 AND until < {_NOW}"
+_JOIN = (
+    "INSERT INTO gateways (incarnation, gateway_id, until, joined_at, address, version, config_hash) "
+    f"VALUES ($1, $2, {_NOW} + {_LEASE_MS}, {_NOW}, $3, $4, $5) ON CONFLICT DO NOTHING RETURNING 1"
+)
+_DEAD = (
+    f"EXISTS (SELECT 1 FROM gateways d WHERE d.until < {_NOW}) OR EXISTS (SELECT 1 FROM runs r "
+    "WHERE r.owner IS NOT NULL AND NOT EXISTS (SELECT 1 FROM gateways g WHERE g.incarnation = r.owner))"
+)
+_BEAT = (
+    f"UPDATE gateways SET until = {_NOW} + {_LEASE_MS} WHERE incarnation = $1 "
+    f"RETURNING draining <> 0, {_DEAD}"
+)
+_LIST = (
+    f"SELECT gateway_id, address, version, config_hash, incarnation, joined_at, until - {_NOW}, "
+    "draining <> 0, (SELECT count(*) FROM runs r WHERE r.owner = g.incarnation), "
+    "(SELECT string_agg(r.name, ',' ORDER BY r.name) FROM roles r WHERE r.owner = g.incarnation) "
+    "FROM gateways g ORDER BY gateway_id LIMIT $1"
+)
+_TAKE_ROLE = (
+    "INSERT INTO roles (name, owner) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET owner = $2 "
+    "WHERE roles.owner = $2 OR NOT EXISTS (SELECT 1 FROM gateways g WHERE g.incarnation = roles.owner) "
+    "RETURNING 1"
+)
+_CLAIMABLE = (
+    "SELECT key, agent_id FROM (SELECT DISTINCT ON (key) key, agent_id, id, status, owner FROM runs "
+    "WHERE ended_at IS NULL ORDER BY key, id) f "
+    "WHERE status = 'queued' AND (owner IS NULL OR owner = $1) ORDER BY id LIMIT $2"
+)
+
+
+class PostgresMembership:
+    """`joined` is called once this gateway is there: from then on its transactions ask for its row."""
+
+    def __init__(
+        self,
+        connect: Callable[[], PgWire],
+        incarnation: str,
+        joined: Callable[[], None],
+        *,
+        inline: bool,
+    ) -> None:
+        self._connect, self._incarnation, self._joined = connect, incarnation, joined
+        self._inline = inline
+        self._wires: list[PgWire] = []
+        self._limiter = anyio.CapacityLimiter(CALLS_AT_ONCE)
+
+    async def join(self, facts: GatewayFacts) -> None:
+        until = time.monotonic() + JOIN_PATIENCE_S
+        while not await self._call(lambda wire: self._try_to_join(wire, facts)):
+            if time.monotonic() > until:
+                raise StoreLocked(
+                    f"another gateway named {facts.gateway_id!r} uses this ledger: give each its own name "
+                    "with ledger.gateway"
+                )
+            await anyio.sleep(_JOIN_AGAIN_S)
+        self._joined()
+        log.info("this gateway shares the ledger with others, under the name %s", facts.gateway_id)
+
+    def _try_to_join(self, wire: PgWire, facts: GatewayFacts) -> bool:
+        make_shared_tables(wire)
+        wire.ask(_FORGET, facts.gateway_id)
+        values = (facts.gateway_id, facts.address, facts.version, facts.config_hash)
+        return bool(wire.ask(_JOIN, self._incarnation, *values))
+
+    async def beat(self) -> Beat:
+        rows = await self._ask(_BEAT, self._incarnation)
+        if not rows:
+            raise StoreFenced(
+                "this gateway was not heard of for too long; others go on with its runs, and it begins anew"
+            )
+        draining, has_dead = rows[0]
+        return Beat(draining=draining, has_dead=has_dead)
+
+    async def tell_address(self, address: str) -> None:
+        sql = "UPDATE gateways SET address = $1 WHERE incarnation = $2"
+        await self._ask(sql, address, self._incarnation)
+
+    async def leave(self) -> None:
+        await self._ask("UPDATE gateways SET until = 0 WHERE incarnation = $1", self._incarnation)
+
+    async def list_gateways(self) -> Sequence[SharingGateway]:
+        rows = await self._ask(_LIST, GATEWAYS_MAX)
+        return [
+            SharingGateway(
+                gateway_id=row[0],
+                address=row[1],
+                version=row[2],
+                config_hash=row[3],
+                incarnation=row[4],
+                joined_at=row[5],
+                left_ms=row[6],
+                draining=row[7],
+                runs=row[8],
+                roles=tuple(row[9].split(",")) if row[9] else (),
+            )
+            for row in rows
+        ]
+
+    async def ask_to_drain(self, gateway_id: str) -> bool:
+        sql = "UPDATE gateways SET draining = 1 WHERE gateway_id = $1 RETURNING 1"
+        return bool(await self._ask(sql, gateway_id))
+
+    async def take_role(self, name: str) -> bool:
+        return bool(await self._ask(_TAKE_ROLE, name, self._incarnation))
+
+    async def leave_role(self, name: str) -> None:
+        sql = "DELETE FROM roles WHERE name = $1 AND owner = $2"
+        await self._ask(sql, name, self._incarnation)
+
+    async def list_claimable(self) -> Sequence[SessionKey]:
+        rows = await self._ask(_CLAIMABLE, self._incarnation, LANES_LOOKED_AT)
+        return [key_of(key, agent_id) for key, agent_id in rows]
+
+    # ── the connections ────────────────────────────────────────────────────────────────────────
+
+    async def _ask(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
+        return await self._call(lambda wire: wire.ask(sql, *values))
+
+    async def _call(self, work: Callable[[PgWire], T]) -> T:
+        """In a thread that is left to itself when nobody waits for it any more, with its connection."""
+        try:
+            if self._inline:
+                await anyio.lowlevel.checkpoint()
+                return self._on_wire(work)
+            return await anyio.to_thread.run_sync(
+                self._on_wire, work, abandon_on_cancel=True, limiter=self._limiter
+            )
+        except READ_TROUBLE as error:
+            raise explain(error) from error
+
+    def _on_wire(self, work: Callable[[PgWire], T]) -> T:
+        """A connection may have been lost long ago: once more, on another one."""
+        try:
+            return self._with(self._wires.pop() if self._wires else self._connect(), work)
+        except ConnectionLost:
+            return self._with(self._connect(), work)
+
+    def _with(self, wire: PgWire, work: Callable[[PgWire], T]) -> T:
+        try:
+            answer = work(wire)
+        except BaseException:
+            wire.close()
+            raise
+        self._wires.append(wire)
+        return answer
+
+    def close(self) -> None:
+        while self._wires:
+            self._wires.pop().close()

@@ -1,0 +1,104 @@
+"""The lease of a gateway that shares its ledger: renewed each second, and the end of everything when it is not.
+
+A gateway that was stopped, or cut off from the database, for longer than its lease no longer has its runs: others go on with
+them. So it drops all it has at once, without asking, and opens anew.
+"""
+
+import logging
+import time
+from collections.abc import Awaitable, Callable
+
+import anyio
+import anyio.abc
+
+from crossclaw.domain.errors import CrossclawError, StoreError, StoreFenced
+from crossclaw.domain.keys import SessionKey
+from crossclaw.ledger.gateways import BEAT_S, LEASE_S, Beat, Membership
+from crossclaw.ledger.hints import Hints
+
+log = logging.getLogger(__name__)
+
+GRACE_S = 0.05  # for the gateway that has accepted a run: nobody else need ask for it
+TRY_AGAIN_S = 0.2  # a beat that failed; the lease is short
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # a machine that slept was away, too
+
+
+def seconds_here() -> float:
+    """As they pass for this machine, also while the process is stopped."""
+    return time.clock_gettime(_CLOCK)
+
+
+class GatewayLease:
+    def __init__(
+        self,
+        membership: Membership,
+        take_over: Callable[[], Awaitable[None]],
+        wake: Callable[[SessionKey], None],
+        drain: Callable[[], None],
+    ) -> None:
+        self._membership = membership
+        self._take_over, self._wake, self._drain = take_over, wake, drain
+        self._renewed = seconds_here()
+        self._has_dead = False
+        self._hint = anyio.Event()
+        self._asked_to_drain = False
+
+    @property
+    def left_s(self) -> float:
+        """Of the lease, at least."""
+        return self._renewed + LEASE_S - seconds_here()
+
+    async def serve(self) -> None:
+        """Ends with `StoreFenced` only."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._look_around, name="look at the other gateways")
+            while True:
+                beat = await self._next_beat()
+                if beat.draining and not self._asked_to_drain:
+                    self._asked_to_drain = True
+                    log.info("this gateway was asked to drain")
+                    self._drain()
+                self._has_dead = beat.has_dead
+                if beat.has_dead:
+                    self._hint.set()
+                await anyio.sleep(BEAT_S)
+
+    def hear_lanes(self, keys: Hints | None) -> None:
+        """In these sessions of other gateways a run may wait."""
+        if keys:
+            self._hint.set()
+
+    async def _next_beat(self) -> Beat:
+        while True:
+            began = seconds_here()
+            with anyio.move_on_after(max(0.0, self.left_s)):
+                try:
+                    beat = await self._membership.beat()
+                    self._renewed = began  # by the database's clock it runs a little longer
+                    return beat
+                except StoreFenced:
+                    raise
+                except StoreError as error:
+                    log.warning("the lease of this gateway could not be renewed: %s", error)
+                    await anyio.sleep(TRY_AGAIN_S)
+            if self.left_s <= 0:
+                raise StoreFenced(
+                    f"the database was not reached for {LEASE_S:g} s: others may go on with the runs of this "
+                    "gateway, and it begins anew"
+                )
+
+    async def _look_around(self) -> None:
+        """What the dead have left, and what nobody has taken."""
+        while True:
+            with anyio.move_on_after(BEAT_S):
+                await self._hint.wait()
+                await anyio.sleep(GRACE_S)
+            self._hint = anyio.Event()
+            try:
+                if self._has_dead:
+                    self._has_dead = False
+                    await self._take_over()
+                for key in await self._membership.list_claimable():
+                    self._wake(key)
+            except CrossclawError as error:
+                log.warning("what other gateways have left is looked for again: %s", error)

@@ -1,0 +1,127 @@
+"""Two gateways with their ports: a client of one follows a run on the other, word by word."""
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import msgspec
+import pytest
+
+from crossclaw import app
+from crossclaw.client import connect_async
+from crossclaw.client.asynchronous import AsyncGatewayClient
+from crossclaw.client.peer import Event
+from crossclaw.config import Config, Loaded, Paths
+from crossclaw.domain.events import Event as HouseEvent
+from crossclaw.domain.events import ReplyPiece, ToolEnded
+from crossclaw.domain.keys import SessionKey
+from crossclaw.gateway.linking import LinkReader, LinkWriter
+from crossclaw.ledger.opening import open_ledger
+from tests.databases import databases
+from tests.wire.housed import TOKEN
+
+pytestmark = [pytest.mark.spec("B6"), pytest.mark.anyio]
+MAIN = SessionKey.main("main")
+SOON_S = 20.0
+
+
+@pytest.fixture
+def anyio_backend() -> tuple[str, dict[str, Any]]:
+    return "asyncio", {}
+
+
+@asynccontextmanager
+async def served(folder: Path, url: str, name: str) -> AsyncGenerator[str]:
+    """A gateway on a free port; where it is."""
+    ledger = {"shared": True, "gateway": name}
+    config = msgspec.convert({"ledger": ledger, "gateway": {"reload": {"mode": "off"}}}, Config)
+    place = folder / name
+    place.mkdir()
+    paths = Paths(home=place, state_dir=place / "state", config_path=place / "openclaw.json")
+    loaded = Loaded(config, paths.config_path, False, {}, (), ())
+    environ = {"OPENCLAW_GATEWAY_TOKEN": TOKEN, "CROSSCLAW_LEDGER_URL": url}
+    ready, found = anyio.Event(), list[str]()
+
+    def on_ready(address: str, _token: str) -> None:
+        found.append(address)
+        ready.set()
+
+    async def serve() -> None:
+        await app.run_gateway(loaded, paths, environ, port=0, on_ready=on_ready)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(serve)
+        await ready.wait()
+        yield found[0]
+        tasks.cancel_scope.cancel()
+
+
+async def hear(client: AsyncGatewayClient, done: Callable[[Event], bool]) -> list[Event]:
+    heard: list[Event] = []
+    with anyio.fail_after(SOON_S), client._peer.listen() as events:
+        async for each in events:
+            heard.append(each)
+            if done(each):
+                break
+    return heard
+
+
+def is_final(event: Event) -> bool:
+    return event.name == "chat" and event.payload.get("state") == "final"
+
+
+async def test_a_client_of_one_gateway_follows_a_run_on_the_other_word_by_word(
+    tmp_path: Path,
+) -> None:
+    url = databases().url(tmp_path / "ledger")
+    async with (
+        served(tmp_path, url, "a") as at_a,
+        served(tmp_path, url, "b") as at_b,
+        connect_async(at_a, token=TOKEN, environ={}) as a,
+        connect_async(at_b, token=TOKEN, environ={}) as b,
+    ):
+        await b.call("sessions.messages.subscribe", {"key": "agent:main:main"})
+        listed: dict[str, Any] = {}
+        with anyio.fail_after(SOON_S):
+            while len(listed.get("gateways", ())) < 2 or not all(
+                each["address"] for each in listed["gateways"]
+            ):
+                listed = await b.call("gateways.list")
+        await anyio.sleep(1.5)  # the links are made each second
+        heard: list[Event] = []
+
+        async def listen() -> None:
+            heard.extend(await hear(b, is_final))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(listen)
+            await anyio.sleep(0.1)
+            await a.submit("tell me something long", "agent:main:main", key="r1")
+    chats = [each.payload for each in heard if each.name == "chat"]
+    assert chats[-1]["runId"] == "r1"
+    assert [each["state"] for each in chats].count("final") == 1, "an end is told once"
+    assert "delta" in [each["state"] for each in chats[:-1]], "and the words before it as they came"
+    spoken = [each for each in heard if each.name == "session.message"]
+    assert [each.payload["message"]["role"] for each in spoken] == ["user", "assistant"]
+
+
+async def test_words_are_put_together_again_and_nobody_shows_a_text_without_its_beginning(
+    tmp_path: Path,
+) -> None:
+    ledger = open_ledger(tmp_path / "l.sqlite", inline=True)
+    writer, reader, late = LinkWriter(), LinkReader(ledger), LinkReader(ledger)
+    said: list[HouseEvent] = [
+        ReplyPiece("r1", MAIN, "Hel", "Hel"),
+        ReplyPiece("r1", MAIN, "lo", "Hello"),
+        ReplyPiece("r1", MAIN, "Oh", "Oh", restarted=True),
+        ToolEnded("r1", MAIN, "c1", "read", False, 5),
+    ]
+    for each in said:
+        writer.hear(each)
+    lines = (await writer.take(0)).splitlines()
+    assert [await reader.read(line) for line in lines] == said
+    assert await late.read(lines[1]) is None, "its beginning was not heard"
+    assert b"Hello" not in lines[1], "a text that grows is not sent again and again"
+    await ledger.close()

@@ -1,0 +1,343 @@
+"""Two whole gateways on one database: whatever is asked of one is true on the other, and either may go."""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import msgspec
+import pytest
+from anyio.abc import TaskStatus
+
+from crossclaw.app import House
+from crossclaw.config import Config
+from crossclaw.domain.authority import Maker
+from crossclaw.domain.clock import SystemClock
+from crossclaw.domain.credentials import Credential, Particulars
+from crossclaw.domain.errors import CredentialEnded, CrossclawError, is_of_the_ledger
+from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.messages import AssistantMessage, Text, ToolUse
+from crossclaw.door.principal import person_principal
+from crossclaw.ledger.operations import DeleteCredential, PutCredential
+from crossclaw.providers.contract import ModelRequest, Provider, Tell
+from crossclaw.testing import MemoryChannel, ScriptedProvider, heard, open_house
+from tests.cluster.test_gateways import ask
+from tests.databases import databases
+from tests.flows.talking import call, results_of, say
+
+pytestmark = [pytest.mark.spec("B6"), pytest.mark.anyio]
+SOON_S = 20.0  # only for a test that fails: the machine may be busy
+MAIN = SessionKey.main("main")
+
+
+@pytest.fixture
+def anyio_backend() -> tuple[str, dict[str, Any]]:
+    return "asyncio", {}
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return databases().url(tmp_path / "ledger")
+
+
+Open = Callable[..., Awaitable[House]]
+
+
+@pytest.fixture
+async def opened(tmp_path: Path, url: str) -> AsyncGenerator[Open]:
+    """Opens a gateway of this name; all end with the test."""
+    async with AsyncExitStack() as closing:
+
+        async def open_as(name: str, model: Provider, **more: Any) -> House:
+            return await closing.enter_async_context(gateway(tmp_path, url, name, model, **more))
+
+        yield open_as
+
+
+@asynccontextmanager
+async def gateway(
+    folder: Path, url: str, name: str, model: Provider, raw: Any = None, **more: Any
+) -> AsyncGenerator[House]:
+    ledger = {"url": url, "shared": True, "gateway": name}
+    config = msgspec.convert(
+        {**(raw or {}), "ledger": ledger}, Config, dec_hook=lambda kind, value: kind(value)
+    )
+    place = folder / name
+    place.mkdir(exist_ok=True)
+    clock = SystemClock()
+    async with open_house(place, model, config=config, inline=False, clock=clock, **more) as house:
+        yield house
+
+
+def cut_off(url: str, name: str) -> None:
+    """As another gateway does when the lease of this one is over."""
+    ask(url, "DELETE FROM gateways WHERE gateway_id = $1", name)
+
+
+@asynccontextmanager
+async def apart(*of_gateway: Any, **more: Any) -> AsyncGenerator[tuple[House, list[Exception]]]:
+    """A gateway that may come to its end by itself; with what ended it."""
+    ended: list[Exception] = []
+
+    async def serve(*, task_status: TaskStatus[House]) -> None:
+        try:
+            async with gateway(*of_gateway, **more) as house:
+                task_status.started(house)
+                await anyio.sleep_forever()
+        except Exception as error:  # noqa: BLE001  looked at by the test
+            ended.append(error)
+
+    async with anyio.create_task_group() as tasks:
+        yield await tasks.start(serve), ended
+        tasks.cancel_scope.cancel()
+
+
+async def until(holds: Callable[[], Awaitable[bool]]) -> None:
+    with anyio.fail_after(SOON_S):
+        while not await holds():  # noqa: ASYNC110  another gateway's doing
+            await anyio.sleep(0.02)
+
+
+class Waiting:
+    """A model that answers when it is let, and knows who was asked."""
+
+    name = "waiting"
+
+    def __init__(self, words: str = "done") -> None:
+        self.go, self.asked = anyio.Event(), anyio.Event()
+        self.times, self.cut_off, self._words = 0, 0, words
+
+    async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
+        self.times += 1
+        self.asked.set()
+        try:
+            await self.go.wait()
+        except anyio.get_cancelled_exc_class():
+            self.cut_off += 1
+            raise
+        text = f"{self._words}: {heard(request.turns[-1])[-1]}"
+        return AssistantMessage([Text(text)], stop_reason="end_turn")
+
+    async def close(self) -> None:
+        pass
+
+
+async def begin(house: House, run_id: str, text: str = "hello", key: str = "main") -> None:
+    await call(house, "chat.send", sessionKey=key, message=text, idempotencyKey=run_id)
+
+
+async def test_a_run_on_one_gateway_is_waited_for_and_read_on_the_other(opened: Open) -> None:
+    model = Waiting()
+    a, b = await opened("a", model), await opened("b", ScriptedProvider([]))
+    await begin(a, "r1")
+    await model.asked.wait()
+    waited: list[Any] = []
+
+    async def wait() -> None:
+        waited.append(await call(b, "agent.wait", runId="r1", timeoutMs=20_000))
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(wait)
+        await anyio.sleep(0.1)
+        model.go.set()
+    assert waited[0]["status"] == "ok"
+    history = await call(b, "chat.history", sessionKey="main")
+    assert [each["role"] for each in history["messages"]] == ["user", "assistant"]
+    assert model.times == 1
+
+
+async def test_messages_by_two_gateways_are_answered_one_after_the_other(opened: Open) -> None:
+    first, second = Waiting("a"), Waiting("b")
+    a, b = await opened("a", first), await opened("b", second)
+    await begin(a, "r1", "one")
+    await first.asked.wait()
+    await begin(b, "r2", "two")
+    await anyio.sleep(1.5)  # longer than the look at what nobody has taken
+    assert second.times == 0, "the session has a run under way, on the other gateway"
+    first.go.set()
+    second.go.set()
+    for run_id in ("r1", "r2"):
+        run = await b.run_store.wait(run_id, SOON_S)
+        assert run is not None
+        assert run.status == "ok"
+    assert first.times + second.times == 2
+
+
+@pytest.mark.spec("P8")
+async def test_a_run_is_stopped_by_way_of_the_other_gateway(opened: Open) -> None:
+    model = Waiting()
+    a, b = await opened("a", model), await opened("b", ScriptedProvider([]))
+    await begin(a, "r1")
+    await model.asked.wait()
+    answer = await call(b, "chat.abort", sessionKey="main")
+    assert answer["aborted"]
+    run = await a.run_store.wait("r1", 0)
+    assert run is not None
+    assert run.status == "aborted"
+    await until(lambda: _is(model.cut_off == 1))
+
+
+async def _is(what: bool) -> bool:
+    return what
+
+
+async def test_a_message_that_will_not_wait_interrupts_a_run_on_the_other_gateway(
+    opened: Open,
+) -> None:
+    raw = {"messages": {"queue": {"mode": "interrupt"}}}
+    first, second = Waiting("a"), Waiting("b")
+    a, b = await opened("a", first, raw=raw), await opened("b", second, raw=raw)
+    await begin(a, "r1", "one")
+    await first.asked.wait()
+    first.asked = anyio.Event()
+    await begin(b, "r2", "two")
+    run = await b.run_store.wait("r1", SOON_S)
+    assert run is not None
+    assert (run.status, run.error) == ("aborted", "interrupted by a newer message")
+    first.go.set()
+    second.go.set()
+    run = await b.run_store.wait("r2", SOON_S)
+    assert run is not None
+    assert run.status == "ok"
+
+
+@pytest.mark.spec("B1")
+async def test_what_a_gateway_had_under_way_goes_on_when_its_lease_is_over_and_it_writes_nothing(
+    tmp_path: Path, url: str, opened: Open
+) -> None:
+    lost, model = Waiting("too late"), Waiting("in time")
+    b = await opened("b", model)
+    async with apart(tmp_path, url, "a", lost) as (a, ended):
+        await begin(a, "r1")
+        await lost.asked.wait()
+        cut_off(url, "a")
+        await model.asked.wait()
+        model.go.set()
+        lost.go.set()
+        run = await b.run_store.wait("r1", SOON_S)
+        assert run is not None
+        assert (run.status, run.reply) == ("ok", "in time: hello")
+        await until(lambda: _is(bool(ended)))
+    assert is_of_the_ledger(ended[0]), "it drops everything, and its gateway opens anew"
+    entries = await b.ledger.list_entries(run.session_id, limit=10)
+    assert len([each for each in entries if isinstance(each.message, AssistantMessage)]) == 1
+
+
+@pytest.mark.spec("S2", "S6")
+async def test_agents_talk_over_gateways(opened: Open) -> None:
+    """Wherever each run is carried out: the wait, the rounds and the announce are the ledger's."""
+    raw = {
+        "agents": {"list": [{"id": "main"}, {"id": "librarian"}]},
+        "session": {"agentToAgent": {"maxPingPongTurns": 0}},
+    }
+
+    def answer(request: ModelRequest) -> Any:
+        said = heard(request.turns[-1])
+        if said and said[-1] == "ask the librarian":
+            params = {"sessionKey": "agent:librarian:main", "message": "which book?"}
+            return ToolUse("c1", "sessions_send", {**params, "timeoutSeconds": 20})
+        return "the red one"
+
+    a = await opened("a", ScriptedProvider(answer), raw=raw)
+    b = await opened("b", ScriptedProvider(answer), raw=raw)
+    a.slots._free = 1  # the target's run has to be taken by the other one
+    run = await say(a, "main", "ask the librarian", "r1")
+    assert run.status == "ok"
+    (result,) = await results_of(a, run)
+    assert "the red one" in msgspec.json.encode(result).decode()
+    assert await b.ledger.find_session(SessionKey.main("librarian"))
+
+
+@pytest.mark.spec("N9", "B2")
+async def test_an_account_is_one_gateways_and_replies_of_the_other_go_out_by_it(
+    url: str, tmp_path: Path
+) -> None:
+    chats = {name: MemoryChannel("memory", knows_key_s=1e9) for name in "ab"}
+    models = {name: ScriptedProvider(lambda _request: "hi there") for name in "ab"}
+    async with (
+        apart(tmp_path, url, "a", models["a"], channels=[chats["a"]]) as (a, _ended),
+        gateway(tmp_path, url, "b", models["b"], channels=[chats["b"]]) as b,
+    ):
+        await until(lambda: _is(chats["a"].host is not None))
+        assert chats["b"].host is None, "the other one waits"
+        a.slots.close()  # so that the other gateway answers
+        await chats["a"].say("bob", "hello")
+        with anyio.fail_after(SOON_S):
+            await chats["a"].wait_sent()
+        assert chats["a"].sent == [("bob", "hi there")]
+        assert (models["a"].seen, len(models["b"].seen)) == ([], 1)
+        cut_off(url, "a")
+        await until(lambda: _is(chats["b"].host is not None))
+        assert b.roles.has("channel:memory:default")
+
+
+async def test_jobs_copies_and_upkeep_are_one_gateways(opened: Open, tmp_path: Path) -> None:
+    a, b = (
+        await opened("a", ScriptedProvider(["one"])),
+        await opened("b", ScriptedProvider(["two"])),
+    )
+
+    async def roles() -> bool:
+        listed = await call(b, "gateways.list")
+        return sum(len(each["roles"]) for each in listed["gateways"]) == 3
+
+    await until(roles)
+    run = await say(b, "main", "hello", "r1")
+    copies = {name: tmp_path / name / "state" / "sessions" / "main" for name in "ab"}
+    (holder,) = [name for name, house in (("a", a), ("b", b)) if house.roles.has("transcripts")]
+    await until(lambda: _is((copies[holder] / f"{run.session_id}.jsonl").exists()))
+    other = "b" if holder == "a" else "a"
+    assert not copies[other].exists()
+
+
+@pytest.mark.spec("B3")
+async def test_a_credential_that_is_removed_on_one_gateway_counts_nowhere(opened: Open) -> None:
+    model = Waiting()
+    a, b = await opened("a", ScriptedProvider([])), await opened("b", model)
+    device = Credential(
+        credential_id="device:x:operator",
+        kind="device",
+        subject="x",
+        role="operator",
+        scopes=("operator.admin",),
+        epoch=7,
+        created_at=1,
+        particulars=Particulars(public_key="k"),
+    )
+    who = person_principal("device:x", {"operator.admin"}, [Maker(device.credential_id, 7)])
+    await a.ledger.do(PutCredential(credential=device))
+    await until(lambda: _is(b.credentials.stands(who.authority.made_by)))
+    await call(b, "chat.send", who, sessionKey="main", message="go", idempotencyKey="r1")
+    await model.asked.wait()
+    await a.ledger.do(DeleteCredential(credential_id=device.credential_id))
+    run = await b.run_store.wait("r1", SOON_S)
+    assert run is not None
+    assert run.status == "aborted"
+    with pytest.raises(CredentialEnded):
+        await call(b, "sessions.list", who)
+
+
+async def test_a_gateway_that_drains_leaves_its_queue_to_the_other(opened: Open) -> None:
+    first, second = Waiting("a"), Waiting("b")
+    a, b = await opened("a", first), await opened("b", second)
+    await begin(a, "r1", "one")
+    await first.asked.wait()
+    listed = await call(b, "gateways.list")
+    assert [(each["id"], each["here"], each["runs"]) for each in listed["gateways"]] == [
+        ("a", False, 1),
+        ("b", True, 0),
+    ]
+    await call(b, "gateways.drain", id="a")
+    await until(lambda: _is(a.slots.closed))
+    await begin(a, "r2", "two", key="agent:main:other")
+    second.go.set()
+    run = await a.run_store.wait("r2", SOON_S)
+    assert run is not None
+    assert run.reply == "b: two"
+    first.go.set()
+    run = await b.run_store.wait("r1", SOON_S)
+    assert run is not None
+    assert run.reply == "a: one", "what was under way ends where it began"
+    with pytest.raises(CrossclawError):
+        await call(b, "gateways.drain", id="nobody")
