@@ -28,6 +28,7 @@ READS: list[tuple[str, dict[str, Any]]] = [
     ("mcp.held", {}),
     ("attention.list", {}),
     ("figures.get", {"by": "agent"}),
+    ("rehearsals.list", {}),
     ("exec.approval.list", {}),
     ("approvals.allowed", {}),
     ("guests.list", {}),

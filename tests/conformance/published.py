@@ -43,6 +43,7 @@ NOT_ASKED = {
     "channels.logout": "answers with what to do instead",
     "web.login.start": "answers with what to do instead",
     "web.login.wait": "answers with what to do instead",
+    "rehearsals.play": "starts a program; tests/browser/test_rehearsals.py does",
     "deliveries.delivered": "no chat channel is set up, so no delivery is uncertain",
     "deliveries.resend": "no chat channel is set up, so no delivery is uncertain",
     "deliveries.wait": "no chat channel is set up, so nothing is sent",

@@ -16,6 +16,7 @@ pytestmark = pytest.mark.spec("V4")
 SOURCE = Path(__file__).parents[2] / "src" / "crossclaw"
 
 NO_AGENT_CHOOSES = {
+    "gateway/methods/rehearsals.py": "one file of a fixed name in the state folder",
     "disk/": "makes and looks at what is the gateway's own",
     "config/": "the config, its includes and the token: refused at the start where agents can write",
     "ledger/": "the store",

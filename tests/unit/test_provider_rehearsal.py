@@ -13,6 +13,7 @@ from crossclaw.providers.contract import (
     ThinkingPiece,
     ToolPiece,
     ToolReturn,
+    ToolSpec,
     Turn,
     UserTurn,
 )
@@ -237,3 +238,25 @@ async def test_a_report_that_falls_into_a_script_does_not_stop_it() -> None:
     assert (await ask(user("say: one\nthen:\nsay: two", *report))).text == "one"
     assert "42" in (await ask(user(*report))).text
     assert (await ask(user(*report, "say: later"))).text == "later"
+
+
+@pytest.mark.parametrize(
+    ("words", "agent", "message"),
+    [
+        ("Ask the librarian for the atlas", "librarian", "for the atlas"),
+        ("ask harbour: when is high water?", "harbour", "when is high water?"),
+    ],
+)
+async def test_asking_for_another_agent_in_plain_words_asks_it(
+    words: str, agent: str, message: str
+) -> None:
+    tools = [ToolSpec("sessions_send", "", {})]
+    request = ModelRequest(model="rehearsal", system="", turns=[user(words)], tools=tools)
+    answer = await RehearsalProvider().complete(request, lambda _piece: None)
+    (call,) = answer.tool_calls
+
+    assert (call.name, call.input) == ("sessions_send", {"sessionKey": agent, "message": message})
+    bare = await ask(user(words))
+    assert bare.tool_calls == [], "not without the tool"
+    plain = await ask(user("Ask me anything"))
+    assert plain.tool_calls == []

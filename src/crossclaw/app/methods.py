@@ -33,6 +33,7 @@ from crossclaw.gateway.methods.memory import MemoryMethods as MemoryMethods
 from crossclaw.gateway.methods.model_service import ModelTrials
 from crossclaw.gateway.methods.nodes import Nodes
 from crossclaw.gateway.methods.prompting import Prompting
+from crossclaw.gateway.methods.rehearsals import RehearsalMethods
 from crossclaw.gateway.methods.runs import Runs as AgentRuns
 from crossclaw.gateway.methods.search import Search
 from crossclaw.gateway.methods.sending import Sending
@@ -151,6 +152,7 @@ def _for_onlookers(
         Search(ledger, resolver),
         Map(ledger, resolver, table, clock),
         FigureMethods(ledger, resolver, clock),
+        RehearsalMethods(resolver, resources.paths.state_dir, resources.outside.environ),
         Trace(ledger, resolver),
         TraceMethods(Tracing(ledger, clock), resolver),
     ]

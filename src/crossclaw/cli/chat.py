@@ -6,6 +6,7 @@ import signal
 import stat
 import sys
 from contextlib import AbstractContextManager, nullcontext
+from subprocess import DEVNULL
 from typing import Any, Protocol
 
 import anyio
@@ -26,7 +27,8 @@ from crossclaw.display.languages import tr
 
 _MORE = """/quit or Ctrl-D ends it; Ctrl-C aborts the reply that is being written. /stop
 stops whatever runs in the session. /sessions lists the conversations and
-/session NAME goes to another one. With the extra `terminal` (pip install
+/session NAME goes to another one. /rehearse plays a scene that needs no key,
+on a gateway of its own. With the extra `terminal` (pip install
 'crossclaw[terminal]') there are history, completion and several rows."""
 _READ_BYTES = 65_536
 _END = ("/quit", "/exit", "/q")
@@ -34,6 +36,7 @@ _LISTED = 30  # sessions offered; sessions list knows the others
 COMMANDS_HERE = {
     "/sessions": "list the conversations",
     "/session": "go to another: a number of the list, a key, a label or a new name",
+    "/rehearse": "watch a scene that needs no key: two-agents, team, kill-me, budget",
     "/stop": "stop whatever runs in this session",
     "/quit": "end",
 }
@@ -104,9 +107,18 @@ class Conversation:
             await self._list()
         elif word == "/session":
             await self._switch(rest.strip())
+        elif word == "/rehearse":
+            await self._rehearse(rest.split())
         elif word:
             await self._say(line)
         return True
+
+    async def _rehearse(self, names: list[str]) -> None:
+        """On a gateway of its own, by a program of its own: nothing of it is in this conversation."""
+        words = [sys.executable, "-m", "crossclaw", "rehearse", "--", *names]
+        await anyio.run_process(words, stdin=DEVNULL, stdout=None, stderr=None, check=False)
+        if not names:
+            note("/rehearse two-agents plays the first")
 
     async def _list(self) -> None:
         await self.look()
@@ -187,6 +199,8 @@ async def _converse(peer: GatewayPeer, arguments: Arguments, notes: HeldNotes) -
     note(
         tr("{key} at {place}. /quit ends, Ctrl-C stops a reply.").format(key=key, place=peer.place)
     )
+    if on_terminal() and await _is_scripted(peer):
+        note("No model is set up. /rehearse shows what agents do together, without a key.")
     asking = await _asking(conversation)
     while True:
         notes.hold()
@@ -197,6 +211,11 @@ async def _converse(peer: GatewayPeer, arguments: Arguments, notes: HeldNotes) -
         with asking.hush():
             if not await conversation.take(line):
                 return Exit.OK
+
+
+async def _is_scripted(peer: GatewayPeer) -> bool:
+    status = await peer.call("status", {}, repeat=True)
+    return bool(status.get("rehearsal"))
 
 
 async def _asking(conversation: Conversation) -> InputLines:

@@ -183,6 +183,9 @@ TREE: dict[str, Leaf | Group] = {
     "stop": Leaf("stop the gateway that runs; --drain lets what is under way end", "stop"),
     "dashboard": Leaf("the link to the page of the gateway that runs", "dashboard"),
     "demo": Leaf("two agents talk, here and now, without key or network", "demo"),
+    "rehearse": Leaf(
+        "play a scene without a key: agents talk, a crash, a budget; or test yours", "rehearse"
+    ),
     "status": Leaf("the gateway, its agents and sessions at a glance", "status"),
     "health": Leaf("whether the gateway lives", "status"),
     "doctor": Leaf("look for what is wrong here, and say what to do", "doctor"),

@@ -60,7 +60,7 @@ def _script() -> str:
 
 
 def _demo(arguments: Arguments) -> int:
-    _remove_earlier(Path(tempfile.gettempdir()))
+    remove_earlier(Path(tempfile.gettempdir()))
     folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
     place = _prepare(folder)
 
@@ -98,13 +98,13 @@ def _how_to_run() -> str:
     return "make run" if in_clone else "crossclaw run"
 
 
-def _remove_earlier(temporary: Path) -> None:
+def remove_earlier(temporary: Path, prefix: str = _PREFIX, life_s: float = DEMO_S_MAX) -> None:
     """What demos before have left of this person's; one that may still be running is left alone."""
-    for folder in temporary.glob(f"{_PREFIX}*"):
+    for folder in temporary.glob(f"{prefix}*"):
         with suppress(OSError):
             about = folder.lstat()
             is_own = S_ISDIR(about.st_mode) and about.st_uid == os.getuid()
-            if is_own and SystemClock().now_ms() - about.st_mtime * 1000 > DEMO_S_MAX * 2_000:
+            if is_own and SystemClock().now_ms() - about.st_mtime * 1000 > life_s * 2_000:
                 shutil.rmtree(folder)
 
 
@@ -115,12 +115,12 @@ def _prepare(folder: Path) -> StateLocation:
     file = ConfigFile(place.paths.config_path, place.environ)
     for key, value in _CONFIG.items():
         file.put((key,), value)
-    file.put(("gateway", "port"), _free_port())
+    file.put(("gateway", "port"), free_port())
     file.save()
     return find_place(place.environ)
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

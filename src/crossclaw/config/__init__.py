@@ -37,6 +37,7 @@ __all__ = [
     "positions",
     "profiles",
     "providers",
+    "rehearsals",
     "section",
     "session",
     "source",

@@ -68,6 +68,8 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     listening: Listening | None = None
     protocol: int = 4
     client_id: str | None = None
+    local: bool = False
+    """It runs on the gateway's own machine, as far as a connection can say."""
     run: Run | None = None
     call_id: str | None = None
     """The run and the tool call that ask, when a tool does: the same call again is one request."""

@@ -181,6 +181,7 @@ class Client:
             listening=self.subscription,
             protocol=admitted.protocol,
             client_id=admitted.client.id,
+            local=self._connection.is_local,
         )
 
     # ── requests ───────────────────────────────────────────────────────────────────────────────

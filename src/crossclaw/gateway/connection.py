@@ -113,6 +113,10 @@ class Connection:
     def address(self) -> str:
         return self._known.address
 
+    @property
+    def is_local(self) -> bool:
+        return self._known.local
+
     def open(self) -> list[Action]:
         challenge = {"nonce": self.nonce, "ts": self._clock.now_ms()}
         return [Send(event("connect.challenge", challenge).unnumbered)]

@@ -12,6 +12,8 @@ It does what the lines of the latest user message say:
     cut: <text>            answer this as if the output limit had cut it off
     then:                  the next step, after the tool results of this one
 
+“Ask the librarian for the atlas” in plain words is an ask: too.
+
 It keeps nothing between calls: the step is counted from the turns after those lines, so the same
 conversation gets the same answer, also after a crash.
 """
@@ -52,6 +54,10 @@ _DIRECTIVE = re.compile(
 )
 """A channel may have put its `[sender, time]` in front of the first line. Indentation behind the one space is
 part of a text."""
+_PLAIN_ASK = re.compile(
+    r"\s*(?:\[[^\]\n]*\]\s*)?ask (?:the )?([\w-]+)[,:]? ((?:for|to|about|which|what|where|when|who|why|how|if|whether)\b.*)",
+    re.IGNORECASE | re.DOTALL,
+)
 _TEXTS = ("say", "ask", "think", "cut")
 """What may have several lines; of the others only the first counts."""
 
@@ -122,7 +128,21 @@ def next_step(request: ModelRequest) -> RehearsalStep:
     script, played = _find_script(request)
     if played < len(script):
         return script[played]
-    return RehearsalStep(say=[_plain_answer(request)])
+    return _plain_ask(request) or RehearsalStep(say=[_plain_answer(request)])
+
+
+def _plain_ask(request: ModelRequest) -> RehearsalStep | None:
+    """A person who asks in words for another agent to be asked; the answer of that one is repeated."""
+    last = request.turns[-1] if request.turns else None
+    if not isinstance(last, UserTurn) or last.results or _is_from_agent(last):
+        return None
+    found = _PLAIN_ASK.match(_words(last))
+    offers = any(spec.name == "sessions_send" for spec in request.tools)
+    if found is None or not offers:
+        return None
+    step = RehearsalStep()
+    _add(step, "ask", f"{found[1].lower()} {found[2]}")
+    return step
 
 
 def parse_script(text: str) -> list[RehearsalStep]:

@@ -19,6 +19,7 @@ const VIEWS = {
   exchange: { tag: "cc-exchange", title: "Exchange", under: "exchanges", load: () => import("./exchange.js") },
   trace: { tag: "cc-trace", title: "Trace", under: "exchanges", load: () => import("./trace.js") },
   run: { tag: "cc-run", title: "Run", under: "exchanges", load: () => import("./run.js") },
+  rehearsal: { tag: "cc-rehearsal", title: "Rehearsal", under: "map", load: () => import("./rehearsal.js") },
   operations: { tag: "cc-operations", title: "Operations", load: () => import("./operations.js") },
 };
 

@@ -6,6 +6,7 @@ import { t } from "./language.js";
 import { Reading } from "./reading.js";
 import { Speaking } from "./speaking.js";
 import { Transcript } from "./transcript.js";
+import { offerRehearsals } from "./rehearsals.js";
 import { wire } from "./wire.js";
 import "./asked.js";
 import "./composer.js";
@@ -187,7 +188,7 @@ export class Chat extends Part {
       h("li", { cls: "empty" }, face(this.key), h("p", { cls: "title" }, t("Talk with {name}").replace("{name}", () => speakerOf(this.key))), hint),
     );
     house.rehearses().then(
-      (yes) => yes && hint.after(...REHEARSAL.map((text) => h("p", { cls: "hint" }, text))),
+      (yes) => yes && hint.after(...REHEARSAL.map((text) => h("p", { cls: "hint" }, text)), offerRehearsals()),
       () => {}, // the line went: the hint is no loss
     );
   }

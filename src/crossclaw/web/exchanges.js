@@ -3,6 +3,7 @@
 import { Part, dayOf, debounce, empty, fill, h, isBad, nameOfKey, oneLine, plural, stateMark, to, whenOf } from "./dom.js";
 import { complain, house } from "./house.js";
 import { t } from "./language.js";
+import { offerRehearsals } from "./rehearsals.js";
 import { Lost, wire } from "./wire.js";
 
 class Exchanges extends Part {
@@ -59,8 +60,10 @@ class Exchanges extends Part {
             null,
             empty(
               "No agent has asked another yet",
-              "Ask one of them to ask another, as in “Ask the librarian for the atlas”. What they say to each other is shown here, step by step.",
+              "Ask one of them to ask another. What they say to each other is shown here, step by step.",
+              otherAgent() && h("p", null, h("code", null, `ask: ${otherAgent()} Which atlas do we have?`)),
               h("p", null, h("a", { href: "#/chat" }, t("Talk with an agent")), t(", or add one: "), h("code", null, "crossclaw agents add")),
+              offerRehearsals(),
             ),
           ),
         );
@@ -69,5 +72,8 @@ class Exchanges extends Part {
     }
   }
 }
+
+/** One that the first can ask. */
+const otherAgent = () => house.agents[1]?.id;
 
 customElements.define("cc-exchanges", Exchanges);

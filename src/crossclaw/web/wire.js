@@ -55,7 +55,7 @@ class Wire extends EventTarget {
     const given = new URLSearchParams(location.hash.slice(1)).get("token");
     if (!given) return false;
     sessionStorage.setItem(TOKEN, given);
-    history.replaceState(null, "", `${location.pathname}${location.search}#/chat`);
+    history.replaceState(null, "", `${location.pathname}${location.search}#/${location.search === "?rehearsal" ? "rehearsal" : "chat"}`);
     return true;
   }
 

@@ -3,7 +3,7 @@ export const WORDS = {
   "es": {
     ", or add one: ": ", o añade uno: ",
     "A job sets an agent to work at its time.": "Una tarea pone a trabajar a un agente a su hora.",
-    "Ask one of them to ask another, as in “Ask the librarian for the atlas”. What they say to each other is shown here, step by step.": "Pide a uno que pregunte a otro, por ejemplo: «Pídele el atlas al bibliotecario». Lo que se digan se muestra aquí, paso a paso.",
+    "Ask one of them to ask another. What they say to each other is shown here, step by step.": "Pide a uno que pregunte a otro. Lo que se digan se muestra aquí, paso a paso.",
     "Attention": "Atención",
     "Chat": "Chat",
     "Connect": "Conectar",
@@ -54,7 +54,7 @@ export const WORDS = {
   "it": {
     ", or add one: ": ", oppure aggiungine uno: ",
     "A job sets an agent to work at its time.": "Un'attività mette al lavoro un agente alla sua ora.",
-    "Ask one of them to ask another, as in “Ask the librarian for the atlas”. What they say to each other is shown here, step by step.": "Chiedi a uno di chiedere a un altro, per esempio: «Chiedi l'atlante al bibliotecario». Quello che si dicono è mostrato qui, passo per passo.",
+    "Ask one of them to ask another. What they say to each other is shown here, step by step.": "Chiedi a uno di chiedere a un altro. Quello che si dicono è mostrato qui, passo per passo.",
     "Attention": "Attenzione",
     "Chat": "Chat",
     "Connect": "Connetti",
@@ -105,7 +105,7 @@ export const WORDS = {
   "pt": {
     ", or add one: ": ", ou acrescente um: ",
     "A job sets an agent to work at its time.": "Uma tarefa põe um agente a trabalhar na hora marcada.",
-    "Ask one of them to ask another, as in “Ask the librarian for the atlas”. What they say to each other is shown here, step by step.": "Peça a um que pergunte a outro, por exemplo: “Peça o atlas ao bibliotecário”. O que dizem um ao outro é mostrado aqui, passo a passo.",
+    "Ask one of them to ask another. What they say to each other is shown here, step by step.": "Peça a um que pergunte a outro. O que dizem um ao outro é mostrado aqui, passo a passo.",
     "Attention": "Atenção",
     "Chat": "Chat",
     "Connect": "Conectar",

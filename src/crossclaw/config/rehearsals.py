@@ -1,0 +1,111 @@
+"""Rehearsals: readable files that say which agents there are, what is said to them, and what has to come of it.
+
+They are played by the rehearsal model on a gateway of their own (`crossclaw rehearse`); docs/rehearsing.md shows how one is
+written. Those in `stage/` come along.
+"""
+
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+import pyjson5
+
+from crossclaw.domain.errors import Invalid
+
+SHIPPED = ("two-agents", "team", "kill-me", "budget")
+NESTING_MAX = 50
+_KEPT = ("agents", "session", "tools", "messages")
+"""Sections of a person's own config that a rehearsal takes over: who there is, and who may do what."""
+
+
+class RehearsalAct(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"
+):
+    """One thing that happens, and what is checked after it."""
+
+    tell: str
+    """What a person reads meanwhile."""
+    say: str | None = None
+    """A message, in the rehearsal model's lines (say:, tool:, ask:, wait:, …)."""
+    to: str = "main"
+    """An agent, or the key of a session."""
+    kill: float | None = None
+    """So many seconds later the gateway is killed, and started again."""
+    within: float = 60.0
+    """Seconds until all that was caused must have ended."""
+    expect: str | None = None
+    """Words that one of the last three messages in `to` must have in it: its answers, or what other agents said to it."""
+    ends: str | None = None
+    """How the last run of `to` must have ended: ok, failed, over budget, timed out, stopped."""
+
+
+class RehearsalFile(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"
+):
+    title: str
+    about: str
+    acts: list[RehearsalAct]
+    config: dict[str, Any] | Literal["mine"] = {}
+    """Settings of the gateway that plays it; "mine": your own agents, session and tool rules, with the rehearsal model."""
+
+
+class StagedAct(msgspec.Struct, frozen=True):
+    tell: str
+    state: Literal["next", "now", "ok", "failed"] = "next"
+    why: str | None = None
+
+
+class Staged(msgspec.Struct, frozen=True, rename="camel"):
+    """How far a rehearsal is, in the state folder of the gateway that plays it."""
+
+    name: str
+    title: str
+    about: str
+    acts: list[StagedAct]
+    over: bool = False
+
+
+def staged_path(state_dir: Path) -> Path:
+    return state_dir / "rehearsal.json"
+
+
+def read_shipped(name: str) -> RehearsalFile:
+    text = (files("crossclaw.config") / "stage" / f"{name}.json5").read_text("utf-8")
+    return parse_rehearsal(text, name)
+
+
+def parse_rehearsal(text: str, name: str) -> RehearsalFile:
+    try:
+        return msgspec.convert(pyjson5.decode(text, NESTING_MAX), RehearsalFile)
+    except msgspec.ValidationError as error:
+        raise Invalid(f"{name}: {error}") from error
+    except pyjson5.Json5DecoderException as error:
+        raise Invalid(f"{name} is not JSON5: {error}") from error
+
+
+def config_for(rehearsal: RehearsalFile, mine: dict[str, Any]) -> dict[str, Any]:
+    """What the gateway on the stage is given. Of a person's own config neither models, keys, channels nor folders."""
+    if rehearsal.config != "mine":
+        return dict(rehearsal.config)
+    kept = {name: mine[name] for name in _KEPT if name in mine}
+    agents = _plain(kept.get("agents", {}))
+    listed = [_plain(each) for each in agents.get("list", [])]
+    entries = {id_: _plain(each) for id_, each in (agents.get("entries") or {}).items()}
+    agents["defaults"] = _plain(agents.get("defaults") or {})
+    return {
+        **kept,
+        "agents": {
+            **agents,
+            **({"list": listed} if listed else {}),
+            **({"entries": entries} if entries else {}),
+        },
+    }
+
+
+def _plain(agent: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: value
+        for name, value in agent.items()
+        if name not in ("model", "models", "workspace", "agentDir", "imageModel", "heartbeat")
+    }

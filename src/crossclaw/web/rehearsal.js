@@ -1,0 +1,71 @@
+// @ts-check
+// A rehearsal under way: what happens, act by act, with the map live beside it.
+import { Part, fill, h, plainMark, to } from "./dom.js";
+import { wire } from "./wire.js";
+import "./map.js";
+
+const AGAIN_MS = 700;
+const STATES = { next: "", now: "running", ok: "ok", failed: "failed" };
+
+class Rehearsal extends Part {
+  open() {
+    this.scene = h("section", { cls: "scene", "aria-label": "Scene" }, h("h2", null, "Rehearsal"));
+    this.map = h("cc-map");
+    fill(this, this.scene, this.map);
+    this.hear(wire, "open", () => this.read());
+    this.clock = setInterval(() => this.read(), AGAIN_MS);
+    this.read();
+  }
+
+  close() {
+    clearInterval(this.clock);
+  }
+
+  go() {
+    /** @type {any} */ (this.map).go(null, new URLSearchParams());
+  }
+
+  async read() {
+    if (!wire.ready) return;
+    const { playing } = await wire.call("rehearsals.list", {}).catch(() => ({ playing: undefined }));
+    const now = JSON.stringify(playing);
+    if (playing === undefined || !this.isConnected || now === this.shown) return;
+    this.shown = now;
+    this.draw(playing);
+  }
+
+  draw({ title, about, acts, over }) {
+    const failed = acts.some((act) => act.state === "failed");
+    fill(
+      this.scene,
+      h("h2", null, title),
+      h("p", null, about),
+      h(
+        "ol",
+        { role: "status" },
+        acts.map((act) =>
+          h(
+            "li",
+            { data: { act: act.state || "next" } },
+            act.tell,
+            STATES[act.state] && plainMark(STATES[act.state] === "failed" ? "bad" : STATES[act.state], STATES[act.state]),
+            act.why && h("p", { cls: "problem" }, act.why),
+          ),
+        ),
+      ),
+      over &&
+        h(
+          "p",
+          null,
+          failed ? "Something else came of it than was expected. " : "That was all. ",
+          "Look around: ",
+          h("a", { href: to.chat("agent:main:main") }, "the conversation"),
+          ", ",
+          h("a", { href: "#/exchanges" }, "the exchanges"),
+          ". When you close this page, this gateway is thrown away.",
+        ),
+    );
+  }
+}
+
+customElements.define("cc-rehearsal", Rehearsal);

@@ -1,0 +1,40 @@
+// @ts-check
+// Rehearsals at a click: scenes that need no key, each on a throwaway gateway whose page opens in a tab of its own.
+import { fill, h } from "./dom.js";
+import { complain } from "./house.js";
+import { wire } from "./wire.js";
+
+/** What an empty place offers. It fills itself; where the gateway starts no programs for this client it stays empty. */
+export function offerRehearsals() {
+  const place = h("div", { cls: "offers" });
+  if (wire.ready && wire.offers("rehearsals.play"))
+    wire.call("rehearsals.list", {}).then(({ rehearsals, playing }) => !playing && fill(place, offers(rehearsals)), () => {});
+  return place;
+}
+
+const offers = (rehearsals) => [
+  h("p", { cls: "hint" }, "Or watch a scene. It needs no key, and plays on a gateway of its own that is thrown away:"),
+  h(
+    "ul",
+    null,
+    rehearsals.map(({ name, title, about }) =>
+      h("li", null, h("button", { type: "button", title: about, onclick: (event) => play(name, event.target) }, title)),
+    ),
+  ),
+];
+
+async function play(name, button) {
+  const tab = window.open("", "_blank"); // now: what is opened later is taken for an advertisement
+  button.disabled = true;
+  try {
+    const { url } = await wire.call("rehearsals.play", { name });
+    if (tab) {
+      tab.opener = null;
+      tab.location.replace(url);
+    } else location.assign(url);
+  } catch (error) {
+    tab?.close();
+    complain(error);
+  }
+  button.disabled = false;
+}
