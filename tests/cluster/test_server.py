@@ -106,6 +106,28 @@ async def test_a_server_that_is_too_old_is_refused(
         open_ledger(tmp_path / "l.sqlite", url=url)
 
 
+async def test_a_schema_of_somebody_else_is_refused(tmp_path: Path, url: str) -> None:
+    """Its owner could put triggers on tables that the gateway trusts, and they would run as the gateway."""
+    name = url.rpartition("/")[2]
+    gate, other = f"gate_of_{name}", f"other_of_{name}"
+    theirs = url.replace("//crossclaw@", f"//{gate}@")
+    ask(url, f"DROP SCHEMA {SCHEMA} CASCADE")
+    for role in (gate, other):
+        ask(url, f"CREATE ROLE {role} LOGIN")
+    ask(url, f"CREATE SCHEMA {SCHEMA} AUTHORIZATION {other}")
+    ask(url, f"GRANT ALL ON SCHEMA {SCHEMA} TO {gate}")
+    try:
+        with pytest.raises(StoreError, match=f"belongs to {other}"):
+            open_ledger(tmp_path / "l.sqlite", url=theirs)
+        ask(url, f"ALTER SCHEMA {SCHEMA} OWNER TO {gate}")
+        await open_ledger(tmp_path / "l.sqlite", url=theirs).close()
+    finally:
+        ask(url, f"DROP SCHEMA {SCHEMA} CASCADE")
+        for role in (gate, other):
+            ask(url, f"DROP ROLE {role}")
+        await open_ledger(tmp_path / "l.sqlite", url=url).close()
+
+
 async def test_a_user_without_the_right_to_make_tables_is_told_so(tmp_path: Path, url: str) -> None:
     name = url.rpartition("/")[2]
     ask(url, f"DROP SCHEMA {SCHEMA} CASCADE")

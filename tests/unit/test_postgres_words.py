@@ -10,6 +10,7 @@ from crossclaw.domain.secret import Secret
 from crossclaw.ledger.opening import open_ledger, open_movable
 from crossclaw.ledger.postgres.dialect import left_over, translate
 from crossclaw.ledger.postgres.migrate import sql_of
+from crossclaw.ledger.postgres.store import travels_in_clear
 from crossclaw.ledger.postgres.words import query_of, vector_of, words_in
 from crossclaw.ledger.sqlite.migrate import MIGRATIONS, Migration
 from crossclaw.ledger.sqlite.words import match_expression
@@ -122,3 +123,22 @@ def test_a_ledger_that_is_not_there_is_not_moved(tmp_path: Path) -> None:
         open_movable(str(tmp_path / "l.sqlite"), is_source=True)
 
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("host", "encrypted", "expected"),
+    [
+        ("db.example", False, True),
+        ("10.0.0.7", False, True),
+        ("db.example", True, False),
+        ("127.0.0.1", False, False),
+        ("::1", False, False),
+        ("localhost", False, False),
+        ("/run/postgresql", False, False),
+        ("", False, False),
+    ],
+)
+def test_a_connection_that_others_could_read_is_noticed(
+    host: str, encrypted: bool, expected: bool
+) -> None:
+    assert travels_in_clear(host, encrypted=encrypted) is expected

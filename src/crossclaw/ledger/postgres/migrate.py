@@ -12,7 +12,9 @@ log = logging.getLogger(__name__)
 
 SCHEMA = "crossclaw"
 _VERSION_TABLE = (
-    f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}; SET search_path TO {SCHEMA}; "
+    # Asked for only where it is missing: whoever was given a schema need not have the right to make one.
+    f"DO $$ BEGIN IF to_regnamespace('{SCHEMA}') IS NULL THEN CREATE SCHEMA {SCHEMA}; END IF; END $$; "
+    f"SET search_path TO {SCHEMA}; "
     "CREATE TABLE IF NOT EXISTS store (version BIGINT NOT NULL); "
     # The last transaction of each writer: what became of a commit that was cut off is read here.
     "CREATE TABLE IF NOT EXISTS batches (writer TEXT PRIMARY KEY, number BIGINT NOT NULL, "

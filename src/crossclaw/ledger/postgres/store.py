@@ -4,8 +4,10 @@ One gateway holds the lock alone, or several hold it together; whoever makes or 
 writer has a lock of its own besides: while it is held, the connection that sent its last commit still lives.
 """
 
+import logging
 import re
 import time
+from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 import psycopg
@@ -17,6 +19,8 @@ from crossclaw.ledger.postgres.migrate import SCHEMA, migrate, version_of
 from crossclaw.ledger.postgres.wire import PgWire
 from crossclaw.ledger.sqlite.migrate import VERSION
 from crossclaw.ledger.sqlite.store import HALF_MOVED
+
+log = logging.getLogger(__name__)
 
 SERVER_VERSION_MIN = 14  # pipelines, and the fate of a transaction by its number
 LOCK_PATIENCE_S = 2.0  # until the server has noticed that a gateway was killed
@@ -55,6 +59,7 @@ _DURABLE = (
 )
 
 _HOW = "write it as postgresql://user:password@host:5432/crossclaw"
+_TLS = "add ?sslmode=verify-full&sslrootcert=… to ledger.url, or use a network that only the two are on"
 _ESCAPES = "in a password, / is %2F, @ is %40, : is %3A and % is %25"
 
 
@@ -146,6 +151,11 @@ class DatabaseAddress:
             ) from lost
         try:
             refuse_unfit(wire, self.shown)
+            _refuse_foreign(wire, self.shown)
+            if travels_in_clear(wire.host, encrypted=wire.is_encrypted):
+                log.warning(
+                    "the connection to the database %s is not encrypted: %s", self.shown, _TLS
+                )
             self._migrate(wire)
             moving = wire.ask("SELECT to_regclass($1::text) IS NOT NULL", f"{SCHEMA}.move_progress")
             if moving == [(True,)] and not half_moved:
@@ -177,6 +187,30 @@ def refuse_unfit(wire: PgWire, name: str) -> None:
         raise StoreError(f"the database {name} can only be read ({why}); name the primary server")
     if encoding != "UTF8":
         raise StoreError(f"the database {name} is encoded as {encoding}; create it with UTF8")
+
+
+def _refuse_foreign(wire: PgWire, name: str) -> None:
+    """Whoever owns the schema can put triggers there, which would run with the gateway's rights in this database."""
+    rows = wire.ask(
+        "SELECT pg_get_userbyid(nspowner), pg_has_role(nspowner, 'USAGE') FROM pg_namespace WHERE nspname = $1",
+        SCHEMA,
+    )
+    for owner, is_ours in rows:
+        if not is_ours:
+            raise StoreError(
+                f"the schema {SCHEMA} in {name} belongs to {owner}, who could change what the gateway reads and "
+                f"does there; its owner must be the gateway's user: ALTER SCHEMA {SCHEMA} OWNER TO …"
+            )
+
+
+def travels_in_clear(host: str, *, encrypted: bool) -> bool:
+    """Whether others on the network could read what is said, and the password where the server asks for it."""
+    if encrypted or not host or host.startswith(("/", "@")) or host == "localhost":
+        return False
+    try:
+        return not ip_address(host).is_loopback
+    except ValueError:
+        return True
 
 
 def shown(url: str) -> str:

@@ -65,6 +65,15 @@ class PgWire:
         return self._connection.backend_pid
 
     @property
+    def is_encrypted(self) -> bool:
+        return self._connection.ssl_in_use
+
+    @property
+    def host(self) -> str:
+        """As it was named; of several, the one that answered."""
+        return _text(self._connection.host)
+
+    @property
     def is_open(self) -> bool:
         return self._connection.status == pq.ConnStatus.OK
 
