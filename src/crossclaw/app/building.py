@@ -238,13 +238,7 @@ def _run_services(resources: Resources) -> RunServices:
         waits=Waits(ledger, run_store, slots, clock),
         outbox=outbox,
         signals=ChatSignals(
-            config,
-            ledger,
-            resources.accounts,
-            outbox,
-            as_said,
-            may_deliver,
-            resources.context.feed.subscribe,
+            config, ledger, resources.accounts, outbox, resources.context.feed.subscribe
         ),
         sweep=sweep,
         exporter=exporter,

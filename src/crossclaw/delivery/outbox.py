@@ -55,6 +55,7 @@ class Outbox:
         self._clock = clock
         self._carrier = Carrier(ledger, accounts, clock, may_deliver, as_said)
         self.previews, self.paces = self._carrier.previews, self._carrier.paces
+        self.may_deliver, self.as_said = may_deliver, as_said
         self._hint = anyio.Event()
         self._all = True
         """Whether every row is looked at next, or only what is newer than `_newest`."""

@@ -19,7 +19,7 @@ from crossclaw.channels.accounts import LiveAccount, LiveAccounts
 from crossclaw.channels.contract import Piece
 from crossclaw.channels.manifest import Rate
 from crossclaw.config import Config
-from crossclaw.delivery.carrying import AsSaid, MayDeliver, answers
+from crossclaw.delivery.carrying import answers
 from crossclaw.delivery.outbox import Outbox
 from crossclaw.delivery.pieces import pieces_of
 from crossclaw.domain.addresses import Address, Inbound
@@ -102,12 +102,10 @@ class ChatSignals:
         ledger: Ledger,
         accounts: LiveAccounts,
         outbox: Outbox,
-        as_said: AsSaid,
-        may_deliver: MayDeliver,
         subscribe: Subscribe,
     ) -> None:
         self._config, self._ledger, self._accounts = config, ledger, accounts
-        self._outbox, self._as_said, self._may_deliver = outbox, as_said, may_deliver
+        self._outbox = outbox
         self._subscribe = subscribe
         self._end: Callable[[], None] | None = None
         self._tasks: anyio.abc.TaskGroup | None = None
@@ -323,7 +321,7 @@ class ChatSignals:
     async def _message(self, chat: RunningChat) -> Piece:
         """As much of it as one message takes."""
         session = await self._ledger.find_session(chat.run.key)
-        said = self._as_said(chat.text.strip(), chat.live, chat.run.key, session)
+        said = self._outbox.as_said(chat.text.strip(), chat.live, chat.run.key, session)
         first = pieces_of(said, chat.live)[0]
         return Piece(
             address=chat.where,
@@ -350,7 +348,7 @@ class ChatSignals:
             authority=run.authority,
         )
         session = await self._ledger.find_session(run.key)
-        return (await self._may_deliver(Taken(reply, session))).allowed
+        return (await self._outbox.may_deliver(Taken(reply, session))).allowed
 
     def _may_signal(self, live: LiveAccount) -> bool:
         """Within what the platform takes, and never in the way of messages."""
