@@ -161,7 +161,7 @@ conformance: setup ## OpenClaw's real clients, from npm, against a live gateway 
 docs: setup ## write the generated pages anew
 	$(BIN)/python docs/generate.py
 
-pictures: $(VENV)/browser ## draw the pictures of the README anew: terminal and page
+pictures: $(VENV)/browser $(VENV)/channels ## draw the pictures of the README anew: terminal and page
 	$(BIN)/python docs/pictures.py
 	CROSSCLAW_PICTURES=docs/pictures $(BIN)/python -m pytest -q tests/browser/test_pictures.py
 

@@ -78,7 +78,7 @@ async def test_the_same_on_a_real_synapse(tmp_path: Path, synapse: Synapse) -> N
             telegram.say(bot, READER, "hello", date=SystemClock().now_ms() // 1000)
             with anyio.fail_after(60):
                 await telegram.wait_seen(1)
-                await _followed(house, f"sync {us.user_id} {us.device_id}")
+                await followed(house, f"sync {us.user_id} {us.device_id}")
             ann.say(room, "ask")
             heard = await anyio.to_thread.run_sync(ann.wait_for, room, us.user_id)
             with anyio.fail_after(60):
@@ -88,7 +88,7 @@ async def test_the_same_on_a_real_synapse(tmp_path: Path, synapse: Synapse) -> N
     assert telegram.texts(READER) == ["shelf nine", SETTLED]
 
 
-async def _followed(house: House, name: str) -> None:
+async def followed(house: House, name: str) -> None:
     """What was said before the first sync is not answered."""
     for _ in range(1_200):
         if await house.ledger.find_cursor("matrix", "default", name):
