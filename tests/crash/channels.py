@@ -16,11 +16,11 @@ import subprocess
 import sys
 import tempfile
 import time
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, closing, suppress
 from dataclasses import dataclass, field
-from math import inf
 from pathlib import Path
 from random import Random
 from urllib.parse import quote
@@ -47,7 +47,6 @@ DRAIN_S_MAX = 120.0
 LIFE_S = 0.8
 EFFECT_S = 5.0  # for a reply to be shown, on a machine that is busy
 BACKLOG_MAX = 40
-TOGETHER_MS = 500
 SENT = "/send/m.room.message/"
 CONTROLS: dict[Build, str] = {"doubling": "doubled", "hasty": "lost"}
 CONTROL_KILLS, CONTROL_KILLS_MAX = 10, 60
@@ -202,7 +201,12 @@ class ChannelChapter:
     ) -> None:
         self._folder, self._build, self._nest = folder, build, nest
         self._people, self._between, self._dice = people, between, dice
-        self.kills = 0
+        self._killed_at: list[float] = []
+        """In ms, as the ledger counts."""
+
+    @property
+    def kills(self) -> int:
+        return len(self._killed_at)
 
     async def prepare(self) -> None:
         """One whole life first: what was said before the first start is not answered."""
@@ -239,7 +243,7 @@ class ChannelChapter:
             assert await nest.bury() == -9
         telegram.effects.clear()
         self._between.on_shown = None
-        self.kills += 1
+        self._killed_at.append(time.time() * 1000)  # noqa: TID251
 
     async def _let_live(self, telegram: FakeTelegram) -> None:
         """Until a time, or until one of the platforms has shown something and not yet said so."""
@@ -309,15 +313,13 @@ class ChannelChapter:
             return {row.text for row in rows if row.state == "uncertain"}
 
     def _most_at_once(self) -> int:
-        """Those of one kill are found, and settled, together when the next life begins."""
+        """An attempt that was cut off is of the first kill after it began; when it is found does not matter: a life may
+        be killed before it has looked."""
         with closing(open_reader(self._folder / "state" / "crossclaw.sqlite")) as db:
             rows = map(delivery_of, db.execute(f"SELECT {DELIVERY} FROM outbox"))
-            times = sorted(row.updated_at for row in rows if row.state == "uncertain")
-        most = together = 0
-        for before, at in zip([-inf, *times], times, strict=False):
-            together = together + 1 if at - before < TOGETHER_MS else 1
-            most = max(most, together)
-        return most
+            tried = [row.tried_at or row.updated_at for row in rows if row.state == "uncertain"]
+        by_kill = Counter(bisect_left(self._killed_at, at) for at in tried)
+        return max(by_kill.values(), default=0)
 
 
 def _killing(nest: Nest, shown: anyio.Event) -> Callable[[], None]:
