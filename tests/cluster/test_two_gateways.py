@@ -11,7 +11,7 @@ import pytest
 from anyio.abc import TaskStatus
 
 from crossclaw.app import House
-from crossclaw.config import Config
+from crossclaw.config import Config, Loaded
 from crossclaw.domain.authority import Maker
 from crossclaw.domain.clock import SystemClock
 from crossclaw.domain.credentials import Credential, Particulars
@@ -57,9 +57,16 @@ async def opened(tmp_path: Path, url: str) -> AsyncGenerator[Open]:
 
 @asynccontextmanager
 async def gateway(
-    folder: Path, url: str, name: str, model: Provider, raw: Any = None, **more: Any
+    folder: Path,
+    url: str,
+    name: str,
+    model: Provider,
+    raw: Any = None,
+    served: Any = None,
+    **more: Any,
 ) -> AsyncGenerator[House]:
-    ledger = {"url": url, "shared": True, "gateway": name}
+    """`served`: the agents whose workspaces it has."""
+    ledger = {"url": url, "shared": True, "gateway": name, "agents": served}
     config = msgspec.convert(
         {**(raw or {}), "ledger": ledger}, Config, dec_hook=lambda kind, value: kind(value)
     )
@@ -341,3 +348,44 @@ async def test_a_gateway_that_drains_leaves_its_queue_to_the_other(opened: Open)
     assert run.reply == "a: one", "what was under way ends where it began"
     with pytest.raises(CrossclawError):
         await call(b, "gateways.drain", id="nobody")
+
+
+async def test_a_gateway_whose_config_differs_takes_no_runs_and_names_the_setting(
+    opened: Open,
+) -> None:
+    def loaded(**raw: Any) -> Loaded:
+        return Loaded(Config(), Path("openclaw.json"), False, raw, (), ())
+
+    first, second = Waiting("a"), Waiting("b")
+    a = await opened("a", first)
+    b = await opened("b", second, loaded=loaded(tools={"exec": {"security": "deny"}}))
+    await until(lambda: _is(b.claiming is not None and "tools.exec" in (b.claiming.why_not or "")))
+    listed = await call(b, "gateways.list")
+    assert "tools.exec.security" in listed["whyNoRuns"]
+    first.go.set()
+    second.go.set()
+    for run_id in ("r1", "r2"):
+        await begin(b, run_id, run_id)
+        run = await b.run_store.wait(run_id, SOON_S)
+        assert run is not None
+        assert run.reply == f"a: {run_id}", "accepted by any, carried out where the config is right"
+    assert b.claiming is not None
+    b.claiming.take_config({}, 0)  # its file was put right
+    await until(lambda: _is(b.claiming is not None and b.claiming.why_not is None))
+    a.slots.close()
+    await begin(b, "r3", "r3")
+    run = await b.run_store.wait("r3", SOON_S)
+    assert run is not None
+    assert run.reply == "b: r3"
+
+
+async def test_runs_of_an_agent_go_where_its_workspace_is(opened: Open) -> None:
+    agents = {"list": [{"id": "main"}, {"id": "librarian"}]}
+    first, second = Waiting("a"), Waiting("b")
+    first.go.set()
+    second.go.set()
+    a = await opened("a", first, raw={"agents": agents}, served=["main"])
+    await opened("b", second, raw={"agents": agents}, served=["librarian"])
+    for agent_id, gateway_id in (("main", "a"), ("librarian", "b")):
+        run = await say(a, f"agent:{agent_id}:main", "hello", f"r-{agent_id}")
+        assert run.reply == f"{gateway_id}: hello"

@@ -16,11 +16,11 @@ async def test_a_gateway_is_ready_until_it_drains_or_its_ledger_does_not_answer(
 ) -> None:
 
     ledger, slots = open_ledger(tmp_path / "l.sqlite", inline=True), Slots()
-    ready = Readiness(ledger, slots, None)
+    ready = Readiness(ledger, slots)
     assert await ready.is_ready()
     slots.close()
     assert not await ready.is_ready(), "what comes now would wait for the next start"
-    ready = Readiness(ledger, Slots(), None)
+    ready = Readiness(ledger, Slots())
     assert await ready.is_ready()
     await ledger.close()
     assert await ready.is_ready(), "it looked a moment ago"

@@ -32,6 +32,7 @@ from crossclaw.gateway.methods.devices import telling
 from crossclaw.gateway.methods.memory import MemoryMethods as MemoryMethods
 from crossclaw.gateway.pairing import Pairings
 from crossclaw.runs.approvals import Approvals
+from crossclaw.runs.claiming import Claiming
 from crossclaw.runs.lanes import Lanes
 from crossclaw.runs.lease import GatewayLease
 from crossclaw.runs.roles import Roles
@@ -185,6 +186,7 @@ def _furnished(
         guests=session_services.guests,
         guest_names=session_services.guest_names,
         pairings=session_services.pairings,
+        claiming=run_services.claiming,
         lease=run_services.lease,
         roles=run_services.roles,
     )
@@ -221,7 +223,7 @@ def _run_services(resources: Resources) -> RunServices:
     feed.subscribe(lambda _asked: outbox.wake(), ApprovalAsked)
     tell_approvals = telling_approvals(resources.outside.clients)
     feed.subscribe(tell_approvals, ApprovalAsked, ApprovalSettled, outward=True)
-    roles = Roles(ledger.gateways)
+    roles, claiming = Roles(ledger.gateways), _claiming(resources, lanes)
     exporter = Exporter(
         ledger,
         resources.paths.sessions_dir,
@@ -247,14 +249,27 @@ def _run_services(resources: Resources) -> RunServices:
         approvals=Approvals(
             resources.context, slots, lanes.paused, settings.approval_chats(resources)
         ),
-        lease=_lease(resources, lanes, slots),
+        claiming=claiming,
+        lease=_lease(resources, lanes, slots, claiming),
         roles=roles,
     )
 
 
-def _lease(resources: Resources, lanes: Lanes, slots: Slots) -> GatewayLease | None:
-    membership, leave = resources.ledger.gateways, resources.outside.leave
+def _claiming(resources: Resources, lanes: Lanes) -> Claiming | None:
+    membership, ledger = resources.ledger.gateways, resources.config.ledger
     if membership is None:
+        return None
+    claiming = Claiming(membership, resources.ledger.owner, ledger.agents)
+    claiming.take_config(resources.loaded.raw, ledger.config_epoch)
+    lanes.may_claim = claiming.may_claim
+    return claiming
+
+
+def _lease(
+    resources: Resources, lanes: Lanes, slots: Slots, claiming: Claiming | None
+) -> GatewayLease | None:
+    membership, leave = resources.ledger.gateways, resources.outside.leave
+    if membership is None or claiming is None:
         return None
 
     def drain() -> None:
@@ -262,7 +277,7 @@ def _lease(resources: Resources, lanes: Lanes, slots: Slots) -> GatewayLease | N
         if leave is not None:
             leave(DRAIN_S)
 
-    return GatewayLease(membership, lanes.take_over, lanes.wake, drain)
+    return GatewayLease(membership, lanes.take_over, lanes.wake, drain, claiming.compare)
 
 
 def _session_services(

@@ -199,8 +199,15 @@ def of_the_rest(
         GuestMethods(session_services.guest_names, run_services.revoking.end_runs),
         ApprovalMethods(run_services.approvals),
         LeavingMethods(resources.outside.leave, lambda: len(run_services.lanes.under_way)),
-        GatewayMethods(resources.ledger.gateways, resources.ledger.owner),
+        _gateways(resources, run_services),
     ]
+
+
+def _gateways(resources: Resources, run_services: RunServices) -> GatewayMethods:
+    claiming, ledger = run_services.claiming, resources.ledger
+    return GatewayMethods(
+        ledger.gateways, ledger.owner, lambda: claiming.why_not if claiming else None
+    )
 
 
 def _maker_names(resources: Resources, session_services: SessionServices) -> NameMaker:

@@ -32,6 +32,7 @@ from crossclaw.policy.models import ModelRules
 from crossclaw.providers.contract import Provider
 from crossclaw.providers.registry import Providers
 from crossclaw.runs.approvals import Approvals
+from crossclaw.runs.claiming import Claiming
 from crossclaw.runs.context import ServiceContext
 from crossclaw.runs.feed import Feed
 from crossclaw.runs.lanes import Lanes
@@ -170,6 +171,7 @@ class RunServices(msgspec.Struct, frozen=True):
     resolver: Resolver
     revoking: Revoking
     approvals: Approvals
+    claiming: Claiming | None
     lease: GatewayLease | None
     roles: Roles
 
@@ -237,4 +239,5 @@ class House(msgspec.Struct, frozen=True):
     pairings: Pairings
     lease: GatewayLease | None
     """Where several gateways share the ledger."""
+    claiming: Claiming | None
     roles: Roles

@@ -4,6 +4,7 @@ import anyio
 
 from crossclaw.domain.errors import CrossclawError
 from crossclaw.ledger.contract import Ledger
+from crossclaw.runs.claiming import Claiming
 from crossclaw.runs.lease import GatewayLease
 from crossclaw.runs.slots import Slots
 
@@ -12,17 +13,25 @@ PATIENCE_S = 2.0  # whoever asks does not wait longer either
 
 
 class Readiness:
-    """Not while it drains, when its lease is over, or when the ledger does not answer."""
+    """Not while it drains, when its lease is over, when its config is not that of the gateways it shares its ledger with,
+    or when the ledger does not answer."""
 
-    def __init__(self, ledger: Ledger, slots: Slots, lease: GatewayLease | None) -> None:
-        self._ledger, self._slots, self._lease = ledger, slots, lease
+    def __init__(
+        self,
+        ledger: Ledger,
+        slots: Slots,
+        lease: GatewayLease | None = None,
+        claiming: Claiming | None = None,
+    ) -> None:
+        self._ledger, self._slots, self._lease, self._claiming = ledger, slots, lease, claiming
         self._looked_at = float("-inf")
         self._answers = False
         self._looking = anyio.Lock()
 
     async def is_ready(self) -> bool:
         has_lease = self._lease is None or self._lease.left_s > 0
-        return has_lease and not self._slots.closed and await self._ledger_answers()
+        agrees = self._claiming is None or self._claiming.why_not is None
+        return has_lease and agrees and not self._slots.closed and await self._ledger_answers()
 
     async def _ledger_answers(self) -> bool:
         async with self._looking:

@@ -252,6 +252,8 @@ class _Serving:
         except CrossclawError as error:
             log.warning("the changed config is not taken over, the one before holds on: %s", error)
             return str(error)
+        if house.claiming is not None:
+            house.claiming.take_config(fresh.raw, fresh.config.ledger.config_epoch)
         if self._good is not None and not needs_opening(self._good.raw, fresh.raw):
             self._good = fresh
         if config.take_rules(fresh.config):
@@ -356,7 +358,7 @@ def _endpoints(
         config.gateway.http.endpoints.chat_completions,
         config.gateway.http.endpoints.responses,
     )
-    ready = Readiness(house.ledger, house.slots, house.lease)
+    ready = Readiness(house.ledger, house.slots, house.lease, house.claiming)
     return [
         ready_endpoint(ready.is_ready),
         *([link_endpoint(house.feed)] if house.lease is not None else []),

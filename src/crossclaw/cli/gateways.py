@@ -25,6 +25,8 @@ def _list(arguments: Arguments) -> int:
             out("this gateway has its ledger for itself (ledger.shared is not set)")
         else:
             out(_shown(answer["gateways"], SystemClock().now_ms()))
+            if answer.get("whyNoRuns"):
+                out(f"\nThis gateway takes no runs, because {answer['whyNoRuns']}.")
         return Exit.OK
 
     return ask(arguments, READ, work=work, embed=False)

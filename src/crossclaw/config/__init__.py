@@ -10,6 +10,7 @@ __all__ = [
     "Loaded",
     "Paths",
     "agents",
+    "agreeing",
     "amending",
     "approvals",
     "catalogue",

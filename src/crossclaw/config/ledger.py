@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from crossclaw.config.section import Section, names
+from crossclaw.config.section import Count, Section, names
 from crossclaw.domain.secret import Secret
 
 URL_VARIABLE = "CROSSCLAW_LEDGER_URL"
@@ -18,7 +18,12 @@ class LedgerConfig(Section, frozen=True):
     """The name of this gateway among those that share the ledger; by itself the machine's and the state folder's."""
     address: str | None = None
     """Where the other gateways reach this one (`ws://10.0.0.5:18789`); by itself the address it listens at."""
-    local = names("url shared gateway address")
+    config_epoch: Count = 0
+    """Of several gateways with different configs, those with the higher number go on and the others take no runs: raise it with a
+    change, then change the files one after the other."""
+    agents: tuple[str, ...] | None = None
+    """The agents whose workspaces are on this machine: only their runs are taken here. By itself all."""
+    local = names("url shared gateway address agents")
 
     def url_in(self, environ: Mapping[str, str]) -> str | None:
         """The database's address; None: the ledger is a file."""

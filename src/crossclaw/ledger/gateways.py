@@ -5,7 +5,7 @@ transaction of a gateway begins with a look at its own row. So whoever has taken
 gateway had.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -30,6 +30,8 @@ class GatewayFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Where the others reach it."""
     version: str = ""
     config_hash: str = ""
+    """A digest of what the configs must have in common."""
+    config_epoch: int = 0
 
 
 class SharingGateway(GatewayFacts, frozen=True, kw_only=True):
@@ -101,6 +103,14 @@ class Membership(Protocol):
 
     async def tell_address(self, address: str) -> None:
         """Where the others reach this gateway, once it listens."""
+        ...
+
+    async def tell_config(self, keys: Mapping[str, str], digest: str, epoch: int) -> None:
+        """What this gateway's config says, setting by setting, as digests."""
+        ...
+
+    async def find_config(self, incarnation: str) -> Mapping[str, str]:
+        """That of another gateway; empty when it is gone."""
         ...
 
     async def leave(self) -> None:

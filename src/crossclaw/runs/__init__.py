@@ -2,6 +2,7 @@
 
 __all__ = [
     "approvals",
+    "claiming",
     "context",
     "feed",
     "handling",

@@ -5,7 +5,7 @@ is none. A hint starts it; the sweep finds what a hint missed.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -61,6 +61,8 @@ class Lanes:
         self._tasks: TaskGroup | None = None
         self._waiting: set[SessionKey] = set()
         self._suspects = Suspects()
+        self.may_claim: Callable[[SessionKey], bool] | None = None
+        """Of several gateways: whether this one takes runs of a session. None: of all."""
 
     # ── from a message to a run under way ──────────────────────────────────────────────────────
 
@@ -96,11 +98,14 @@ class Lanes:
 
     def _reserve(self, key: SessionKey) -> TaskGroup | None:
         """An idle lane, with a slot for its run, and where to start it; None for any other one."""
-        idle = key not in self._active and key not in self._suspects
+        idle = key not in self._active and key not in self._suspects and self._is_ours(key)
         if self._tasks is None or not idle or not self._slots.take_free(key):
             return None
         self._active[key] = False
         return self._tasks
+
+    def _is_ours(self, key: SessionKey) -> bool:
+        return self.may_claim is None or self.may_claim(key)
 
     def _start_or_leave(
         self, key: SessionKey, reserved: TaskGroup, claimed: Claimed | NotYet | None
@@ -119,6 +124,8 @@ class Lanes:
         """There may be work for this session. Cheap, and never wrong to call."""
         if self._tasks is None:
             self._waiting.add(key)
+        elif not self._is_ours(key):
+            pass  # it is found by those who may, and here when that changes
         elif key in self._active:
             self._active[key] = True
         else:
@@ -326,6 +333,8 @@ class Lanes:
         return bool(taken)
 
     async def _take_next(self, key: SessionKey) -> bool | NotYet:
+        if not self._is_ours(key):
+            return False
         try:
             with anyio.CancelScope(shield=True):  # a claim that nobody hears of is never given back
                 claimed = await self._run_store.claim(key)

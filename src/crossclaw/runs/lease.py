@@ -35,7 +35,9 @@ class GatewayLease:
         take_over: Callable[[], Awaitable[None]],
         wake: Callable[[SessionKey], None],
         drain: Callable[[], None],
+        compare: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
+        self._compare = compare
         self._membership = membership
         self._take_over, self._wake, self._drain = take_over, wake, drain
         self._renewed = seconds_here()
@@ -51,6 +53,7 @@ class GatewayLease:
     async def serve(self) -> None:
         """Ends with `StoreFenced` only."""
         async with anyio.create_task_group() as tasks:
+            self._hint.set()
             tasks.start_soon(self._look_around, name="look at the other gateways")
             while True:
                 beat = await self._next_beat()
@@ -98,6 +101,8 @@ class GatewayLease:
                 if self._has_dead:
                     self._has_dead = False
                     await self._take_over()
+                if self._compare is not None:
+                    await self._compare()
                 for key in await self._membership.list_claimable():
                     self._wake(key)
             except CrossclawError as error:

@@ -10,7 +10,7 @@ import msgspec
 from crossclaw import app
 from crossclaw.channels.contract import GivenChannel
 from crossclaw.channels.http import HttpClients
-from crossclaw.config import Config, Paths
+from crossclaw.config import Config, Loaded, Paths
 from crossclaw.domain.clock import Clock
 from crossclaw.providers.contract import Provider
 from crossclaw.runs.sweep import Fire
@@ -39,6 +39,7 @@ async def open_house(
     inline: bool = True,
     environ: Mapping[str, str] | None = None,
     http: Callable[[], HttpClients] = HttpClients,
+    loaded: Loaded | None = None,
 ) -> AsyncGenerator[app.House]:
     """With `inline` (virtual time) nothing runs in threads; without, the real writer is used. `http`: how chat
     accounts reach their platforms; a fake may take the place of the network."""
@@ -52,6 +53,7 @@ async def open_house(
         timers=timers,
         inline=inline,
         http=http,
+        loaded=loaded,
     )
     async with app.open_house(config_for(provider, config), paths, outside) as house:
         yield house

@@ -1,6 +1,6 @@
 """gateways.*: those that share a ledger, for the people who look after them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from crossclaw.domain.errors import Invalid, NotFound
 from crossclaw.door.registry import Caller, Params, Result, method
@@ -26,11 +26,16 @@ class GatewayListed(Result, frozen=True):
     roles: Sequence[str]
     here: bool
     """The one that answers."""
+    config_hash: str
+    """The same for gateways whose configs agree."""
+    config_epoch: int
 
 
 class GatewaysListResult(Result, frozen=True):
     shared: bool
     gateways: Sequence[GatewayListed]
+    why_no_runs: str | None = None
+    """Why the gateway that answers takes no runs: which settings are others than elsewhere."""
 
 
 class GatewaysDrainParams(Params, frozen=True):
@@ -44,7 +49,10 @@ class GatewaysDrainResult(Result, frozen=True):
 class GatewayMethods:
     """`owner` names this gateway's start, as its ledger does."""
 
-    def __init__(self, membership: Membership | None, owner: str) -> None:
+    def __init__(
+        self, membership: Membership | None, owner: str, why_no_runs: Callable[[], str | None]
+    ) -> None:
+        self._why_no_runs = why_no_runs
         self._membership = membership
         self._owner = owner
 
@@ -69,10 +77,12 @@ class GatewayMethods:
                 runs=each.runs,
                 roles=each.roles,
                 here=each.incarnation == self._owner,
+                config_hash=each.config_hash,
+                config_epoch=each.config_epoch,
             )
             for each in found
         ]
-        return GatewaysListResult(shared=True, gateways=listed)
+        return GatewaysListResult(shared=True, gateways=listed, why_no_runs=self._why_no_runs())
 
     @method(
         "gateways.drain",

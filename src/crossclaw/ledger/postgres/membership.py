@@ -2,12 +2,13 @@
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import anyio
 import anyio.lowlevel
 import anyio.to_thread
+import msgspec
 
 from crossclaw.domain.errors import StoreFenced, StoreLocked
 from crossclaw.domain.keys import SessionKey, key_of
@@ -52,8 +53,8 @@ _BEAT = (
 _LIST = (
     f"SELECT gateway_id, address, version, config_hash, incarnation, joined_at, until - {_NOW}, "
     "draining <> 0, (SELECT count(*) FROM runs r WHERE r.owner = g.incarnation), "
-    "(SELECT string_agg(r.name, ',' ORDER BY r.name) FROM roles r WHERE r.owner = g.incarnation) "
-    "FROM gateways g ORDER BY gateway_id LIMIT $1"
+    "(SELECT string_agg(r.name, ',' ORDER BY r.name) FROM roles r WHERE r.owner = g.incarnation), "
+    "config_epoch FROM gateways g ORDER BY gateway_id LIMIT $1"
 )
 _TAKE_ROLE = (
     "INSERT INTO roles (name, owner) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET owner = $2 "
@@ -114,6 +115,19 @@ class PostgresMembership:
         sql = "UPDATE gateways SET address = $1 WHERE incarnation = $2"
         await self._ask(sql, address, self._incarnation)
 
+    async def tell_config(self, keys: Mapping[str, str], digest: str, epoch: int) -> None:
+        sql = (
+            "UPDATE gateways SET config_keys = $1, config_hash = $2, config_epoch = $3::bigint "
+            "WHERE incarnation = $4"
+        )
+        text = msgspec.json.encode(keys).decode()
+        await self._ask(sql, text, digest, epoch, self._incarnation)
+
+    async def find_config(self, incarnation: str) -> Mapping[str, str]:
+        sql = "SELECT config_keys FROM gateways WHERE incarnation = $1"
+        rows = await self._ask(sql, incarnation)
+        return msgspec.json.decode(rows[0][0], type=dict[str, str]) if rows else {}
+
     async def leave(self) -> None:
         await self._ask("UPDATE gateways SET until = 0 WHERE incarnation = $1", self._incarnation)
 
@@ -131,6 +145,7 @@ class PostgresMembership:
                 draining=row[7],
                 runs=row[8],
                 roles=tuple(row[9].split(",")) if row[9] else (),
+                config_epoch=row[10],
             )
             for row in rows
         ]

@@ -29,7 +29,8 @@ _MAKING = 0x63726F7373636C64  # for pg_advisory_lock
 _SHARED_TABLES = (
     "CREATE TABLE IF NOT EXISTS gateways (incarnation TEXT PRIMARY KEY, gateway_id TEXT NOT NULL UNIQUE, "
     "until BIGINT NOT NULL, joined_at BIGINT NOT NULL, address TEXT NOT NULL, version TEXT NOT NULL, "
-    "config_hash TEXT NOT NULL, draining BIGINT NOT NULL DEFAULT 0); "
+    "config_hash TEXT NOT NULL, config_keys TEXT NOT NULL DEFAULT '{}', config_epoch BIGINT NOT NULL DEFAULT 0, "
+    "draining BIGINT NOT NULL DEFAULT 0); "
     "CREATE TABLE IF NOT EXISTS roles (name TEXT PRIMARY KEY, owner TEXT NOT NULL)"
 )
 
