@@ -102,7 +102,7 @@ def test_an_account_that_says_one_of_two_keys_does_not_get_the_other(tmp_path: P
         ('dmPolicy: "open"', 2, '"\\*" in allowFrom'),
         ('dm: { policy: "open" }', 2, '"\\*" in allowFrom'),
         ("accounts: {\n work: { historyLimit: -1 } }", 3, "accounts.work.historyLimit"),
-        ('groups: { "1": { tools: { deny: ["exec"] } } }', 2, "tools"),
+        ('groups: { "1": { tools: { deny: "exec" } } }', 2, "tools.deny"),
     ],
 )
 def test_a_fault_is_told_with_its_line(tmp_path: Path, section: str, line: int, words: str) -> None:

@@ -37,9 +37,7 @@ def test_what_touches_rights_is_told_first_with_what_holds_instead() -> None:
     assert all(": " in line for line in rights)
     channels, other = listed[len(rights) + 1 :]
     assert channels.startswith("channels: ")
-    assert {"channels.telegram.streamMode", "messages.ackReaction"} <= set(
-        channels[10:].split(", ")
-    )
+    assert {"broadcast", "messages.tts"} <= set(channels[10:].split(", "))
     assert other.startswith("other: ")
     assert "browser" in other
 

@@ -1,7 +1,7 @@
 """Channel accounts: which accounts of chat platforms a config names, each with its settings; and what is wrong
 with what it says about them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -207,10 +207,26 @@ def _contradictions(
         for entry in written.get(key) or ():
             if str(entry) != "*" and manifest.normalize_sender(str(entry)) is None:
                 yield Note(at, _no_id(manifest, entry))
-    for group_id, group in settings.groups.items():
+    for where, group in settings.all_groups:
         for entry in group.senders or ():
             if str(entry) != "*" and manifest.normalize_sender(str(entry)) is None:
-                yield Note((*path, "groups", group_id), _no_id(manifest, entry))
+                yield Note((*path, *where), _no_id(manifest, entry))
+        for entry in group.tools_by_sender:
+            if sender_of_rule(entry, manifest.normalize_sender) is None:
+                yield Note((*path, *where, "toolsBySender", entry), _NO_RULE.format(entry))
+
+
+_NO_RULE = '"{}" is no id, and names change hands: nothing from here is heard until the entry is written by id (id:…)'
+
+
+def sender_of_rule(entry: str, normalize: Callable[[str], str | None]) -> str | None:
+    """Whom an entry of `toolsBySender` means: an id, or `*`. None: somebody by a name that anybody can take."""
+    kind, colon, rest = entry.strip().partition(":")
+    if entry.strip() == "*":
+        return "*"
+    if colon and kind in ("username", "name"):
+        return None
+    return normalize(rest if colon and kind in ("id", "e164") else entry)
 
 
 def _no_id(manifest: DescribesChannel, entry: Any) -> str:

@@ -1,11 +1,13 @@
 """Channels: what openclaw.json says about an account of a chat platform. What all have in common stands here;
 each channel's folder adds its own keys."""
 
+from collections.abc import Iterator
 from typing import Any, ClassVar, Literal
 
 import msgspec
 
 from crossclaw.config.section import Count, Positive, Section, names
+from crossclaw.config.tools import ToolPolicy
 
 DmPolicy = Literal["pairing", "allowlist", "open", "disabled"]
 GroupPolicy = Literal["open", "allowlist", "disabled"]
@@ -62,8 +64,12 @@ class TopicSettings(Section, frozen=True):
     """What the agent gets to read about it: your own words."""
     allow_bots: bool | None = None
     """Whether other bots are heard."""
+    tools: ToolPolicy | None = None
+    """Which tools messages from here may use, of those that the agent has."""
+    tools_by_sender: dict[str, ToolPolicy] = msgspec.field(default_factory=dict)
+    """The same by who writes, by id (`id:123`, `123`; `*`: everybody else); goes before `tools`."""
     unused = names(
-        "skills tools toolsBySender agentId ingest disableAudioPreflight requireExplicitMention topicNameTemplate"
+        "skills agentId ingest disableAudioPreflight requireExplicitMention topicNameTemplate"
     )
 
     @property
@@ -185,6 +191,19 @@ class ChannelSettings(Section, frozen=True):
             if wanted is not None and wanted in self.groups:
                 return self.groups[wanted]
         return None
+
+    @property
+    def all_groups(self) -> Iterator[tuple[tuple[str, ...], TopicSettings]]:
+        """All that is written about groups, with where it stands."""
+        for name, group in self.groups.items():
+            yield ("groups", name), group
+            for topic_id, topic in group.topics.items():
+                yield ("groups", name, "topics", topic_id), topic
+
+    @property
+    def limits_tools(self) -> bool:
+        """Whether anything is written about tools in groups."""
+        return any(each.tools is not None or each.tools_by_sender for _, each in self.all_groups)
 
     @property
     def own_ack(self) -> str | None:

@@ -91,8 +91,6 @@ RIGHTS: dict[str, str] = {
 _FILTER = "a list of what to leave out cannot be kept here"
 REFUSED: dict[str, str] = {
     "*tools.toolsBySender": f"{_FILTER}; take it out, and take the tools from everybody by tools.deny",
-    "channels.*.tools": f"{_FILTER}; take it out, and bind the chat to an agent with fewer tools",
-    "channels.*.toolsBySender": f"{_FILTER}; take it out, and bind the chat to an agent with fewer tools",
     "agents.defaults.tools": "write it as tools, which is what all agents have in common",
     "mcp.servers.*.tools": f"{_FILTER}; take it out, and name them in tools.deny as server__tool",
     "tools.bash": "the old name of tools.exec; write it so",

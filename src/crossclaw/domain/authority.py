@@ -32,6 +32,20 @@ class Arm(msgspec.Struct, frozen=True, omit_defaults=True):
     sandboxed: bool = False
 
 
+class ChatPlace(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The group that a message was written in, and by whom: what the config says about tools there is asked when they
+    are used."""
+
+    channel: str
+    account_id: str
+    chat_id: str
+    senders: tuple[str, ...]
+    """The writer's ids, as lists spell them."""
+    parent_id: str | None = None
+    guild_id: str | None = None
+    thread_id: str | None = None
+
+
 WorkspaceAccess = Literal["none", "ro", "rw"]
 _ACCESS: tuple[WorkspaceAccess, ...] = ("none", "ro", "rw")
 
@@ -58,6 +72,8 @@ class Authority(msgspec.Struct, frozen=True, omit_defaults=True):
     """`provider/model` that may be asked; `provider/*` stands for all of one."""
     arms: frozenset[Arm] = frozenset()
     """Whose arm it is: all that they are denied, it is denied."""
+    chats: frozenset[ChatPlace] = frozenset()
+    """Groups that it was asked in, where the config limits tools by group: what is denied there, it is denied."""
     made_by: frozenset[Maker] = frozenset()
     """The credentials that it goes back to; when one of them ends, so does this."""
 
@@ -76,6 +92,7 @@ class Authority(msgspec.Struct, frozen=True, omit_defaults=True):
             workspaces=_both(self.workspaces, other.workspaces),
             models=_both(self.models, other.models),
             arms=self.arms | other.arms,
+            chats=self.chats | other.chats,
             made_by=self.made_by | other.made_by,
         )
 

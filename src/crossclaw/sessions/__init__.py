@@ -8,6 +8,7 @@ __all__ = [
     "changing",
     "channel_intake",
     "channel_pairing",
+    "channel_rules",
     "choosing",
     "commands",
     "compacting",

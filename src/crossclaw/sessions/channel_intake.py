@@ -36,11 +36,13 @@ from crossclaw.sessions.channel_media import FetchedMedia, fetch_media
 from crossclaw.sessions.channel_pairing import ChannelPairing
 from crossclaw.sessions.channel_rules import (
     access_rules,
+    chat_place,
     group_settings,
     mention_patterns,
     names_sender,
     sender_ids,
     speaker_of,
+    unkept_tool_rule,
     written_lists,
 )
 from crossclaw.sessions.commands import find_command
@@ -118,6 +120,9 @@ class ChannelIntake:
             return await self._pairing.offer(live, host, inbound)
         if not decision.allowed:
             return Received(what="dropped", why=decision.reason)
+        place = chat_place(live, settings, inbound)
+        if place and (why := unkept_tool_rule(live.channel, settings, place)) is not None:
+            return Received(what="dropped", why=why)
         if inbound.sender_is_bot and not self._loops.may_answer(inbound):
             return Received(what="dropped", why="two bots have talked to each other too fast")
         return None
@@ -210,6 +215,7 @@ class ChannelIntake:
             before=before,
             context=prompt,
             moves_address=self._moves_address(live, inbound),
+            place=chat_place(live, live.settings, inbound) if live.settings else None,
         )
         agent_id = route(self._config, inbound).agent_id
         self._signals.accepted(live, inbound, run_id, agent_id, called=called)

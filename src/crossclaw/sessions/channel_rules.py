@@ -7,11 +7,14 @@ from functools import lru_cache
 from crossclaw.channels.accounts import LiveAccount
 from crossclaw.channels.registry import find_manifest
 from crossclaw.config import Config
-from crossclaw.config.channel_accounts import defaults_in
+from crossclaw.config.channel_accounts import accounts_in, defaults_in, sender_of_rule
 from crossclaw.config.channels import ChannelSettings, Senders, TopicSettings
+from crossclaw.config.tools import ToolPolicy
 from crossclaw.domain.addresses import Inbound
+from crossclaw.domain.authority import ChatPlace
 from crossclaw.domain.mention_patterns import mention_pattern, name_pattern
 from crossclaw.policy.channel_access import EVERYBODY, AccessRules, GroupRules, Speaker
+from crossclaw.policy.tools import Layer, layer_of
 
 Normalize = Callable[[str], str | None]
 
@@ -58,10 +61,21 @@ def group_settings(settings: ChannelSettings, inbound: Inbound) -> Sequence[Topi
     if inbound.is_direct:
         return ()
     chat = inbound.chat_id or inbound.address.to
-    group = settings.group(chat, inbound.parent_chat_id, inbound.guild_id)
+    thread_id = inbound.address.thread_id
+    return _written_of(settings, chat, inbound.parent_chat_id, inbound.guild_id, thread_id)
+
+
+def _written_of(
+    settings: ChannelSettings,
+    chat: str,
+    parent_id: str | None,
+    guild_id: str | None,
+    thread_id: str | None,
+) -> Sequence[TopicSettings]:
+    group = settings.group(chat, parent_id, guild_id)
     if group is None:
         return ()
-    topic = group.topics.get(inbound.address.thread_id or "")
+    topic = group.topics.get(thread_id or "")
     everywhere = settings.groups.get(EVERYBODY)
     found = [topic, group, everywhere if everywhere is not group else None]
     return [each for each in found if each is not None]
@@ -128,3 +142,65 @@ def _compiled(written: tuple[str, ...]) -> tuple[re.Pattern[str], ...]:
 def _named(names: Iterable[str]) -> tuple[re.Pattern[str], ...]:
     found = map(name_pattern, names)
     return tuple(each for each in found if each is not None)
+
+
+# ── tools by group ─────────────────────────────────────────────────────────────────────────────
+
+NOT_KEPT = (
+    "toolsBySender of this group names somebody by a name, which anybody can take; write it by id"
+)
+
+
+def chat_place(live: LiveAccount, settings: ChannelSettings, inbound: Inbound) -> ChatPlace | None:
+    """Where a message was written, if tools are limited there by group."""
+    if inbound.is_direct or not settings.limits_tools:
+        return None
+    return ChatPlace(
+        channel=live.channel,
+        account_id=live.account_id,
+        chat_id=inbound.chat_id or inbound.address.to,
+        senders=tuple(sorted(sender_ids(live.channel, inbound))),
+        parent_id=inbound.parent_chat_id,
+        guild_id=inbound.guild_id,
+        thread_id=inbound.address.thread_id,
+    )
+
+
+def unkept_tool_rule(channel: str, settings: ChannelSettings, place: ChatPlace) -> str | None:
+    """Why nothing from there may be heard: a rule about tools that cannot be kept."""
+    normalize = normalizer(channel)
+    entries = [entry for each in _written(settings, place) for entry in each.tools_by_sender]
+    odd = any(sender_of_rule(entry, normalize) is None for entry in entries)
+    return NOT_KEPT if odd else None
+
+
+def chat_tool_layers(config: Config, place: ChatPlace) -> tuple[Layer, ...]:
+    """What the config says now about tools in a group: by the writer, else for the group, else for all groups. The first
+    that says anything is the rule."""
+    for account in accounts_in(config.channels, {}):
+        if (account.channel, account.account_id) == (place.channel, place.account_id):
+            return _layers(account.settings, place)
+    return ()
+
+
+def _layers(settings: ChannelSettings, place: ChatPlace) -> tuple[Layer, ...]:
+    setting = f"channels.{place.channel}, group {place.chat_id},"
+    if unkept_tool_rule(place.channel, settings, place) is not None:
+        return (Layer(setting, allow=()),)
+    for written in _written(settings, place):
+        if (policy := _policy_for(written, place)) is not None:
+            return (layer_of(f"{setting} tools", policy),)
+    return ()
+
+
+def _policy_for(written: TopicSettings, place: ChatPlace) -> ToolPolicy | None:
+    normalize = normalizer(place.channel)
+    by_id = {
+        sender_of_rule(entry, normalize): rule for entry, rule in written.tools_by_sender.items()
+    }
+    own = next((by_id[each] for each in place.senders if each in by_id), None)
+    return own or by_id.get(EVERYBODY) or written.tools
+
+
+def _written(settings: ChannelSettings, place: ChatPlace) -> Sequence[TopicSettings]:
+    return _written_of(settings, place.chat_id, place.parent_id, place.guild_id, place.thread_id)

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from crossclaw.domain.addresses import Inbound
-from crossclaw.domain.authority import Authority
+from crossclaw.domain.authority import Authority, ChatPlace
 from crossclaw.domain.errors import Invalid, TooMuchFollows
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import Provenance, UserBlock, UserMessage
@@ -121,6 +121,7 @@ class Intake:
         before: Sequence[Op[Any]] = (),
         context: str | None = None,
         moves_address: bool = True,
+        place: ChatPlace | None = None,
     ) -> str:
         """From a channel, with what came along as a model can look at it. Answers the run once the message is durable; only then may the platform be told so."""
         arrival = msgspec.structs.replace(
@@ -129,6 +130,9 @@ class Intake:
             before=before,
             plan=RunPlan(reply_to=inbound.address, context=context, answers=inbound.message_id),
         )
+        if place is not None and arrival.caller is not None:
+            limited = _limited(arrival.caller, Authority(owner=True, chats=frozenset({place})))
+            arrival = msgspec.structs.replace(arrival, caller=limited)
         return (await self.require(arrival)).run_id
 
     async def note_inbound(
@@ -357,6 +361,12 @@ def _session(arrival: Arrival, key: SessionKey, session_id: str) -> NewSession:
         address=facts.address,
         authority=facts.authority,
     )
+
+
+def _limited(caller: Caller, limits: Authority) -> Caller:
+    principal = caller.principal
+    met = msgspec.structs.replace(principal, authority=principal.authority.meet(limits))
+    return msgspec.structs.replace(caller, principal=met)
 
 
 def one_hop_less(caller: Caller, hops_max: int) -> Authority:

@@ -12,6 +12,7 @@ from crossclaw.policy.decision import Decision
 from crossclaw.policy.subagents import NO_SPAWN, child_layers
 from crossclaw.policy.tools import Layer, arm_layers, decide_tool, may_allow_any, tool_layers
 from crossclaw.providers.contract import ToolSpec
+from crossclaw.sessions.channel_rules import chat_tool_layers
 from crossclaw.tools.approving import ApprovalGate
 from crossclaw.tools.contract import Tool
 from crossclaw.tools.mcp_servers import McpServers
@@ -166,6 +167,7 @@ class Toolsets:
             denied_tools=authority.denied_tools,
             may_spawn=authority.may_spawn,
             arms=authority.arms,
+            chats=authority.chats,
         )
         agent_id, epoch = key.agent_id, self._config.epoch
         sandboxed = self._is_sandboxed(key, agent_id, authority, epoch).allowed
@@ -194,6 +196,8 @@ class Toolsets:
         )
         for arm in sorted(case.given.arms, key=lambda each: (each.agent_id, each.model)):
             layers += arm_layers(self._config, arm)
+        for place in sorted(case.given.chats, key=repr):
+            layers += chat_tool_layers(self._config, place)
         if case.child:
             layers += child_layers(self._config.tools.subagents)
         elif not case.given.may_spawn:

@@ -1,9 +1,12 @@
 """One Discord bot in openclaw.json: `channels.discord`, or one of its `accounts`."""
 
+from collections.abc import Iterator
+
 import msgspec
 
-from crossclaw.config.channels import ChannelSettings, GroupSettings, Senders
+from crossclaw.config.channels import ChannelSettings, GroupSettings, Senders, TopicSettings
 from crossclaw.config.section import Section, names
+from crossclaw.config.tools import ToolPolicy
 from crossclaw.domain.secret import Secret
 
 API_URL = "https://discord.com/api/v10"
@@ -18,7 +21,11 @@ class GuildSettings(Section, frozen=True):
     """Who may talk on it, by id; an empty list: nobody."""
     channels: dict[str, GroupSettings] = msgspec.field(default_factory=dict)
     """Which channels, by id, and what is different there; `*`: all. Threads are as their channel."""
-    unused = names("slug tools toolsBySender reactionNotifications roles ignoreOtherMentions")
+    tools: ToolPolicy | None = None
+    """Which tools messages from here may use, where its channel says nothing."""
+    tools_by_sender: dict[str, ToolPolicy] = msgspec.field(default_factory=dict)
+    """The same by who writes."""
+    unused = names("slug reactionNotifications roles ignoreOtherMentions")
 
 
 class DiscordSettings(ChannelSettings, frozen=True):
@@ -46,6 +53,14 @@ class DiscordSettings(ChannelSettings, frozen=True):
             "token: write the bot's token from https://discord.com/developers/applications there,"
             " or into DISCORD_BOT_TOKEN"
         )
+
+    @property
+    def all_groups(self) -> Iterator[tuple[tuple[str, ...], TopicSettings]]:
+        for guild_id, guild in self.guilds.items():
+            whole = TopicSettings(tools=guild.tools, tools_by_sender=guild.tools_by_sender)
+            yield ("guilds", guild_id), whole
+            for name, channel in guild.channels.items():
+                yield ("guilds", guild_id, "channels", name), channel
 
     @property
     def lists_groups(self) -> bool:
@@ -81,4 +96,6 @@ def _over(channel: GroupSettings, guild: GuildSettings) -> GroupSettings:
         channel,
         users=guild.users if channel.senders is None else channel.senders,
         require_mention=guild.require_mention if channel.mention is None else channel.mention,
+        tools=channel.tools or (None if channel.tools_by_sender else guild.tools),
+        tools_by_sender=channel.tools_by_sender or ({} if channel.tools else guild.tools_by_sender),
     )

@@ -1,10 +1,11 @@
 """One Slack app in openclaw.json: `channels.slack`, or one of its `accounts`."""
 
+from collections.abc import Iterator
 from typing import Literal
 
 import msgspec
 
-from crossclaw.config.channels import ChannelSettings, GroupSettings
+from crossclaw.config.channels import ChannelSettings, GroupSettings, TopicSettings
 from crossclaw.config.section import names
 from crossclaw.domain.secret import Secret
 
@@ -41,6 +42,11 @@ class SlackSettings(ChannelSettings, frozen=True):
         if self.mode == "socket":
             return "appToken: an xapp token with connections:write, or SLACK_APP_TOKEN"
         return "signingSecret: from your app's page Basic Information, or SLACK_SIGNING_SECRET"
+
+    @property
+    def all_groups(self) -> Iterator[tuple[tuple[str, ...], TopicSettings]]:
+        for name, channel in self.channels.items():
+            yield ("channels", name), channel
 
     @property
     def lists_groups(self) -> bool:

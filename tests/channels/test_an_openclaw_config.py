@@ -1,0 +1,119 @@
+"""A real-looking OpenClaw config with chats loads as it is, and what it says about tools in groups holds."""
+
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from crossclaw.channels.http import HttpClients
+from crossclaw.config import load
+from crossclaw.config.channel_accounts import accounts_in
+from crossclaw.config.load import Loaded
+from crossclaw.domain.authority import Authority, ChatPlace
+from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.messages import ToolResultMessage
+from crossclaw.providers.rehearsal import RehearsalProvider
+from crossclaw.testing import VirtualLoop, open_house
+from tests.channels.fake_http import FakeTransport
+from tests.channels.telegram.fake import FakeTelegram
+from tests.flows.test_runs_keep_their_order import Recording
+
+FILE = Path(__file__).parent / "data" / "openclaw-chats.json5"
+GROUP, NAMED = -1001111111111, -1002222222222
+
+
+@pytest.fixture
+def anyio_backend() -> tuple[str, dict[str, Any]]:
+    """One of them: it is the config that is tried."""
+    return "asyncio", {"loop_factory": VirtualLoop}
+
+
+@pytest.fixture
+def loaded(tmp_path: Path) -> Loaded:
+    file = tmp_path / "openclaw.json"
+    file.write_text(FILE.read_text("utf-8"), "utf-8")
+    return load(file, {})
+
+
+def place(chat_id: str, sender: str, **more: Any) -> ChatPlace:
+    given = {"channel": "telegram", "account_id": "default", **more}
+    return ChatPlace(chat_id=chat_id, senders=(sender,), **given)
+
+
+def test_it_loads_and_says_what_has_no_effect_and_which_rule_cannot_be_kept(loaded: Loaded) -> None:
+    found = accounts_in(loaded.config.channels, {})
+    names = {f"{each.channel}/{each.account_id}" for each in found}
+    assert names == {"telegram/default", "telegram/alerts", "discord/default", "whatsapp/default", "whatsapp/personal"}  # fmt: skip
+    told = "\n".join(loaded.warnings)
+    assert "username:mallory" in told
+    assert "toolsBySender" in told
+    quiet = {each.path[-1] for each in loaded.no_effect}
+    assert not quiet & {"tools", "toolsBySender", "typingMode", "ackReaction", "responsePrefix", "streamMode", "replyToMode"}  # fmt: skip
+
+
+@pytest.mark.spec("N8", "B3")
+async def test_tools_of_groups_and_of_senders_hold_when_a_tool_is_used(
+    tmp_path: Path, loaded: Loaded
+) -> None:
+    def http() -> HttpClients:
+        return HttpClients(FakeTransport({"api.telegram.org": FakeTelegram()}))
+
+    async def offered(house: Any, where: ChatPlace, agent: str = "home") -> set[str]:
+        key = SessionKey.parse(f"agent:{agent}:telegram:group:{where.chat_id}")
+        given = Authority(chats=frozenset({where}))
+        return set(await house.toolsets.of(key, given, "recording/x"))
+
+    async with open_house(tmp_path, Recording(), config=loaded.config, http=http) as house:
+        anybody = await offered(house, place(str(GROUP), "555"))
+        owner = await offered(house, place(str(GROUP), "123456789"))
+        elsewhere = await offered(house, place("-1009", "555"))
+        unkept = await offered(house, place(str(NAMED), "555"))
+        server = {"channel": "discord", "guild_id": "123456789012345678"}
+        in_channel = await offered(house, place("223456789012345678", "987654321098765432", **server), "work")  # fmt: skip
+        stranger = await offered(house, place("general", "111", **server), "work")
+
+    assert {"read", "edit"} <= anybody
+    assert not {"exec", "write"} & anybody
+    assert {"exec", "write"} <= owner
+    assert "sessions_list" in elsewhere
+    assert "read" not in elsewhere
+    assert unkept == set()
+    assert "exec" not in in_channel
+    assert "write" in in_channel
+    assert "exec" not in stranger
+
+
+@pytest.mark.spec("N8", "N9", "B3")
+async def test_the_gateway_serves_with_it_and_a_group_whose_rule_cannot_be_kept_is_not_heard(
+    tmp_path: Path, loaded: Loaded
+) -> None:
+    telegram = FakeTelegram()
+    home, alerts = telegram.add_bot("700:home"), telegram.add_bot("800:work", "alerts_bot")
+    for chat in (GROUP, NAMED):
+        telegram.add_chat(chat, "supergroup", title="Team")
+
+    def http() -> HttpClients:
+        return HttpClients(FakeTransport({"api.telegram.org": telegram}))
+
+    async with open_house(tmp_path, RehearsalProvider(), config=loaded.config, http=http) as house:
+        await anyio.sleep(5)
+        ann, eve = (_person(number) for number in (123456789, 555))
+        telegram.say(home, GROUP, 'tool: exec {"command": "true"}\nthen:\nsay: tried', **eve)
+        telegram.say(home, NAMED, "say: where a name is a rule", **ann)
+        telegram.say(alerts, 123456789, "say: by the other agent", **ann)
+        await anyio.sleep(60)
+        group = SessionKey.parse(f"agent:home:telegram:group:{GROUP}")
+        session = await house.ledger.find_session(group)
+        assert session is not None
+        entries = await house.ledger.list_entries(session.session_id, limit=20)
+
+    (result,) = [each.message for each in entries if isinstance(each.message, ToolResultMessage)]
+    assert f"group {GROUP}, tools denies exec" in str(result.content)
+    assert telegram.texts(GROUP) == ["[Clawd] tried"]
+    assert telegram.texts(NAMED) == []
+    assert telegram.texts(123456789) == ["by the other agent"]
+
+
+def _person(number: int) -> dict[str, Any]:
+    return {"from": {"id": number, "is_bot": False, "first_name": "Somebody"}}
