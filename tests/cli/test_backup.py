@@ -41,7 +41,10 @@ def elsewhere(person: Person, tmp_path: Path) -> Person:
 def test_what_was_backed_up_is_there_after_a_restore(spoken: Person, tmp_path: Path) -> None:
     done = spoken.types("backup", "all.backup")
     assert done.returncode == Exit.OK, done.stderr
-    assert "read back and whole" in done.stdout
+    assert ": 1 session, 2 messages and notes, read back and whole" in done.stdout
+    looked = spoken.types("verify", "all.backup").stdout
+    assert "all.backup is whole: 1 session, 2 entries, 1 run, 0 jobs, made 20" in looked
+    assert looked.endswith(", without keys and tokens\n")
 
     other = elsewhere(spoken, tmp_path)
     back = other.types("restore", str(spoken.folder / "all.backup"))

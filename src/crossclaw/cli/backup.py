@@ -30,6 +30,7 @@ from crossclaw.disk.archive import (
     write_archive,
 )
 from crossclaw.disk.private import make_folder, new_binary_file
+from crossclaw.domain.counts import count_of
 from crossclaw.domain.errors import ConfigInvalid
 
 PASSPHRASE_VARIABLE = "CROSSCLAW_BACKUP_PASSPHRASE"
@@ -170,9 +171,8 @@ def _tell_backup(
             {"path": str(path), "bytes": path.stat().st_size, "skipped": written.skipped, **facts}
         )
         return
-    out(
-        f"{path}: {facts['sessions']} sessions, {facts['entries']} messages and notes, read back and whole"
-    )
+    sessions = count_of(facts["sessions"], "session")
+    out(f"{path}: {sessions}, {facts['entries']:,} messages and notes, read back and whole")
     for folder in _elsewhere(place):
         note(f"not in it: {folder}, a workspace outside of the state folder")
     for name in written.skipped:
@@ -203,9 +203,8 @@ def _restore(arguments: Arguments) -> int:
     if arguments.json:
         out_json({"path": str(state), **manifest.facts})
     else:
-        out(
-            f"restored into {state}: {manifest.facts.get('sessions')} sessions of {manifest.facts.get('made')}"
-        )
+        sessions = count_of(manifest.facts.get("sessions", 0), "session")
+        out(f"restored into {state}: {sessions} of {manifest.facts.get('made')}")
         if not manifest.facts.get("credentials"):
             note("Keys and tokens were not in it: the next start makes a new gateway token.")
     return Exit.OK
@@ -243,8 +242,17 @@ def _verify_command(arguments: Arguments) -> int:
     if arguments.json:
         out_json({"path": str(path), **facts})
     else:
-        out(f"{path} is whole: " + ", ".join(f"{name} {value}" for name, value in facts.items()))
+        out(f"{path} is whole: {_in_words(facts)}")
     return Exit.OK
+
+
+def _in_words(facts: dict[str, Any]) -> str:
+    counts = (("sessions", "session"), ("entries", "entry"), ("runs", "run"), ("jobs", "job"))
+    words = [count_of(facts[name], noun, name) for name, noun in counts if name in facts]
+    if made := facts.get("made"):
+        keys = "with keys and tokens" if facts.get("credentials") else "without keys and tokens"
+        words += [f"made {made} by release {facts.get('release')}", keys]
+    return ", ".join(words)
 
 
 def _verify(path: Path, passphrase: str | None) -> Manifest:

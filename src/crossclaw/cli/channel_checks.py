@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from crossclaw.cli.checks import Finding, let_in
 from crossclaw.cli.place import StateLocation
 from crossclaw.config.channel_accounts import accounts_in
+from crossclaw.domain.counts import count_of
 
 SCOPE = "session.dmScope"
 TODO = f"crossclaw config set {SCOPE} per-channel-peer"
@@ -18,7 +19,7 @@ def shared_session(place: StateLocation) -> Iterator[Finding]:
     people, everybody = _people(place)
     if len(people) < 2 and not everybody:
         return
-    who = "everybody" if everybody else f"{len(people)} people"
+    who = "everybody" if everybody else count_of(len(people), "person", "people")
     text = f"{who} may write to agents directly, and all talk in one session, where each can ask what others said"
     if not any(str(each) != "*" for each in place.config.commands.owner_allow_from):
         text += "; reminders of it go to whom allowFrom names, or whoever wrote last (commands.ownerAllowFrom names the owner)"

@@ -19,6 +19,7 @@ from crossclaw.disk.private import make_folder, new_file
 from crossclaw.display.cleaning import Clean
 from crossclaw.display.conversation import ShownMessage, conversation
 from crossclaw.domain.aliases import Counted
+from crossclaw.domain.counts import count_of
 from crossclaw.transcripts.jsonl import VERSION, iso_time
 
 _WINDOW = 200  # entries of one read; a window that weighs too much comes in several
@@ -132,7 +133,7 @@ class _Export:
                 suffix = (f"-{each.session_id}" if each.session_id else "") + _SUFFIX[self._format]
                 await self._write(each.reference, folder / file_name(each.key, suffix), None)
                 bar(done, len(found))
-        out(f"{folder} has {len(found):,} files, one a {of_what}")
+        out(f"{folder} has {count_of(len(found), 'file')}, one a {of_what}")
         return Exit.OK
 
     async def transcripts(self, reference: str) -> list[_Transcript]:

@@ -27,6 +27,7 @@ from crossclaw.cli.sheets import sheet
 from crossclaw.cli.tables import ago, pairs, table
 from crossclaw.client.peer import ADMIN, READ, WRITE, GatewayPeer
 from crossclaw.domain.clock import SystemClock
+from crossclaw.domain.counts import count_of
 from crossclaw.domain.keys import CHILD, SessionKey
 from crossclaw.domain.states import State
 
@@ -292,7 +293,7 @@ def _compact(arguments: Arguments) -> int:
                 "sessions.compact", {"key": key}, timeout_s=max(arguments.timeout, _COMPACT_S)
             )
         told = (
-            f"{key} is compacted: its model sees the last {answer['kept']} entries and a summary; "
+            f"{key} is compacted: its model sees the last {count_of(answer['kept'], 'entry', 'entries')} and a summary; "
             "the history stays whole"
             if answer["compacted"]
             else f"{key} was not compacted: {answer.get('reason')}"

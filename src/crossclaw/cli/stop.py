@@ -11,6 +11,7 @@ from crossclaw.cli.say import out
 from crossclaw.client.finding import served_port
 from crossclaw.client.peer import ADMIN, GatewayPeer
 from crossclaw.display.languages import tr
+from crossclaw.domain.counts import count_of
 
 LIMIT_S = 60.0
 LEAVES_S = 30.0  # after its last run: replies go out and files are closed
@@ -35,7 +36,7 @@ def _stop(arguments: Arguments) -> int:
         if arguments.url:
             out("the gateway has been asked to leave")
             return Exit.OK
-        with at_work(f"waiting for {answer['runsUnderWay']} runs under way"):
+        with at_work(f"waiting for {count_of(answer['runsUnderWay'], 'run')} under way"):
             await _until_gone(limit_s + LEAVES_S)
         out(tr("The gateway has stopped. Everything is kept; the next start goes on from here."))
         return Exit.OK

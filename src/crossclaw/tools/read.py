@@ -8,6 +8,7 @@ from typing import BinaryIO, ClassVar
 import anyio.to_thread
 import msgspec
 
+from crossclaw.domain.counts import count_of
 from crossclaw.domain.errors import Invalid
 from crossclaw.domain.messages import Image, MediaSource, Text
 from crossclaw.domain.tools import built_in
@@ -108,7 +109,9 @@ def _text(file: BinaryIO, params: ReadParams) -> str:
         shown.append(_shortened(line, room))
         room -= len(line)
     if number and params.offset > number:
-        raise Invalid(f"{params.path} has {number} lines; offset={params.offset} is after its end")
+        raise Invalid(
+            f"{params.path} has {count_of(number, 'line')}; offset={params.offset} is after its end"
+        )
     next_line = params.offset + len(shown)
     note = f"\n[{left} more lines; go on with offset={next_line}]" if left else ""
     return "\n".join(shown) + note
