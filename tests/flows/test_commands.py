@@ -287,3 +287,25 @@ async def test_an_idempotency_key_is_of_one_session_and_of_one_text(
         for other in ({"sessionKey": "agent:main:b"}, {"message": "ho"}):
             with pytest.raises(KeyReused):
                 await call(house, method, **said | other)
+
+
+async def test_how_much_is_shown_comes_from_the_config_where_a_session_does_not_say(
+    tmp_path: Path,
+) -> None:
+    agents = {
+        "defaults": {"verboseDefault": "on"},
+        "list": [{"id": "main"}, {"id": "librarian", "verboseDefault": "full"}],
+    }
+    config = msgspec.convert({"agents": agents}, Config)
+    async with open_house(tmp_path, ScriptedProvider(["yes"] * 3), config=config) as house:
+        shown = {}
+        for key in ("agent:main:main", "agent:librarian:main"):
+            await say(house, key, "hello", f"r-{key}")
+            shown[key] = (await call(house, "chat.history", sessionKey=key))["verboseLevel"]
+        status = (await call(house, "tool.session_status", sessionKey="main"))["statusText"]
+        await say(house, "agent:main:main", "/verbose off", "off")
+        chosen = (await call(house, "chat.history", sessionKey="main"))["verboseLevel"]
+
+    assert shown == {"agent:main:main": "on", "agent:librarian:main": "full"}
+    assert "Verbose: on" in status
+    assert chosen == "off"

@@ -80,7 +80,7 @@ def talking(
     config, ledger, clock, ids = resources.config, resources.ledger, resources.clock, resources.ids
     run_store, resolver = run_services.run_store, run_services.resolver
     intake, stopping = session_services.intake, session_services.stopping
-    chat = Chat(intake, ledger, resolver, run_store, stopping, session_services.changing)
+    chat = Chat(intake, resources.context, resolver, run_store, stopping, session_services.changing)
     log_path = resources.paths.log_path(config.logging)
     return [
         chat,

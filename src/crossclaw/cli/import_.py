@@ -159,16 +159,16 @@ def _tell(
 def _tell_rest(rest: RestReport, arguments: Arguments) -> None:
     verb = "would come" if arguments.dry_run else "came"
     if rest.jobs or rest.jobs_before:
-        before = f", {rest.jobs_before} were here before" if rest.jobs_before else ""
+        before = _before(rest.jobs_before)
         out(f"{count_of(len(rest.jobs), 'cron job')} {verb} in{before}")
     if rest.keys or rest.keys_before:
-        before = f", {rest.keys_before} were here before" if rest.keys_before else ""
+        before = _before(rest.keys_before)
         names = f" ({', '.join(rest.keys)})" if rest.keys else ""
         out(
             f"{count_of(len(rest.keys), 'key')} of model services {verb} to credentials/{names}{before}"
         )
     if rest.allowed or rest.allowed_before:
-        before = f", {rest.allowed_before} were here before" if rest.allowed_before else ""
+        before = _before(rest.allowed_before)
         people = "person who was" if len(rest.allowed) == 1 else "people who were"
         out(f"{len(rest.allowed)} {people} paired {verb} in{before}; crossclaw pairing lists them")
     _list("Jobs that are switched off here:", rest.jobs_off)
@@ -177,6 +177,10 @@ def _tell_rest(rest: RestReport, arguments: Arguments) -> None:
         note(
             "Jobs run here from now on: switch them off there (openclaw gateway stop), or they run twice."
         )
+
+
+def _before(count: int) -> str:
+    return f", {count} {'was' if count == 1 else 'were'} here before" if count else ""
 
 
 def _list(head: str, lines: list[str]) -> None:

@@ -242,13 +242,13 @@ class AgentDefaults(Section, frozen=True, dict=True):
     thinking_default: ThinkingName | None = None
     """How much models think where a session does not say."""
     verbose_default: VerboseLevel | None = None
-    """No effect yet."""
+    """How much of the work clients show where a session does not say (`/verbose`)."""
     bootstrap_max_chars: Positive = 20_000
     """The most of one workspace file (AGENTS.md and the like) in the prompt."""
     bootstrap_total_max_chars: Positive = 60_000
     """The most of all of them together."""
     skip_bootstrap: bool = False
-    """No effect yet."""
+    """`true` is what holds here in any case: no file of a workspace is made from a template."""
     subagents: SubagentDefaults = SubagentDefaults()
     """Children that agents spawn."""
     sandbox: SandboxConfig = SandboxConfig()
@@ -270,7 +270,7 @@ class AgentDefaults(Section, frozen=True, dict=True):
     local = names("workspace")
     cache_retention: CacheRetention = "auto"
     """How long services keep prompts: `short` five minutes, `long` an hour, `auto` an hour where messages come slowly."""
-    idle = names("verboseDefault skipBootstrap contextPruning")
+    idle = names("contextPruning")
     unused = names(
         "imageGenerationModel videoGenerationModel musicGenerationModel pdfModel"
         " pdfMaxBytesMb pdfMaxPages utilityModel voiceModel modelPolicy skills skillsLimits"
@@ -329,7 +329,7 @@ class AgentConfig(Section, frozen=True):
     params: Loose = msgspec.field(default_factory=Loose)
     """Fields of this agent's requests to a model; they count more than the default's and the model's."""
     verbose_default: VerboseLevel | None = None
-    """No effect yet."""
+    """In place of the default's."""
     context_tokens: Positive | None = None
     """In place of the default's."""
     group_chat: GroupChat = GroupChat()
@@ -343,7 +343,6 @@ class AgentConfig(Section, frozen=True):
     typing_interval_seconds: Positive | None = None
     """In place of the default's."""
     local = names("workspace agentDir")
-    idle = names("verboseDefault")
     unused = names(
         "agentDir utilityModel models modelPolicy reasoningDefault fastModeDefault skills"
         " skillsLimits memory memorySearch humanDelay tts"
@@ -431,6 +430,11 @@ class Agents(Section, frozen=True, dict=True):
     def thinking_for(self, agent_id: str) -> ThinkingLevel | None:
         name = self.get(agent_id).thinking_default or self.defaults.thinking_default
         return thinking_level(name) if name else None
+
+    def verbose_for(self, agent_id: str) -> VerboseLevel | None:
+        """How much of the work is shown in its sessions that do not say it themselves."""
+        agent = self.find(agent_id)
+        return (agent and agent.verbose_default) or self.defaults.verbose_default
 
     def spawn_allowed(self, agent_id: str) -> tuple[str, ...]:
         """Which other agents this one may spawn, normalised; `*` stands for any."""

@@ -159,7 +159,7 @@ class SessionStatus:
             "Model": self._models.in_use(session.key.agent_id, session.model),
             "Not in use": self._models.fault(session.model),
             "Thinking": session.thinking,
-            "Verbose": session.verbose,
+            "Verbose": session.verbose or self._config.agents.verbose_for(session.key.agent_id),
             "Tokens": _tokens(session),
             "Cost": f"${session.cost_usd:.4f}" if session.cost_usd else None,
             "Budget": budget and budget.text,

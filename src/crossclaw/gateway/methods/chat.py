@@ -16,7 +16,7 @@ from crossclaw.domain.runs import Run, RunPlan
 from crossclaw.door.registry import Caller, Params, Result, method
 from crossclaw.door.resolver import Resolver
 from crossclaw.gateway.messages import entry_message, short_message
-from crossclaw.ledger.contract import Ledger
+from crossclaw.runs.context import ServiceContext
 from crossclaw.runs.run_store import RunStore
 from crossclaw.sessions.arrivals import (
     Accepted,
@@ -113,14 +113,15 @@ class Chat:
     def __init__(
         self,
         intake: Intake,
-        ledger: Ledger,
+        context: ServiceContext,
         resolver: Resolver,
         run_store: RunStore,
         stopping: Stopping,
         changing: Changing,
     ) -> None:
         self._intake = intake
-        self._ledger = ledger
+        self._config = context.config
+        self._ledger = context.ledger
         self._resolver = resolver
         self._run_store = run_store
         self._stopping = stopping
@@ -180,7 +181,7 @@ class Chat:
             session_id=session.session_id,
             messages=page.shown,
             thinking_level=session.thinking,
-            verbose_level=session.verbose,
+            verbose_level=session.verbose or self._config.agents.verbose_for(session.key.agent_id),
             older=max(0, page.first - 1),
         )
 
