@@ -6,13 +6,16 @@ from functools import partial
 import anyio
 
 from bench import reference
-from bench.stores import COMMON, ENTRIES, LONG_SESSION, RARE, Stores
+from bench.stores import BEGIN_MS, COMMON, ENTRIES, LONG_SESSION, RARE, YEAR_MS, Stores
 from bench.work import Row, Spent, Stopwatch, Work
 from crossclaw.config import Paths
+from crossclaw.domain.figures import HOUR_MS
 from crossclaw.domain.sight import EVERYTHING
+from crossclaw.ledger.figures import FigureQuery
 from crossclaw.ledger.sqlite.ledger import SqliteLedger
 
 FEW = 10_000
+DAY_MS = 24 * HOUR_MS
 PAGE_SESSIONS, PAGE_ENTRIES, PAGE_HITS = 200, 50, 20
 READS = 300
 
@@ -54,6 +57,26 @@ def search(words: str, stores: Stores) -> Spent:
     return anyio.run(_reads, stores.with_entries(), read, READS)
 
 
+def figures(count: Callable[[Stores], int], days: int, stores: Stores) -> Spent:
+    end = BEGIN_MS + YEAR_MS
+    step_ms = HOUR_MS if days == 1 else 7 * DAY_MS
+    query = FigureQuery(since=end - days * DAY_MS, until=end, step_ms=step_ms, by="agent")
+
+    async def read(ledger: SqliteLedger) -> None:
+        assert await ledger.watching.figures(query)
+
+    return anyio.run(_reads, stores.with_turns(count(stores)), read, READS if days == 1 else 10)
+
+
+def _figure_works(count: Callable[[Stores], int], turns: int, days: int, bar: float) -> Work:
+    name = "a day" if days == 1 else "a year"
+    return Work(
+        partial(figures, count, days),
+        reference.sums_since(count, BEGIN_MS + YEAR_MS - days * DAY_MS),
+        (Row(f"reads: figures of {name}, of {turns:,} turns", "median", "ms", bar=bar),),
+    )
+
+
 def _few(_stores: Stores) -> int:
     return FEW
 
@@ -82,6 +105,10 @@ def works(many: int) -> tuple[Work, ...]:
             reference.newest_sessions(_many, PAGE_SESSIONS),
             (Row(f"reads: the same of one agent in {many:,}", "median", "ms", bar=1.0),),
         ),
+        _figure_works(_few, FEW, 1, 10.0),
+        _figure_works(_many, many, 1, 10.0),
+        _figure_works(_few, FEW, 365, 500.0),
+        _figure_works(_many, many, 365, 500.0),
         Work(
             tail,
             reference.newest_entries(PAGE_ENTRIES),

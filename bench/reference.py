@@ -108,6 +108,13 @@ def newest_sessions(count: Callable[[Stores], int], limit: int) -> Reference:
     )
 
 
+def sums_since(count: Callable[[Stores], int], since: int) -> Reference:
+    sql = "SELECT agent_id, sum(turns), sum(cost_usd) FROM figures WHERE minutes = 60 AND at >= ? GROUP BY 1"
+    return Reference(
+        "a sum in SQL", lambda s: _query(s.with_turns(count(s)).ledger_path, (sql, (since,)))
+    )
+
+
 def newest_entries(limit: int) -> Reference:
     sql = "SELECT * FROM entries WHERE session_id = ? ORDER BY seq DESC LIMIT ?"
     return Reference(

@@ -12,6 +12,7 @@ from pathlib import Path
 import apsw
 
 from crossclaw.config import Paths
+from crossclaw.domain.figures import HOUR_MS, Figures
 from crossclaw.domain.messages import AssistantMessage, Message, Text, Usage, UserMessage
 from crossclaw.domain.messages import encode_message as encode
 from crossclaw.ledger.sqlite.store import open_writer
@@ -24,6 +25,7 @@ LONG_SESSION = "long"
 COMMON, RARE = "common", "rare"  # a word of every entry, and one of every thousandth
 FILL_CACHE_KB = 400_000  # the indexes of a million sessions are filled in no order: they must fit
 BEGIN_MS = 1_767_268_800_000
+YEAR_MS = 365 * 24 * HOUR_MS
 
 
 class Stores:
@@ -49,6 +51,10 @@ class Stores:
 
     def with_entries(self) -> Paths:
         return self._filled("entries", fill_entries)
+
+    def with_turns(self, count: int) -> Paths:
+        """The figures that so many turns of the last year have left."""
+        return self._filled(f"{count} turns", lambda db: fill_figures(db, count))
 
     def with_transcripts(self, sessions: int, entries_each: int) -> Paths:
         """Each time anew, with no copy exported yet: whoever opens it changes it."""
@@ -112,6 +118,19 @@ def fill_sessions(db: apsw.Connection, count: int) -> None:
         f"{_NUMBERS} INSERT INTO runs (agent_id, run_id, key, session_id, kind, status, plan, "
         f"authority, cause, created_at, ended_at) SELECT {_AGENT}, 'run' || n, {_KEY}, "
         "printf('%032x', n), 'chat', 'ok', '{}', '{}', '{}', ?2, ?2 FROM numbers",
+        (count, BEGIN_MS),
+    )
+
+
+def fill_figures(db: apsw.Connection, count: int) -> None:
+    """A year of turns, at every hour, of eight agents on three models and four channels: summed up by the hour."""
+    sums = ", ".join(
+        "0" if name in ("failed", "stopped") else "count(*)" for name in Figures._fields
+    )
+    hour = f"?2 + n * {YEAR_MS} / ?1 / {HOUR_MS} * {HOUR_MS}"
+    db.execute(
+        f"{_NUMBERS} INSERT INTO figures SELECT 60, {hour}, {_AGENT}, 'model' || (n % 3), "
+        f"'channel' || (n % 4), 0, {sums} FROM numbers GROUP BY {hour}, n % 8, n % 3, n % 4",
         (count, BEGIN_MS),
     )
 

@@ -23,6 +23,7 @@ VIEWS = (
     "exchange/x",
     "trace/x",
     "run/x",
+    "rehearsal",
     "operations",
     "operations/figures",
     "operations/agents",

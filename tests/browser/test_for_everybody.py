@@ -50,6 +50,7 @@ def busy(place: Place) -> Any:
         "run": (route("run", run_id), ".timeline .tool"),
         "trace": (route("trace", run_id), ".span .n"),
         **{name: (route("operations", name), sign) for name, sign in TABS.items()},
+        "rehearsal": (route("rehearsal"), ".scene .offers button"),
         "nothing": (route("run", "nobody"), ".empty"),
     }
     for key in (HARBOUR, MAIN):
@@ -68,6 +69,7 @@ VIEWS = (
     "run",
     "trace",
     *TABS,
+    "rehearsal",
     "nothing",
 )
 

@@ -67,7 +67,7 @@ class FiguresView extends Part {
 
   /** Its address says what is shown: #/operations/figures/week/model/tokens */
   pick(part, value) {
-    const { span, by, measure } = { ...this.chosen, [part]: value };
+    const { span, by, measure } = Object.assign({}, this.chosen, { [part]: value });
     location.replace(`#/operations/figures/${span}/${by}/${measure}`);
   }
 

@@ -1,6 +1,7 @@
 // @ts-check
 // A rehearsal under way: what happens, act by act, with the map live beside it.
 import { Part, fill, h, plainMark, to } from "./dom.js";
+import { offerRehearsals } from "./rehearsals.js";
 import { wire } from "./wire.js";
 import "./map.js";
 
@@ -27,11 +28,12 @@ class Rehearsal extends Part {
 
   async read() {
     if (!wire.ready) return;
-    const { playing } = await wire.call("rehearsals.list", {}).catch(() => ({ playing: undefined }));
-    const now = JSON.stringify(playing);
-    if (playing === undefined || !this.isConnected || now === this.shown) return;
+    const answer = await wire.call("rehearsals.list", {}).catch(() => null); // the line went: the next look does it
+    const now = JSON.stringify(answer?.playing || null);
+    if (!answer || !this.isConnected || now === this.shown) return;
     this.shown = now;
-    this.draw(playing);
+    if (answer.playing) this.draw(answer.playing);
+    else fill(this.scene, h("h2", null, "Rehearsal"), h("p", null, "Nothing is played on this gateway."), offerRehearsals());
   }
 
   draw({ title, about, acts, over }) {
