@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.abc
 import msgspec
 import pytest
 
@@ -19,6 +20,8 @@ from crossclaw.domain.events import ReplyPiece, ToolEnded
 from crossclaw.domain.keys import SessionKey
 from crossclaw.gateway.linking import LinkReader, LinkWriter
 from crossclaw.ledger.opening import open_ledger
+from crossclaw.ledger.postgres.migrate import SCHEMA
+from crossclaw.ledger.postgres.wire import PgWire
 from tests.databases import databases
 from tests.wire.housed import TOKEN
 
@@ -105,6 +108,41 @@ async def test_a_client_of_one_gateway_follows_a_run_on_the_other_word_by_word(
     assert "delta" in [each["state"] for each in chats[:-1]], "and the words before it as they came"
     spoken = [each for each in heard if each.name == "session.message"]
     assert [each.payload["message"]["role"] for each in spoken] == ["user", "assistant"]
+
+
+async def test_an_address_in_the_ledger_gets_no_secret_and_is_not_believed(tmp_path: Path) -> None:
+    """Whoever can write to the database must not become the owner of the gateways' machines by it."""
+    url = databases().url(tmp_path / "ledger")
+    listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
+    port = listener.extra(anyio.abc.SocketAttribute.local_port)
+    asked, lies = anyio.Event(), list[bytes]()
+    said = {"kind": "piece", "run_id": "r9", "key": "agent:main:main", "agent_id": "main"}
+    lie = msgspec.json.encode({**said, "piece": "lies", "text": "lies"})
+
+    async def pretend(stream: anyio.abc.SocketStream) -> None:
+        async with stream:
+            lies.append(await stream.receive())
+            head = b"HTTP/1.1 200 OK\r\ncontent-type: application/x-ndjson\r\n\r\n"
+            await stream.send(head + b"\n" + lie + b"\n" + lie + b"\n")
+            asked.set()
+            await anyio.sleep(1)
+
+    async with anyio.create_task_group() as tasks, served(tmp_path, url, "a"):
+        tasks.start_soon(listener.serve, pretend)
+        wire = PgWire(url)
+        wire.ask(f"UPDATE {SCHEMA}.gateways SET address = 'http://127.0.0.1:{port}'")
+        wire.close()
+        async with served(tmp_path, url, "b") as at_b, connect_async(at_b, token=TOKEN) as b:
+            await b.call("sessions.messages.subscribe", {"key": "agent:main:main"})
+            with anyio.fail_after(SOON_S):
+                await asked.wait()
+            with b._peer.listen() as events, anyio.move_on_after(1):
+                async for each in events:
+                    assert "lies" not in str(each.payload)
+        tasks.cancel_scope.cancel()
+    await listener.aclose()
+    assert b"/gateways/events" in lies[0]
+    assert TOKEN.encode() not in b"".join(lies)
 
 
 async def test_words_are_put_together_again_and_nobody_shows_a_text_without_its_beginning(

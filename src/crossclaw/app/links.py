@@ -7,16 +7,17 @@ import logging
 import socket
 from collections import OrderedDict
 from collections.abc import Sequence
+from hmac import compare_digest
 
 import anyio
 import msgspec
 from anyio.abc import TaskGroup
 
 from crossclaw.app.parts import House
-from crossclaw.domain.errors import CrossclawError
+from crossclaw.domain.errors import CrossclawError, Forbidden
 from crossclaw.domain.events import RunEnded
-from crossclaw.domain.secret import Secret
 from crossclaw.gateway.http.links import PATH, SIGN_OF_LIFE_S
+from crossclaw.gateway.link_proof import LinkKey
 from crossclaw.gateway.linking import LinkReader
 from crossclaw.ledger.gateways import BEAT_S, Membership, SharingGateway
 from crossclaw.ledger.hints import ENDED, Hints
@@ -29,8 +30,8 @@ ENDS_KNOWN_MAX = 10_000
 
 
 class GatewayLinks:
-    def __init__(self, house: House, membership: Membership, secret: Secret) -> None:
-        self._house, self._membership, self._secret = house, membership, secret
+    def __init__(self, house: House, membership: Membership, key: LinkKey) -> None:
+        self._house, self._membership, self._key = house, membership, key
         self._linked: dict[str, anyio.CancelScope] = {}
         """By the incarnation of the neighbour."""
         self._told_ends: OrderedDict[str, None] = OrderedDict()
@@ -76,7 +77,8 @@ class GatewayLinks:
         import httpx2  # noqa: PLC0415  loaded by now
 
         reader = LinkReader(self._house.ledger)
-        headers = {"authorization": f"Bearer {self._secret.reveal()}"}
+        ticket = self._key.ticket(other.incarnation, self._house.context.clock.now_ms())
+        headers = {"authorization": f"Bearer {ticket.text}"}
         limits = httpx2.Timeout(5.0, read=SIGN_OF_LIFE_S * 3)
         async with (
             httpx2.AsyncClient(timeout=limits, trust_env=False) as http,
@@ -84,8 +86,13 @@ class GatewayLinks:
         ):
             if answer.status_code != 200:
                 raise httpx2.HTTPError(f"it answers {answer.status_code}")
+            is_known = False
             async for line in answer.aiter_lines():
-                if line:
+                if line and not is_known:
+                    is_known = compare_digest(line.encode(), ticket.answer.encode())
+                    if not is_known:
+                        raise Forbidden("it does not have the secret of the gateways")
+                elif line:
                     await self._hear(reader, line.encode())
 
     async def _hear(self, reader: LinkReader, line: bytes) -> None:
@@ -133,13 +140,13 @@ class GatewayLinks:
         return True
 
 
-async def begin_links(tasks: TaskGroup, house: House, address: str, secret: Secret) -> None:
+async def begin_links(tasks: TaskGroup, house: House, address: str, key: LinkKey) -> None:
     """Once it listens; nothing, where this gateway has its ledger for itself."""
     membership = house.ledger.gateways
     if membership is None:
         return
     await membership.tell_address(house.config.ledger.address or _reachable(address))
-    links = GatewayLinks(house, membership, secret)
+    links = GatewayLinks(house, membership, key)
     tasks.start_soon(links.serve, name="links to other gateways")
 
 

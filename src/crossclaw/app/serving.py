@@ -56,6 +56,7 @@ from crossclaw.gateway.http.openai_chat import chat_endpoints
 from crossclaw.gateway.http.openai_responses import responses_endpoint
 from crossclaw.gateway.http.tools import tools_invoke
 from crossclaw.gateway.http.webhooks import AccountWebhook, FindWebhook, Webhooks
+from crossclaw.gateway.link_proof import LinkKey
 from crossclaw.gateway.reception import Admission
 from crossclaw.gateway.server import Gateway, bind, listen_host
 from crossclaw.gateway.watchdog import Watchdog
@@ -107,6 +108,7 @@ class _Serving:
         """The one that is served, by what was asked for. It stays open while the house opens anew: who comes
         meanwhile waits a moment."""
         self._good: Loaded | None = None
+        self._link: LinkKey
         self._failed: Loaded | None = None
         self._began_ms = SystemClock().now_ms()
         self._served_port = HeldFile(paths.port_path)
@@ -209,7 +211,8 @@ class _Serving:
             is_agreed = await has_others(house.ledger.gateways)
             secrets = DoorSecrets(house.ledger, house.credentials, outside.clock)
             await secrets.settle(locks, is_agreed=is_agreed)
-            gateway = build_gateway(config, outside, house, locks)
+            self._link = LinkKey(token)
+            gateway = build_gateway(config, outside, house, locks, self._link)
             await house.revoking.end_runs()
             connected.append(gateway)
             async with anyio.create_task_group() as tasks:
@@ -222,7 +225,7 @@ class _Serving:
                 await anyio.to_thread.run_sync(self._note_where, number, shown)
                 scheme = "https" if shown else "http"
                 address = f"{scheme}://{where}:{number}"
-                await begin_links(tasks, house, address, token)
+                await begin_links(tasks, house, address, self._link)
                 self._ready(loaded, address, token, shown)
 
                 def at_work() -> bool:
@@ -263,6 +266,7 @@ class _Serving:
             log.info(
                 "the secret of %s has changed: what came by the old one ends", ", ".join(changed)
             )
+            self._link.secret = token
             secrets = DoorSecrets(house.ledger, house.credentials, SystemClock())
             for door in changed:
                 await secrets.keep(door, locks.get(door))
@@ -303,8 +307,13 @@ def _locks(config: Config, token: Secret, where: str) -> dict[str, Lock]:
 
 
 def build_gateway(
-    config: Config, outside: Outside, house: House, locks: Mapping[str, Lock]
+    config: Config,
+    outside: Outside,
+    house: House,
+    locks: Mapping[str, Lock],
+    link: LinkKey | None = None,
 ) -> Gateway:
+    """`link`: by which gateways that share the ledger know each other."""
     context = GatewayContext(
         clock=outside.clock, ids=outside.ids, with_media=house.ledger.with_media
     )
@@ -326,10 +335,19 @@ def build_gateway(
         admission,
         context,
         routes=Routes(
-            _endpoints(config, outside, house, context.watchdog),
+            [
+                *_endpoints(config, outside, house, context.watchdog),
+                *_link_endpoints(outside, house, link),
+            ],
             Webhooks(_webhook_of(house)).find_endpoints,
         ),
     )
+
+
+def _link_endpoints(outside: Outside, house: House, link: LinkKey | None) -> list[Endpoint]:
+    if link is None or house.lease is None:
+        return []
+    return [link_endpoint(house.feed, link, house.ledger.owner, outside.clock)]
 
 
 def _endpoints(
@@ -361,7 +379,6 @@ def _endpoints(
     ready = Readiness(house.ledger, house.slots, house.lease, house.claiming)
     return [
         ready_endpoint(ready.is_ready),
-        *([link_endpoint(house.feed)] if house.lease is not None else []),
         tools_invoke(invoker.invoke),
         mcp_endpoint(guest_tools, _guest_of(house)),
         mcp_leaving_endpoint(guest_tools, _guest_of(house)),

@@ -11,6 +11,7 @@ __all__ = [
     "handshake",
     "hello",
     "http",
+    "link_proof",
     "linking",
     "mcp_server",
     "methods",
