@@ -25,6 +25,7 @@ from crossclaw.testing import MemoryChannel, ScriptedProvider, heard, open_house
 from tests.cluster.test_gateways import ask
 from tests.databases import databases
 from tests.flows.talking import call, results_of, say
+from tests.flows.test_guests import Guest
 
 pytestmark = [pytest.mark.spec("B6"), pytest.mark.anyio]
 SOON_S = 20.0  # only for a test that fails: the machine may be busy
@@ -389,3 +390,33 @@ async def test_runs_of_an_agent_go_where_its_workspace_is(opened: Open) -> None:
     for agent_id, gateway_id in (("main", "a"), ("librarian", "b")):
         run = await say(a, f"agent:{agent_id}:main", "hello", f"r-{agent_id}")
         assert run.reply == f"{gateway_id}: hello"
+
+
+@pytest.mark.spec("G5")
+async def test_what_is_sent_to_a_guest_is_taken_where_the_guest_is(opened: Open) -> None:
+    ask_bob = {"label": "bob", "message": "two and two?", "timeoutSeconds": 30}
+
+    def answer(request: ModelRequest) -> Any:
+        if heard(request.turns[-1]) == ["ask"]:
+            return ToolUse("c1", "sessions_send", ask_bob)
+        return "told"
+
+    raw = {
+        "agents": {"list": [{"id": "main"}, {"id": "librarian"}]},
+        "gateway": {"guests": {"sessions": {"*": ["*"]}}},
+        "session": {"agentToAgent": {"maxPingPongTurns": 0}},
+    }
+    a = await opened("a", ScriptedProvider(answer), raw=raw)
+    b = await opened("b", ScriptedProvider(answer), raw=raw)
+    bob = Guest(b, "bob")
+    await bob.come()
+
+    async def reply() -> None:
+        waited = await bob.wait(SOON_S)
+        await bob.reply(waited["runId"], "four")
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(reply)
+        run = await say(a, "main", "ask", "r1")
+    (result,) = await results_of(a, run)
+    assert "four" in msgspec.json.encode(result).decode()

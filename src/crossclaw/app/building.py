@@ -299,6 +299,9 @@ def _session_services(
     intake = Intake(builder, ledger, resolver, run_services.lanes, archive, commands)
     pairing = ChannelPairing(config, ledger, resources.accounts, clock)
     announces = Announces(ledger, exporter.path_of, builder)
+    guests = Guests(ledger, run_store, run_services.slots, clock, ids)
+    if run_services.claiming is not None:
+        run_services.claiming.guest_is_here = guests.is_here
     return SessionServices(
         stopping=stopping,
         changing=changing,
@@ -319,7 +322,7 @@ def _session_services(
         reading=_reading(resources, run_services, budgets),
         endings=Endings(config, ledger, Exchanges(ledger, builder), announces, clock),
         guest_names=GuestNames(ledger, resources.credentials, clock),
-        guests=Guests(ledger, run_store, run_services.slots, clock, ids),
+        guests=guests,
         pairings=Pairings(
             ledger, telling(resources.outside.clients), clock, ids, resources.credentials
         ),

@@ -1,8 +1,10 @@
 """Claiming: which runs a gateway among several takes. One whose config is another than the others' takes none."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+
+import anyio
 
 from crossclaw.config.agreeing import differing, digest_of, shared_keys
 from crossclaw.domain.keys import SessionKey
@@ -11,6 +13,8 @@ from crossclaw.ledger.gateways import Membership, SharingGateway
 log = logging.getLogger(__name__)
 
 KEYS_SAID = 5
+ABSENT_S = 5.0  # for the gateway that a guest is connected to; the others look each second
+ABSENT_MAX = 1_000  # sessions of guests that are remembered
 NOT_YET = "its config was not compared with that of the others yet"
 
 
@@ -26,6 +30,9 @@ class Claiming:
         self._keys: dict[str, str] = {}
         self._epoch = 0
         self._is_told = False
+        self._absent: dict[SessionKey, float] = {}
+        """Since when a run waits here for a guest of another gateway."""
+        self.guest_is_here: Callable[[SessionKey], bool] = lambda key: True
         self.why_not: str | None = NOT_YET
         """Why this gateway takes no runs."""
 
@@ -34,7 +41,21 @@ class Claiming:
         self._keys, self._epoch, self._is_told = shared_keys(raw), epoch, False
 
     def may_claim(self, key: SessionKey) -> bool:
-        return self.why_not is None and (self._agents is None or key.agent_id in self._agents)
+        if self.why_not is not None or (
+            self._agents is not None and key.agent_id not in self._agents
+        ):
+            return False
+        return not key.is_guest or self._is_with_guest(key)
+
+    def _is_with_guest(self, key: SessionKey) -> bool:
+        """What is for a guest is taken where the guest is; by anybody when it seems to be nowhere, so that whoever
+        waits is told."""
+        if self.guest_is_here(key):
+            self._absent.pop(key, None)
+            return True
+        if len(self._absent) >= ABSENT_MAX:
+            self._absent.clear()
+        return anyio.current_time() - self._absent.setdefault(key, anyio.current_time()) > ABSENT_S
 
     async def compare(self) -> None:
         """With the gateway that has the newest config (`ledger.configEpoch`), and of those the longest."""
