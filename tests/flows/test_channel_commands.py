@@ -83,6 +83,8 @@ async def test_a_test_message_and_a_probe_say_what_became_of_them(
     assert telegram.texts(ANN)[:2] == [TEST_WORDS, TEST_WORDS]
     said = capsys.readouterr().out.splitlines()
     assert said[:2] == ["It has arrived.", "telegram default answers as @claw_bot"]
+    page = (Path(__file__).parents[2] / "docs" / "cli.md").read_text("utf-8")
+    assert all(f"\n{line}\n" in page for line in said[:2])
     assert said[3].startswith("telegram other failed because Telegram does not know this bot token")
 
 

@@ -183,6 +183,25 @@ async def test_somebody_who_was_let_in_does_not_move_the_chat_of_the_main_sessio
 
 
 @pytest.mark.spec("N8")
+async def test_an_agent_to_which_the_owner_never_wrote_has_the_chat_of_whom_a_list_names(
+    tmp_path: Path,
+) -> None:
+    memory = chat(allowFrom=["7", "8"])
+    config = msgspec.convert({"commands": {"ownerAllowFrom": ["memory:1"]}}, Config)
+    held: list[str] = []
+    async with open_house(tmp_path, Recording(), config=config, channels=[memory]) as house:
+        for number, sender in enumerate(("7", "8", "7")):
+            await memory.bring(direct(sender, "hello", number))
+            session = await house.ledger.find_session(SessionKey.main("main"))
+            assert session is not None
+            assert session.last_address is not None
+            held.append(session.last_address.to)
+        await anyio.sleep(60)
+
+    assert held == ["7", "7", "7"]
+
+
+@pytest.mark.spec("N8")
 async def test_a_group_that_a_list_names_lets_its_members_talk_there_and_makes_nobody_an_owner(
     tmp_path: Path,
 ) -> None:

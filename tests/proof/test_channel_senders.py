@@ -378,12 +378,13 @@ def test_every_sender_has_the_owners_rights_or_commands_or_neither_and_sees_its_
 
 
 def test_only_the_owner_or_whom_a_list_names_moves_the_chat_of_the_main_session() -> None:
-    for owners, lists, owner, listed in product(
-        OWNERS, ((), (("11",),), (("*",),), ((), ("12", "*"))), (False, True), (False, True)
-    ):
+    people: tuple[tuple[tuple[str, ...], ...], ...] = ((), (("11",),), (("*",),), ((), ("12", "*")))  # fmt: skip
+    either = (False, True)
+    for owners, lists, owner, listed, free in product(OWNERS, people, either, either, either):
         commands = msgspec.convert({"commands": {"ownerAllowFrom": owners}}, Config).commands
-        decision = decide_main_address(commands, lists, is_owner=owner, is_named=listed)
+        facts = {"is_owner": owner, "is_named": listed, "is_free": free}
+        decision = decide_main_address(commands, lists, **facts)
         has_owner = bool(set(owners) - {"*"})
         has_named = any(set(each) - {"*"} for each in lists)
-        expected = owner if has_owner else listed if has_named else True
-        assert decision.allowed == expected, (owners, lists)
+        expected = owner or (listed and free if has_owner else listed if has_named else True)
+        assert decision.allowed == expected, (owners, lists, facts)

@@ -20,6 +20,7 @@ from crossclaw.cli.onboard_channel import (
     channel_arguments,
     channel_by_asking,
     channel_by_flags,
+    forget_others,
     keep_token,
     next_clicks,
     put_channel,
@@ -285,6 +286,8 @@ def _channel(
         if speaks:
             out(tr("The token is in {path}, for you alone to read.").format(path=kept))
     place = _save(file, place, report)
+    if kept is not None:
+        forget_others(kept)
     clicks = next_clicks(chosen)
     report.channel = {"channel": chosen.manifest.name, "next": clicks}
     if chosen.facts is not None:

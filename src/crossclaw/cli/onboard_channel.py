@@ -189,9 +189,13 @@ def token_path(state_dir: Path, channel: str, token: Secret) -> Path:
 
 
 def keep_token(path: Path, token: Secret) -> None:
-    """For its owner alone; the ones before it are not needed any more."""
+    """For its owner alone."""
     make_folder(path.parent)
     write_file(path, token.reveal() + "\n")
+
+
+def forget_others(path: Path) -> None:
+    """The tokens before it, once the config names this one."""
     prefix = path.name.rpartition("-")[0]
     for other in path.parent.glob(f"{prefix}-{'[0-9a-f]' * NAME_HEX}"):
         if other != path:

@@ -14,13 +14,20 @@ from crossclaw.policy.decision import Decision
 
 
 def decide_main_address(
-    commands: CommandsConfig, allowed: Iterable[Senders], *, is_owner: bool, is_named: bool
+    commands: CommandsConfig,
+    allowed: Iterable[Senders],
+    *,
+    is_owner: bool,
+    is_named: bool,
+    is_free: bool,
 ) -> Decision:
-    """May what is said here move it? By the owner alone, where `commands.ownerAllowFrom` names one; else by whom an
-    `allowFrom` names, where any of them (`allowed`) names somebody; else by whoever wrote last, as with OpenClaw."""
+    """May what is said here move it? By the owner always. Where `commands.ownerAllowFrom` names one, others whom an
+    `allowFrom` names have it only while it is nobody else's (`is_free`); else they move it, where any `allowFrom` (of
+    `allowed`) names somebody. Who was only let in does so where nobody at all is named, as with OpenClaw."""
+    if is_owner:
+        return Decision(True, "commands.ownerAllowFrom names the sender")
     if _names(commands.owner_allow_from):
-        why = "commands.ownerAllowFrom names the sender" if is_owner else "only the owner moves it"
-        return Decision(is_owner, why)
+        return Decision(is_named and is_free, "the owner's chat is not taken by others")
     if any(map(_names, allowed)):
         why = "allowFrom names the sender" if is_named else "only whom an allowFrom names moves it"
         return Decision(is_named, why)

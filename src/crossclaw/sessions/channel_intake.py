@@ -214,26 +214,31 @@ class ChannelIntake:
             media.blocks,
             before=before,
             context=prompt,
-            moves_address=self._moves_address(live, inbound),
+            moves_address=await self._moves_address(live, inbound),
             place=chat_place(live, live.settings, inbound) if live.settings else None,
         )
         agent_id = route(self._config, inbound).agent_id
         self._signals.accepted(live, inbound, run_id, agent_id, called=called)
         return Received(what="accepted", run_id=run_id)
 
-    def _moves_address(self, live: LiveAccount, inbound: Inbound) -> bool:
+    async def _moves_address(self, live: LiveAccount, inbound: Inbound) -> bool:
         """Whether reminders and announces of the session go to this chat from now on. A session of one person or one
         group has one; the main session is many people's."""
-        if route(self._config, inbound).kind != "main":
+        key = route(self._config, inbound)
+        if key.kind != "main":
             return True
         commands, settings = self._config.commands, live.settings
         who = (live.channel, inbound.sender, inbound.sender_aliases)
+        is_owner = decide_owner(commands, *who).allowed
+        session = None if is_owner else await self._ledger.find_session(key)
+        last = session.last_address if session is not None else None
         own = () if settings is None else settings.allow_from
         decision = decide_main_address(
             commands,
             (own, *written_lists(self._config)),
-            is_owner=decide_owner(commands, *who).allowed,
+            is_owner=is_owner,
             is_named=settings is None or names_sender(live, settings, inbound),
+            is_free=last is None or last.chat == inbound.address.chat,
         )
         return decision.allowed
 
@@ -242,7 +247,7 @@ class ChannelIntake:
         key = route(self._config, inbound)
         if await self._ledger.find_session(key) is None:
             return Received(what="dropped", why="nothing was said in this chat before")
-        moves = self._moves_address(live, inbound)
+        moves = await self._moves_address(live, inbound)
         await self._intake.note_inbound(inbound, _words_of_change(inbound), moves_address=moves)
         return Received(what="noted")
 
