@@ -14,7 +14,17 @@ from crossclaw.domain.messages import AssistantBlock, Text, ToolUse
 from crossclaw.testing import FakeModelServer
 from crossclaw.testing.fake_models import FakeRequest
 from tests.browser.conftest import Visit
-from tests.browser.visiting import AGENTS, HARBOUR, MAIN, Place, open_place, route
+from tests.browser.visiting import (
+    AGENTS,
+    HARBOUR,
+    MAIN,
+    Place,
+    Visitor,
+    ask_script,
+    furnish,
+    open_place,
+    route,
+)
 
 BYTES_MAX = 100_000
 QUALITY = 86  # text stays crisp
@@ -125,9 +135,66 @@ def test_a_picture_is_drawn_and_small(
     visitor.until("() => !document.querySelector('.log .words.plain:not(:empty)')")  # as Markdown
     visitor.settle()
 
-    file = (Path(KEPT) if KEPT else tmp_path) / f"page-{name}-{scheme}.webp"
+    check_small(take(visitor, tmp_path, f"{name}-{scheme}"))
+
+
+def take(visitor: Visitor, folder: Path, name: str) -> Path:
+    file = (Path(KEPT) if KEPT else folder) / f"page-{name}.webp"
     camera = visitor.context.new_cdp_session(visitor.page)
     taken = camera.send("Page.captureScreenshot", {"format": "webp", "quality": QUALITY})
     file.write_bytes(b64decode(taken["data"]))
+    return file
 
+
+def check_small(file: Path) -> None:
     assert 5_000 < file.stat().st_size <= BYTES_MAX
+
+
+CROWD = (
+    "Main", "Librarian", "Harbour", "Cook", "Gardener", "Archivist", "Translator", "Treasurer", "Courier", "Watch",
+    "Tailor", "Clockmaker",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def crowd(tmp_path_factory: pytest.TempPathFactory) -> Generator[Place]:
+    """Twelve agents, three thousand sessions, and trouble."""
+    agents = [{"id": name.lower(), "name": name} for name in CROWD]
+    config = {"agents": {"list": agents}, "tools": {"ask": ["write"]}}
+    with open_place(tmp_path_factory.mktemp("crowd"), json.dumps(config)) as place:
+        furnish(place, 3_000)
+        place.client.submit("fail: the bucket has a hole", place.make("wells", label="The wells"))
+        ask = {"agentId": "harbour", "message": "fail: no tide today", "timeoutSeconds": 60}
+        pier = place.make("pier", label="Trouble at the pier")
+        place.client.submit(
+            f"tool: sessions_send {json.dumps(ask)}\nthen:\nsay: Nobody knows.", pier
+        )
+        place.settle()
+        letter = {"path": "letter.txt", "content": "Dear Sir, the boats are late."}
+        letters = place.make("letters", label="Letters", agentId="librarian")
+        place.client.submit(f"tool: write {json.dumps(letter)}", letters)
+        question = ask_script("harbour", "When is high water?", "wait: 600", "Tonight.")
+        place.client.submit(question, place.make("sail", label="A sail this evening"))
+        yield place
+
+
+@pytest.mark.parametrize(
+    ("name", "scheme", "wide", "sign"),
+    [
+        ("attention", "light", 1440, ".troubles li >> text=no tide today"),
+        ("map", "dark", 1440, ".side .state[data-state=waiting]"),
+        ("map", "light", 390, ".side .state[data-state=waiting]"),
+        ("sessions", "dark", 390, ".tr .state[data-state=waiting]"),
+    ],
+)
+def test_a_crowd_with_trouble_is_drawn_too(
+    visit: Visit, crowd: Place, tmp_path: Path, name: str, scheme: str, wide: int, sign: str
+) -> None:
+    size: dict[str, Any] = {"width": wide, "height": 750}
+    visitor = visit(route(name), place=crowd, scheme=scheme, **size)
+    visitor.see(sign)
+    if name == "map":
+        visitor.until("() => document.querySelector('cc-map').labels?.length >= 12")
+    visitor.settle()
+
+    check_small(take(visitor, tmp_path, f"crowd-{name}-{wide}-{scheme}"))

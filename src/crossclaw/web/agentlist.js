@@ -16,7 +16,7 @@ export async function showServices({ again }) {
   const [{ models }, { config }] = await Promise.all([wire.call("models.list", {}), wire.call("config.get")]);
   const own = config?.models?.providers || {};
   const used = models.map((each) => each.provider);
-  const names = [...new Set([...used, ...Object.keys(own), ...KNOWN])];
+  const names = [...new Set([...used, ...Object.keys(own), ...KNOWN])].filter((name) => !["rehearsal", "local"].includes(name));
   const open = async (name) =>
     (await import("./services.js")).editService({ name, ...own[name] }, models.filter((each) => each.provider === name), again);
   const rows = plainList(

@@ -179,8 +179,8 @@ export function routeOf(run) {
   return `${run.source ? nameOfKey(run.source) : beginning(run.kind)} → ${nameOfKey(run.key)}`;
 }
 
-// Twelve colours that are told apart by their lightness too, for whoever does not see all hues: [hue, lift].
-const SHADES = [[165, 0], [255, -0.12], [70, 0.08], [320, -0.04], [25, -0.1], [205, 0.1], [120, -0.1], [290, 0.1], [5, 0.08], [235, 0], [95, -0.02], [345, -0.16]];
+// Twelve colours that every eye tells apart (tests/unit/test_agent_colours.py reckons it): [hue, lift of the lightness].
+const SHADES = [[180, -0.08], [305, -0.02], [75, -0.02], [260, 0.06], [355, 0.08], [190, -0.18], [105, 0.16], [305, -0.12], [240, 0.16], [55, -0.18], [105, 0.08], [75, -0.1]];
 
 /** An agent's colour: by its place among the agents, so that the first twelve are all different. */
 export function shadeOf(id) {
@@ -212,6 +212,7 @@ export function letter(name, hue = name) {
       .toUpperCase(),
   );
   element.style.setProperty("--hue", hueOf(hue));
+  if (agentNames.has(hue)) element.style.setProperty("--lift", shadeOf(hue).lift);
   return element;
 }
 

@@ -80,7 +80,10 @@ export async function showLogs() {
 
 /** How large the store is, by how much it grew since the gateway was started, and what is left. */
 function sizes(disk) {
-  const mb = (bytes) => `${(bytes / 2 ** 20).toLocaleString(undefined, { maximumFractionDigits: 1 })} MB`;
+  const mb = (bytes) => {
+    const [size, unit] = bytes < 2 ** 30 ? [bytes / 2 ** 20, "MB"] : [bytes / 2 ** 30, "GB"];
+    return `${size.toLocaleString(undefined, { maximumFractionDigits: 1 })} ${unit}`;
+  };
   const grown = disk.grownBytes > 0 ? `, ${mb(disk.grownBytes)} of it since the start` : "";
   return `${mb(disk.ledgerBytes + disk.walBytes)}${grown}; ${mb(disk.freeBytes)} of the disk are free`;
 }

@@ -7,6 +7,7 @@ const RECENT = 60;
 const WORDS_CHARS = 120; // of the last words of a conversation: more than a line of the list shows
 const LAST = 8; // messages looked at for words: calls and their results have none
 const SILENT = /^\s*(REPLY_SKIP|ANNOUNCE_SKIP|NO_REPLY|HEARTBEAT_OK)\s*$/;
+const REPORT = /^Status: \w+\s+Result: ([\s\S]*?)\s*(\nNotes:[\s\S]*)?$/; // of a child: its result is what was said
 const SEEN = "crossclaw.seen";
 const SEEN_MAX = 500;
 const ATTEND_MS = 20_000;
@@ -151,6 +152,7 @@ function lastWords(items) {
   const answer = told.findLast(({ role, text }) => role === "assistant" && !SILENT.test(text));
   const said = told.at(-1)?.role === "user" ? told.at(-1) : answer;
   return said?.text
+    .replace(REPORT, "$1")
     .replace(/^\s*(#{1,6}|>|[-*+]|```\w*)(\s|$)/gm, "")
     .replace(/\*\*|__|`+|~~/g, "")
     .replace(/\s+/g, " ")

@@ -47,7 +47,8 @@ function drawName(map, { node, main, busy, waiting, paid }, size) {
   const name = brief(nameOf(node.row)),
     lines = below ? 2 : 1,
     far = radius(map, node, busy) + 5;
-  const heights = [node.y + far + size, node.y - far - (lines - 1) * size * 1.15];
+  const above = node.y - far - size / 3 - (lines - 1) * size * 1.4; // clear of its ring
+  const heights = [node.y + far + size, above];
   const label = placeText(map, node.row.key, name, node.x, heights, size, lines);
   if (!label) return;
   write(map, name, label.x, label.y, size, main || busy ? ink.ink : ink.soft);
@@ -104,12 +105,21 @@ function placeText(map, key, name, middle, heights, size, lines) {
     right = (canvas.clientWidth - 4 - view.x) / view.zoom - half;
   if (middle < left - half || middle > right + half) return null;
   const x = Math.max(left, Math.min(right, middle));
-  for (const y of heights) {
-    const box = { l: x - half, r: x + half, t: y - size, b: y + (lines - 1) * size + 3 };
-    if ([...taken, ...labels].some((each) => each.l < box.r && box.l < each.r && each.t < box.b && box.t < each.b)) continue;
-    const label = { key, name, x, y, ...box };
-    labels.push(label);
-    return label;
+  const free = heights
+    .map((y) => ({ key, name, x, y, l: x - half, r: x + half, t: y - size, b: y + (lines - 1) * size + 3 }))
+    .filter((label) => ![...taken, ...labels].some((each) => touches(each, label)));
+  const label = free.find((each) => !coversNode(map, each)) || free[0];
+  if (label) labels.push(label);
+  return label || null;
+}
+
+const touches = (a, b) => a.l < b.r && b.l < a.r && a.t < b.b && b.t < a.b;
+
+/** Whether a name would be written over the dot of another session. */
+function coversNode(map, label) {
+  for (const node of map.nodes.values()) {
+    const r = radius(map, node, true);
+    if (node.row.key !== label.key && touches({ l: node.x - r, r: node.x + r, t: node.y - r, b: node.y + r }, label)) return true;
   }
-  return null;
+  return false;
 }

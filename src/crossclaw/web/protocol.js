@@ -61,7 +61,7 @@ export class Protocol {
     const line = h(
       "li",
       { cls: "protocol", data: { who: "protocol", run: "", exchange: id, at } },
-      h("details", null, h("summary"), h("div", { cls: "inside" }, h("p", { cls: "hint" }), h("ol"))),
+      h("details", null, h("summary"), h("div", { cls: "inside" }, h("ol"), h("p", { cls: "hint" }))),
     );
     this.draw(line);
     return line;
@@ -75,7 +75,7 @@ export class Protocol {
     const words = report && RESULT.exec(line.said || "")?.[1];
     fill(
       line.querySelector("summary"),
-      h("span", { cls: "line" }, parts.join(" · "), words && h("span", { cls: "begins" }, ` · ${oneLine(words, 160)}`)),
+      h("span", { cls: "line" }, parts.join(" · "), words && h("span", { cls: "begins" }, ` · ${oneLine(words, 90)}`)),
       isBad(facts.standing) && stateMark(facts.standing),
     );
     const why = facts.kind === "spawn" ? EXPLAINED.report : `${facts.turn ? `${EXPLAINED.round} ` : ""}${EXPLAINED.announce}`;
