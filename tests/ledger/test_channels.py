@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
 from crossclaw.domain.addresses import Address
@@ -11,6 +12,7 @@ from crossclaw.ledger.channels import (
     DecidePairing,
     ForgetHeard,
     HeardMessage,
+    LearnFate,
     RememberHeard,
     RemovePaired,
     RequestPairing,
@@ -198,3 +200,34 @@ async def test_the_next_of_a_chat_is_found_by_the_whole_address(ledger: Ledger) 
     assert then is not None
     assert then.delivery_key == "two"
     assert await ledger.find_open_delivery(Address("telegram", "8")) is None
+
+
+@pytest.mark.parametrize("later", [True, False])
+async def test_a_piece_that_fails_late_is_the_one_that_a_resend_sends(
+    ledger: Ledger, later: bool
+) -> None:
+    """WhatsApp says it by a status: after all have gone out, or while others still do."""
+    await ledger.do(PutDelivery(new=LETTER, at=1))
+    (row,) = await ledger.list_open_deliveries(limit=9)
+    number = row.delivery_id
+    pieces = tuple(
+        DeliveryPiece(delivery_id=number, number=n, of=2, text=f"t{n}", formatted=f"f{n}")
+        for n in (1, 2)
+    )
+    await ledger.do(SplitDelivery(delivery_id=number, pieces=pieces))
+    await ledger.do(TakeDelivery(delivery_id=number, at=2))
+    failed = LearnFate(delivery_key="pairing:1#1", arrived=False, at=9, error="undeliverable")
+    await ledger.do(SettlePiece(delivery_id=number, number=1, state="delivered"))
+    if not later:
+        assert await ledger.do(failed)
+    await ledger.do(SettlePiece(delivery_id=number, number=2, state="delivered"))
+    await ledger.do(SettleDelivery(delivery_id=number, state="delivered", at=3))
+    if later:
+        assert await ledger.do(failed)
+    whole = await ledger.find_delivery("pairing:1")
+    assert whole is not None
+    assert (whole.state, bool(whole.error)) == ("failed", True)
+    assert [each.state for each in await ledger.list_pieces(number)] == ["failed", "delivered"]
+    await ledger.do(Resend(delivery_id=number, at=10))
+    assert [each.state for each in await ledger.list_pieces(number)] == ["pending", "delivered"]
+    assert not await ledger.do(replace(failed, delivery_key="nobody#1"))

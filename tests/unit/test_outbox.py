@@ -15,6 +15,7 @@ from crossclaw.channels.manifest import Rate, Traits
 from crossclaw.delivery import outbox
 from crossclaw.delivery.carrying import FORGOTTEN, LAST_S
 from crossclaw.delivery.outbox import Outbox
+from crossclaw.delivery.pacing import Pace
 from crossclaw.delivery.turns import TURN_S_MAX
 from crossclaw.domain.addresses import Address
 from crossclaw.domain.errors import DeliveryError, DeliveryUncertain, StoreError
@@ -374,3 +375,14 @@ async def test_the_end_of_a_delivery_is_no_reason_to_look_at_all_the_others(tmp_
 
 async def _all_may(_taken: Taken) -> Decision:
     return Decision(True, "everything goes out")
+
+
+def test_what_is_no_message_takes_only_places_that_are_free() -> None:
+    pace = Pace(Rate(4, 1.0))
+    assert [pace.spare(0.0) for _ in range(3)] == [True, True, False]
+    assert [pace.reserve(0.0) for _ in range(3)] == [0.0, 0.0, 1.0]
+    assert not pace.spare(0.5)
+    single = Pace(Rate(1, 1.0))
+    assert single.spare(0.0)
+    assert single.reserve(0.0) == 0.0, "a signal takes no place where there is only one"
+    assert not single.spare(0.5)

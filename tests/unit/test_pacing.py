@@ -1,4 +1,4 @@
-"""Pacing: a burst goes at once, then one after the other at the platform's speed."""
+"""Pacing: a burst goes at once, then no more than so many in any such time."""
 
 from crossclaw.channels.manifest import Rate
 from crossclaw.delivery.pacing import Paces
@@ -6,7 +6,7 @@ from crossclaw.delivery.pacing import Paces
 
 def test_a_burst_goes_at_once_and_what_follows_waits_its_turn() -> None:
     paces, rate = Paces(), Rate(3, 3.0)
-    assert [paces.reserve(("a",), rate, 10.0) for _ in range(5)] == [0.0, 0.0, 0.0, 1.0, 2.0]
+    assert [paces.reserve(("a",), rate, 10.0) for _ in range(5)] == [0.0, 0.0, 0.0, 3.0, 3.0]
     assert paces.reserve(("b",), rate, 10.0) == 0.0
     assert paces.reserve(("a",), rate, 100.0) == 0.0
     assert paces.reserve(("a",), None, 10.0) == 0.0

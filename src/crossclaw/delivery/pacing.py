@@ -1,6 +1,6 @@
 """Pacing: no faster than a platform takes messages, of one account and to one chat."""
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 
 from crossclaw.channels.manifest import Rate
 
@@ -8,28 +8,31 @@ CHATS_MAX = 10_000  # whose pace is remembered; one that was quiet longest is fo
 
 
 class Pace:
-    """So many at once, then one after the other at the rate's own speed."""
+    """Never more than so many within so many seconds, whenever one begins to count."""
 
     def __init__(self, rate: Rate) -> None:
-        self._interval_s = rate.seconds / rate.messages
-        self._burst_s = rate.seconds - self._interval_s
-        self._due_s = 0.0
+        self._rate = rate
+        self._places: deque[float] = deque(maxlen=rate.messages)
+        """When the last ones went, or will go."""
 
     def reserve(self, now_s: float) -> float:
         """The next place; answers how long to wait for it."""
-        self._due_s = max(self._due_s, now_s)
-        wait_s = max(0.0, self._due_s - self._burst_s - now_s)
-        self._due_s += self._interval_s
-        return wait_s
+        places, at_s = self._places, now_s
+        if len(places) == self._rate.messages:
+            at_s = max(now_s, places[0] + self._rate.seconds)
+        places.append(max(at_s, places[-1]) if places else at_s)
+        return places[-1] - now_s
 
     def spare(self, now_s: float) -> bool:
         """A place for what is no message: only while half of those that could go at once are free, so that messages
-        never wait for it. Where only one can, it takes none, and has to wait for nothing."""
-        if self._burst_s <= 0:
-            return self._due_s <= now_s
-        if self._due_s - now_s > self._burst_s / 2:
+        hardly ever wait for it. Where only one can, it takes none, and has to wait for nothing."""
+        since_s = now_s - self._rate.seconds
+        recent = sum(each > since_s for each in self._places)
+        if self._rate.messages == 1:
+            return recent == 0
+        if recent * 2 >= self._rate.messages or (self._places and self._places[-1] > now_s):
             return False
-        self._due_s = max(self._due_s, now_s) + self._interval_s
+        self._places.append(now_s)
         return True
 
 

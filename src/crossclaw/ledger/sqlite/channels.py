@@ -59,6 +59,8 @@ def learn_fate(transaction: Transaction, op: LearnFate) -> bool:
         if _learn_of_piece(transaction, op):
             return True
     else:
+        if (whole := _failed_piece(transaction, op)) is not None:
+            return whole
         learnt = transaction.db.execute(
             "UPDATE outbox SET state = 'failed', error = ?, updated_at = ? "
             "WHERE delivery_key = ? AND state IN ('uncertain', 'delivered') RETURNING 1",
@@ -82,6 +84,27 @@ def _learn_of_piece(transaction: Transaction, op: LearnFate) -> bool:
     if row is not None:
         go_on(transaction, row[0], op.at)
     return row is not None
+
+
+def _failed_piece(transaction: Transaction, op: LearnFate) -> bool | None:
+    """One piece did not arrive after all: the others stay where they are, and a resend sends this one. None: there is
+    no such piece."""
+    whole, _, number = op.delivery_key.rpartition("#")
+    if not whole or not number.isdecimal():
+        return None
+    row = transaction.db.execute(
+        "UPDATE delivery_pieces SET state = 'failed' WHERE number = ? AND state <> 'pending' "
+        "AND delivery_id = (SELECT id FROM outbox WHERE delivery_key = ?) RETURNING delivery_id",
+        (int(number), whole),
+    ).fetchone()
+    if row is None:
+        return None
+    transaction.db.execute(
+        "UPDATE outbox SET state = 'failed', error = ?, updated_at = ? "
+        "WHERE id = ? AND state IN ('uncertain', 'delivered')",
+        (op.error, op.at, row[0]),
+    )
+    return True
 
 
 # ── who may talk ───────────────────────────────────────────────────────────────────────────────

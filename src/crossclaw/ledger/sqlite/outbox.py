@@ -12,6 +12,7 @@ from crossclaw.ledger.sqlite.previews import find_preview
 from crossclaw.ledger.sqlite.rows import DELIVERY, SESSION, delivery_of, session_of, to_json
 from crossclaw.ledger.sqlite.writer import Transaction
 
+PIECE_FAILED = "a part of it did not arrive, as its platform said later"
 WITHDRAWN = "the session was deleted before this was delivered"
 
 
@@ -92,6 +93,12 @@ def settle_delivery(transaction: Transaction, op: SettleDelivery) -> None:
             1 if op.unsent or not op.tried else 0,
         ),
     )
+    if op.state == "delivered":  # of one whose pieces did not all arrive, that is not true
+        transaction.db.execute(
+            "UPDATE outbox SET state = 'failed', error = ? WHERE id = ? AND state = 'delivered' AND EXISTS "
+            "(SELECT 1 FROM delivery_pieces WHERE delivery_id = ? AND state = 'failed')",
+            (PIECE_FAILED, op.delivery_id, op.delivery_id),
+        )
 
 
 def withdraw_deliveries(transaction: Transaction, key: SessionKey, at: int) -> None:
