@@ -244,3 +244,13 @@ def test_a_key_does_not_follow_to_another_address(
     assert "sk-here" in same
     assert "sk-here" not in kept.read_text()
     assert kept.stat().st_mode & 0o777 == 0o600
+
+
+def test_where_nobody_is_asked_the_way_for_scripts_is_said_in_the_persons_language(
+    person: Person,
+) -> None:
+    done = person.types("onboard", LANG="es_ES.UTF-8")
+
+    assert done.returncode == Exit.USAGE
+    assert "no hay nadie en una terminal" in done.stderr
+    assert "para scripts: crossclaw onboard --non-interactive" in done.stderr

@@ -124,7 +124,10 @@ def _onboard(arguments: Arguments) -> int:
     asks = not arguments.non_interactive
     if asks and not is_somebody_there():
         raise UsageError(
-            tr("nobody is at a terminal to be asked"), hint="--non-interactive, with options"
+            tr("nobody is at a terminal to be asked"),
+            hint=tr(
+                "for scripts: crossclaw onboard --non-interactive, with options (--help lists them)"
+            ),
         )
     place = find_place()
     report = Report(language, str(place.paths.config_path))

@@ -252,7 +252,7 @@ def _plain_answer(request: ModelRequest) -> str:
     last = next((t for t in reversed(request.turns) if isinstance(t, UserTurn)), UserTurn([], []))
     words = _words(last)
     if last.results and not words:
-        return "(rehearsal) " + "; ".join(_quoted_results(request, last))
+        return tr("(rehearsal)") + " " + "; ".join(_quoted_results(request, last))
     told = _runtime(last)
     if _REPORT in told and (said := _last_words(request)):
         return f"Result: {said}"
