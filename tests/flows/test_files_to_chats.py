@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from crossclaw.channels.manifest import Traits
+from crossclaw.config import Config
 from crossclaw.config.channels import ChannelSettings
 from crossclaw.delivery.files import file_to_send
 from crossclaw.domain.authority import Authority
@@ -99,6 +100,25 @@ async def test_words_that_do_not_fit_under_a_file_follow_it(tmp_path: Path) -> N
         await channel.wait_sent(3)
 
     assert sent(channel)[:2] == [("a.png", PNG, ""), ("", None, words)]
+
+
+@pytest.mark.parametrize("tools", [{"deny": ["read"]}, {"profile": "messaging"}])
+async def test_who_may_not_read_a_file_may_not_send_it(
+    tmp_path: Path, tools: dict[str, Any]
+) -> None:
+    workspace(tmp_path, MEMORY_md=b"what only the owner knows")
+    channel = chat()
+    config = msgspec.convert({"tools": tools}, Config)
+    async with open_house(
+        tmp_path, RehearsalProvider(), config=config, channels=[channel]
+    ) as house:
+        run_id = await channel.say("ann", asking(message="Here", media="MEMORY.md"))
+        results = await results_in(house, run_id)
+        await channel.say("ann", asking(message="Only words"))
+        await channel.wait_sent(3)
+
+    assert "the tool 'read' is not available here" in results[0]
+    assert [text for _, _, text in sent(channel)] == ["Done.", "Only words", "Done."]
 
 
 @pytest.mark.parametrize(

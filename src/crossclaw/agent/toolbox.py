@@ -102,9 +102,12 @@ class Toolbox:
         try:
             if await self._was_begun(run, tool, call):
                 return INTERRUPTED, True
-            context = self._context(run, call)
-            params = await self._gate.admit(context, tool, tool.read(call.input), waits=True)
-            if (refusal := self._refused_meanwhile(run, tools, call.name)) is not None:
+            context, asked = self._context(run, call), tool.read(call.input)
+            needed = (call.name, *tool.also_needs(asked))
+            if (refusal := self._refused(run, tools, needed)) is not None:
+                return refusal, True
+            params = await self._gate.admit(context, tool, asked, waits=True)
+            if (refusal := self._refused(run, tools, needed)) is not None:
                 return refusal, True
             if tool.effect == "effects":
                 fresh = await self._run_store.start_tool(run, call.id, call.name)
@@ -127,10 +130,11 @@ class Toolbox:
             return False
         return await self._run_store.tool_was_started(run, call.id)
 
-    def _refused_meanwhile(self, run: Run, tools: Toolset, name: str) -> str | None:
-        """While somebody was asked, which may take long, the rules may have changed."""
+    def _refused(self, run: Run, tools: Toolset, needed: Sequence[str]) -> str | None:
+        """Before somebody is asked, and after: that may take long, and the rules may have changed."""
         self._credentials.require(run.authority)
-        return tools.why_not(name) if tools.is_taken_away(name) else None
+        gone = (name for name in needed if name not in tools or tools.is_taken_away(name))
+        return next(map(tools.why_not, gone), None)
 
     def _context(self, run: Run, call: ToolUse) -> ToolContext:
         authority = confined(self._config.agents, run.key, run.authority)

@@ -1,6 +1,6 @@
 """The tool contract: typed arguments in, text or JSON out; a failure is an answer to the model."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -64,6 +64,10 @@ class Tool(Generic[P]):
     def is_there(self) -> bool:
         """Whether it makes sense as the config is; asked anew when that changes."""
         return True
+
+    def also_needs(self, params: P) -> Sequence[str]:
+        """Other tools that the caller must have for this call: by their names."""
+        return ()
 
     @property
     def effect(self) -> Effect:

@@ -68,6 +68,10 @@ class MessageTool(Tool[MessageToolParams]):
     def is_there(self) -> bool:
         return self._has_chats()
 
+    def also_needs(self, params: MessageToolParams) -> Sequence[str]:
+        """Who may not read a file may not send it."""
+        return ("read",) if params.paths else ()
+
     async def call(self, context: ToolContext, params: MessageToolParams) -> str:
         text, paths = params.message.strip(), params.paths
         if not text and not paths:
