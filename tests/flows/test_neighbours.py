@@ -84,7 +84,7 @@ async def test_a_chat_with_more_messages_than_its_lane_takes_does_not_end_the_ga
         runs_of = [await house.run_store.find(run_id) for run_id in found if run_id]
 
     assert other.sent == [("ana", "re: hello")]
-    assert "channel pouring failed because of Busy" in caplog.text
+    assert "pouring account default failed because of Busy" in caplog.text
     assert len(pouring.starts) > 1
     # A platform offers again what was not accepted.
     assert [run.status for run in runs_of if run] == ["ok"] * 7
@@ -102,4 +102,4 @@ async def test_a_channel_that_cannot_start_keeps_no_gateway_from_starting_and_is
         await broken.wait_sent()
 
     assert broken.sent == [("ben", "re: at last")]
-    assert caplog.text.count("channel broken failed because of ConnectionError") == 3
+    assert caplog.text.count("broken account default failed because of ConnectionError") == 3
