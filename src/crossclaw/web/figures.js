@@ -154,11 +154,11 @@ function topOf(series, { by, measure }) {
 
 // ── drawing ─────────────────────────────────────────────────────────────────────────────────
 
-/** A round number that is not below: 1, 2 or 5 and zeros. */
+/** A round number that is not below: one digit and zeros. */
 function roundUp(value) {
   if (!value) return 1;
   const zeros = 10 ** Math.floor(Math.log10(value));
-  return [1, 2, 5, 10].find((each) => each * zeros >= value * 0.9999) * zeros;
+  return [1, 2, 3, 4, 5, 6, 8, 10].find((each) => each * zeros >= value * 0.9999) * zeros;
 }
 
 function chart(steps, shown, { span, by, measure }, width) {
