@@ -214,8 +214,10 @@ async def _converse(peer: GatewayPeer, arguments: Arguments, notes: HeldNotes) -
 
 
 async def _is_scripted(peer: GatewayPeer) -> bool:
-    status = await peer.call("status", {}, repeat=True)
-    return bool(status.get("rehearsal"))
+    try:
+        return bool((await peer.call("status", {}, repeat=True)).get("rehearsal"))
+    except CallRefused:  # one that may not ask hears nothing of it
+        return False
 
 
 async def _asking(conversation: Conversation) -> InputLines:

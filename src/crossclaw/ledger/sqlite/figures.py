@@ -25,6 +25,7 @@ from crossclaw.ledger.sqlite.damage import UNREADABLE
 from crossclaw.ledger.sqlite.figure_sums import ADDED, HOUR_MINUTES, SLOT_MINUTES
 from crossclaw.ledger.sqlite.writer import Transaction
 
+_ROWS_MAX = POINTS_MAX * NAMES_MAX
 _COLUMNS = {"agent": "agent_id", "model": "model", "channel": "channel", None: "''"}
 
 
@@ -136,7 +137,7 @@ def figures_over_time(db: Database, query: FigureQuery) -> list[FigureRow]:
     rows: Any = db.execute(
         f"SELECT {column}, (at - ?1) / ?2, {ADDED} FROM figures "
         f"WHERE minutes IN ({SLOT_MINUTES}, {HOUR_MINUTES}) AND at >= ?1 AND at < ?3{where} "
-        f"GROUP BY 1, 2 ORDER BY 1, 2 LIMIT {POINTS_MAX * NAMES_MAX}",
+        f"GROUP BY 1, 2 ORDER BY 1, 2 LIMIT {_ROWS_MAX}",
         (query.since, query.step_ms, query.until, *(v for _, v in narrowed if v is not None)),
     )
     return [
