@@ -386,3 +386,22 @@ def test_what_is_no_message_takes_only_places_that_are_free() -> None:
     assert single.spare(0.0)
     assert single.reserve(0.0) == 0.0, "a signal takes no place where there is only one"
     assert not single.spare(0.5)
+
+
+async def test_a_retry_that_is_due_is_made_however_much_comes_in_meanwhile(tmp_path: Path) -> None:
+    ledger, channel, accounts = open_ledger(tmp_path / "l.sqlite", inline=True), MemoryChannel(), LiveAccounts()  # fmt: skip
+    await ledger.commit(session(ANA))
+    new = NewDelivery(delivery_key="d", key=ANA, address=Address("memory", "ann"), text="hi")
+    await ledger.do(PutDelivery(new=new, at=1))
+    channel.faults.append(DeliveryError("later", retryable=True, retry_after_s=3.0))
+    accounts.put(LiveAccount("memory", "default", channel, channel.traits))
+    box = Outbox(ledger, accounts, VirtualClock(), _all_may)
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(box.serve)
+        for _ in range(1_500):
+            box.wake()
+            await anyio.sleep(0.004)
+        tasks.cancel_scope.cancel()
+    await ledger.close()
+
+    assert channel.sent == [("ann", "hi")]

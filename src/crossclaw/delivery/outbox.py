@@ -61,6 +61,7 @@ class Outbox:
         """Whether every row is looked at next, or only what is newer than `_newest`."""
         self._newest = 0
         self._next_at: int | None = None
+        self._looked_s = -inf
         self._busy: set[Address] = set()
         self._came: set[Address] = set()
         """Busy chats that something new was seen for."""
@@ -107,10 +108,12 @@ class Outbox:
                     try:
                         await self._start_due(tasks)
                     except CrossclawError as error:
+                        self._looked_s = -inf
                         log.warning("the outbox will be looked at again: %s", error)
-                    with anyio.move_on_after(self._pause_s()) as pause:
+                        await anyio.sleep(RETRY_FIRST_S)
+                    with anyio.move_on_after(self._pause_s()):
                         await self._hint.wait()
-                    self._all = self._all or pause.cancelled_caught
+                    self._all = self._all or self._must_look_again()
             finally:
                 self._ends_at = anyio.current_time() + LAST_S
                 for attempt in self._attempts:
@@ -146,7 +149,7 @@ class Outbox:
         """Start what is due, the first of each chat: of all there is, or of what is new."""
         now, after = self._clock.now_ms(), 0 if self._all else self._newest
         if self._all:
-            self._all, self._next_at = False, None
+            self._all, self._next_at, self._looked_s = False, None, anyio.current_time()
         seen: set[Address] = set()
         while page := await self._ledger.list_open_deliveries(after=after, limit=PAGE):
             after = page[-1].delivery_id
@@ -208,6 +211,11 @@ class Outbox:
         place = self._accounts.place_of(delivery.address)
         silent = self._carrier.silent_until.get(place, 0) if place else 0
         return max(delivery.not_before, silent)
+
+    def _must_look_again(self) -> bool:
+        """At all of it, however many hints there are of what is new."""
+        due = self._next_at is not None and self._next_at <= self._clock.now_ms()
+        return due or anyio.current_time() - self._looked_s >= LOOK_AGAIN_S
 
     def _pause_s(self) -> float:
         if self._next_at is None:
