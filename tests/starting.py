@@ -180,9 +180,9 @@ class Starter:
             self._process = subprocess.Popen(
                 command, stdin=inside.fileno(), stdout=subprocess.DEVNULL, cwd=ROOT, env=environ
             )
-        atexit.register(self._close)
+        atexit.register(self.close)
 
-    def _close(self) -> None:
+    def close(self) -> None:
         self._door.close()
         self._process.wait()
 
@@ -220,7 +220,9 @@ def _serve(door: socket.socket) -> dict[str, Any] | None:
     signal.signal(signal.SIGCHLD, bury)
     while True:
         message, files, _, _ = socket.recv_fds(door, ORDER_BYTES_MAX, STANDARD + 1)
-        if not message:
+        if not message:  # whoever gave the orders is gone, also when it was killed
+            for pid in list(ends):
+                os.kill(pid, signal.SIGKILL)
             return None
         *standard, end = files
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests import starting
-from tests.starting import Started, start
+from tests.process.program import until
+from tests.starting import Started, Starter, start
 
 
 def both(words: tuple[str, ...], stdin: str, folder: Path) -> list[tuple[int | None, str, str]]:
@@ -52,3 +53,16 @@ def test_a_fork_that_is_killed_is_known_to_be_dead(tmp_path: Path) -> None:
     assert gateway.wait(20) == -signal.SIGKILL
     with pytest.raises(ProcessLookupError):
         os.kill(gateway.pid, 0)
+
+
+def test_no_fork_outlives_the_tests_that_started_it(tmp_path: Path) -> None:
+    starter, standard = Starter(), [0, 1, 2]
+    environ = {"HOME": str(tmp_path), "OPENCLAW_STATE_DIR": str(tmp_path / "state")}
+    order = {"words": ("crossclaw", "gateway", "--port", "0"), "cwd": str(tmp_path), "env": environ}
+    pid, end = starter.start(order, standard)
+    starter.close()
+    told = os.read(end, 16)  # nothing: the one that would tell has gone too
+    os.close(end)
+
+    assert told in (b"", b"-9")
+    until(lambda: True if not Path(f"/proc/{pid}").exists() else None)
