@@ -66,7 +66,9 @@ def free_port() -> int:
 class Server:
     """One that can be stopped and started again, as a power cut and a restart do it."""
 
-    def __init__(self, folder: Path, settings: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, folder: Path, settings: dict[str, str] | None = None, trusted: str | None = None
+    ) -> None:
         self._programs, self._user = find_programs(), _user()
         self._data = folder / "data"
         self._settings = SETTINGS | (settings or {})
@@ -78,6 +80,9 @@ class Server:
             shutil.chown(folder, self._user)
         options = ["-U", "crossclaw", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"]
         self._run([str(self._programs / "initdb"), "-D", str(self._data), *options])
+        if trusted is not None:  # whoever comes from this network
+            with (self._data / "pg_hba.conf").open("a") as rules:
+                rules.write(f"host all all {trusted} trust\n")
         self.start()
 
     def _run(self, command: list[str]) -> None:
@@ -132,11 +137,13 @@ class Server:
 
 
 @contextmanager
-def serving(settings: dict[str, str] | None = None) -> Generator[Server]:
+def serving(
+    settings: dict[str, str] | None = None, *, trusted: str | None = None
+) -> Generator[Server]:
     folder = Path(tempfile.mkdtemp(prefix="crossclaw-postgresql-"))
     folder.chmod(0o755)
     try:
-        server = Server(folder, settings)
+        server = Server(folder, settings, trusted)
         try:
             yield server
         finally:

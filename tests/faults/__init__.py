@@ -1,0 +1,1 @@
+"""Several gateways on one PostgreSQL, in networks that are cut: `make cluster-faults`."""
