@@ -119,6 +119,7 @@ async def test_a_circle_of_parents_ends(ledger: Ledger, tmp_path: Path) -> None:
         (Sight(key="x"), "(key=?)"),
     ],
 )
+@pytest.mark.spec("B6")
 async def test_an_index_answers_so_that_a_million_sessions_cost_nothing(
     ledger: Ledger, tmp_path: Path, sight: Sight, index: str
 ) -> None:

@@ -13,7 +13,6 @@ LINES = {
 IDS = {f"{letter}{number}" for letter, last in LINES.items() for number in range(1, last + 1)}
 
 NOT_BUILT: set[str] = set()
-"""Of B6 only the engines are built, not yet several gateways on one of them."""
 
 
 def marks_in(text: str) -> set[str]:

@@ -24,7 +24,7 @@ def look_at_database(url: str) -> Iterator[DatabaseNote]:
         address = DatabaseAddress(url)
         wire = address.connect_reader()
     except CrossclawError as error:
-        yield DatabaseNote("error", str(error), "Mend ledger.url; see docs/postgres.md.")
+        yield DatabaseNote("error", str(error), "Correct ledger.url; see docs/postgres.md.")
         return
     except (ConnectionLost, ServerTrouble) as error:
         text = f"the database {address.shown} cannot be reached: {error}"
