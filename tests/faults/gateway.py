@@ -19,13 +19,15 @@ import msgspec
 from crossclaw.app import House, Outside, open_house
 from crossclaw.config import Config, Paths
 from crossclaw.config.ledger import URL_VARIABLE
-from crossclaw.domain.errors import CrossclawError
+from crossclaw.domain.errors import CrossclawError, StoreError
 from crossclaw.domain.ids import RandomIds
 from crossclaw.domain.keys import SessionKey
+from crossclaw.ledger.gateways import Beat
 from crossclaw.ledger.postgres import listener, writer
 from crossclaw.ledger.postgres.ledger import PostgresLedger
 from crossclaw.ledger.sqlite import entries, queue, runs, waits
 from crossclaw.providers.rehearsal import RehearsalProvider
+from crossclaw.runs.lease import GatewayLease
 from crossclaw.testing import submit
 from tests.crash.furnishing import Look, Stamp, tell
 from tests.crash.victim import ONE_BY_ONE, _requests
@@ -114,12 +116,21 @@ def _hold_anything(transaction: Any, fence: Any, *, progress: bool = False) -> t
     return row[0], row[1]
 
 
+async def _careless_beat(lease: GatewayLease) -> Beat:
+    """Whoever has lost its lease goes on all the same."""
+    try:
+        return await lease._membership.beat()
+    except StoreError:
+        return Beat(has_dead=True, draining=False)
+
+
 def _break(build: str) -> None:
     if build == "unheard":
         listener.CHANNEL = "nobody"
     elif build == "unfenced":
         writer.locks_for = lambda touched: []  # type: ignore[attr-defined]
         PostgresLedger.guard = lambda self, sql, *values: None  # type: ignore[method-assign]
+        GatewayLease._next_beat = _careless_beat  # type: ignore[assignment, method-assign]
         for module in (entries, runs, queue, waits):
             module.hold = _hold_anything  # type: ignore[attr-defined]
 
