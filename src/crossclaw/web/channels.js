@@ -34,9 +34,9 @@ class Channels extends Part {
       const [status, people, deliveries] = await Promise.all([
         wire.call("channels.status", {}),
         wire.offers("channels.pairing.list") ? wire.call("channels.pairing.list", {}) : {},
-        wire.offers("attention.list") ? wire.call("attention.list", { kinds: ["delivery"] }) : {},
+        wire.offers("attention.list") ? wire.call("attention.list", { kinds: ["delivery"] }) : { rows: [] },
       ]);
-      if (this.isConnected) keepingFocus(this, () => this.draw(status, people, deliveries.rows || []));
+      if (this.isConnected) keepingFocus(this, () => this.draw(status, people, deliveries.rows));
     } catch (error) {
       if (!(error instanceof Lost)) fill(this, h("p", { cls: "problem" }, error.message));
     }
@@ -116,11 +116,11 @@ class Channels extends Part {
         "aria-label": `Test message by ${account.channel}`,
         onsubmit: async (event) => {
           event.preventDefault();
-          const to = /** @type {HTMLInputElement} */ (form.querySelector("input")).value.trim();
-          if (!to) return;
+          const chat = /** @type {HTMLInputElement} */ (form.querySelector("input")).value.trim();
+          if (!chat) return;
           tell("It is on its way …");
           try {
-            tell(...(await tryOut(account, to)));
+            tell(...(await tryOut(account, chat)));
           } catch (error) {
             tell(error.message, true);
           }
@@ -207,9 +207,9 @@ function act(label, text, work, then, cls = "") {
 }
 
 /** Sends it, and says what became of it: words, and whether they are bad news. */
-async function tryOut({ channel, accountId }, to) {
+async function tryOut({ channel, accountId }, chat) {
   const key = newId();
-  const { messageId } = await wire.call("send", { channel, accountId, to, message: TEST, idempotencyKey: key });
+  const { messageId } = await wire.call("send", { channel, accountId, to: chat, message: TEST, idempotencyKey: key });
   const { standing } = await wire.call("deliveries.wait", { messageId, timeoutMs: WAIT_MS });
   if (standing.name === "ok") return ["It has arrived.", false];
   if (standing.name === "failed") return [`It failed because ${standing.why || "the platform refused it"}.`, true];
