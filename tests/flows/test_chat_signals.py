@@ -419,6 +419,31 @@ async def test_a_long_reply_grows_in_its_first_message_and_the_rest_follows(tmp_
     assert channel.edits >= 2
 
 
+@pytest.mark.spec("N9", "B2")
+@pytest.mark.parametrize("slow", ["first words", "more words"])
+async def test_a_reply_waits_for_its_beginning_that_is_on_its_way_so_that_the_last_words_stay(
+    tmp_path: Path, slow: str
+) -> None:
+    class Slow(MemoryChannel):
+        async def send(self, piece: Piece) -> str | None:
+            await anyio.sleep(8 if slow == "first words" and not self.shown else 0)
+            return await super().send(piece)
+
+        async def edit(self, where: Address, platform_id: str, piece: Piece) -> None:
+            await anyio.sleep(8 if piece.formatted != WHOLE else 0)
+            await super().edit(where, platform_id, piece)
+
+    settings = msgspec.structs.replace(OPEN, streaming=True)
+    channel = Slow(traits=CHATTY, settings=settings)
+    async with open_house(tmp_path, Writing(pause_s=1.5), channels=[channel]) as house:
+        run_id = await channel.say("ann", "hi")
+        await anyio.sleep(60)
+        state = await state_of(house, run_id)
+
+    assert (list(channel.shown.values()), state) == ([WHOLE], "delivered")
+    assert channel.edits >= 1
+
+
 # ── what stands before and above ───────────────────────────────────────────────────────────────
 
 
