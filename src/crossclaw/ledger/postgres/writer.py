@@ -360,7 +360,11 @@ class PostgresWriter:
 
     def _lock_own(self, wire: PgWire) -> None:
         own = (WRITER_LOCKS, int.from_bytes(bytes.fromhex(self.name)[:4], signed=True))
+        until = time.monotonic() + PATIENCE_S
         while wire.ask("SELECT pg_try_advisory_lock($1::int, $2::int)", *own) != [(True,)]:
+            if time.monotonic() > until:
+                wire.close()
+                raise StoreError("the connection before this one has not ended yet")
             wire.ask(_END_FORMER, *own)
             time.sleep(PAUSE_S / 2)
 
