@@ -20,7 +20,6 @@ CrossclawError                UNAVAILABLE       something failed inside; the tex
 │   ├── StoreFull             UNAVAILABLE       the disk has no room; the same works when it has
 │   ├── StoreFenced           UNAVAILABLE       of several gateways this one was too late: others have its work
 │   ├── StoreLocked           UNAVAILABLE       another gateway has this state folder
-│   ├── StoreFenced           UNAVAILABLE       this gateway has lost its place among those that share it
 │   └── StoreTooNew           UNAVAILABLE       written by a newer Crossclaw
 ├── ProviderError             UNAVAILABLE       the model could not answer
 │   ├── ProviderMissing       UNAVAILABLE       its package is not installed, or it is not configured
