@@ -353,7 +353,7 @@ async def test_the_owners_chat_is_told_and_the_owner_answers_there(tmp_path: Pat
         await house.run_store.wait(stranger)
         for unclear in ("/approve", f"/approve {waiting.approval_id}", "/approve  allow-once"):
             await house.run_store.wait(await chat.say("ana", unclear))
-        await chat.wait_sent(5)
+        await chat.wait_sent(4)
         still = await house.approvals.waiting()
         await chat.say("ana", f"/approve {waiting.approval_id[:8]} allow-once")
         results = await ended(house, run_id)
