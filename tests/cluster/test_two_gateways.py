@@ -21,6 +21,7 @@ from crossclaw.domain.messages import AssistantMessage, Text, ToolUse
 from crossclaw.door.principal import person_principal
 from crossclaw.ledger.operations import DeleteCredential, PutCredential
 from crossclaw.providers.contract import ModelRequest, Provider, Tell
+from crossclaw.runs import lanes
 from crossclaw.testing import MemoryChannel, ScriptedProvider, heard, open_house
 from tests.cluster.test_gateways import ask
 from tests.databases import databases
@@ -173,12 +174,16 @@ async def test_messages_by_two_gateways_are_answered_one_after_the_other(opened:
 
 
 @pytest.mark.spec("P8")
-async def test_a_run_is_stopped_by_way_of_the_other_gateway(opened: Open) -> None:
+async def test_a_run_is_stopped_by_way_of_the_other_gateway(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lanes, "ABORT_PATIENCE_S", 600.0)  # it is told, and not passed over
     model = Waiting()
     a, b = await opened("a", model), await opened("b", ScriptedProvider([]))
     await begin(a, "r1")
     await model.asked.wait()
-    answer = await call(b, "chat.abort", sessionKey="main")
+    with anyio.fail_after(SOON_S):
+        answer = await call(b, "chat.abort", sessionKey="main")
     assert answer["aborted"]
     run = await a.run_store.wait("r1", 0)
     assert run is not None
@@ -420,3 +425,19 @@ async def test_what_is_sent_to_a_guest_is_taken_where_the_guest_is(opened: Open)
         run = await say(a, "main", "ask", "r1")
     (result,) = await results_of(a, run)
     assert "four" in msgspec.json.encode(result).decode()
+
+
+async def test_a_gateway_that_does_not_heed_a_stop_is_passed_over(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lanes, "ABORT_PATIENCE_S", 0.2)
+    model = Waiting()
+    a, b = await opened("a", model), await opened("b", ScriptedProvider([]))
+    monkeypatch.setattr(a.lanes._under_way, "find", lambda _run_id: None)  # as if it heard nothing
+    await begin(a, "r1")
+    await model.asked.wait()
+    assert (await call(b, "chat.abort", sessionKey="main"))["aborted"]
+    model.go.set()
+    run = await a.run_store.wait("r1", SOON_S)
+    assert run is not None
+    assert (run.status, run.reply) == ("aborted", None), "what it says afterwards is void"
