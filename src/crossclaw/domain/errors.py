@@ -18,7 +18,6 @@ CrossclawError                UNAVAILABLE       something failed inside; the tex
 ├── StoreError                UNAVAILABLE       the ledger cannot be opened or written
 │   ├── StoreDamaged          UNAVAILABLE       a row of it cannot be read; trying again does not help
 │   ├── StoreFull             UNAVAILABLE       the disk has no room; the same works when it has
-│   ├── StoreFenced           UNAVAILABLE       of several gateways this one was too late: others have its work
 │   ├── StoreLocked           UNAVAILABLE       another gateway has this state folder
 │   └── StoreTooNew           UNAVAILABLE       written by a newer Crossclaw
 ├── ProviderError             UNAVAILABLE       the model could not answer
