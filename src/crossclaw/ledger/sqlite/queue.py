@@ -123,12 +123,13 @@ def _fit(one: Run, other: Run) -> bool:
         one.kind == other.kind == "chat"
         and other.plan.queue is not None
         and one.authority == other.authority
-        and _apart_from_queue(one) == _apart_from_queue(other)
+        and _asked_of_both(one) == _asked_of_both(other)
     )
 
 
-def _apart_from_queue(run: Run) -> object:
-    return msgspec.structs.replace(run.plan, queue=None)
+def _asked_of_both(run: Run) -> object:
+    """Each answers a message of its own, and has its own place in the queue: that does not keep them apart."""
+    return msgspec.structs.replace(run.plan, queue=None, answers=None)
 
 
 def _take_batch(
