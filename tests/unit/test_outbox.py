@@ -405,3 +405,32 @@ async def test_a_retry_that_is_due_is_made_however_much_comes_in_meanwhile(tmp_p
     await ledger.close()
 
     assert channel.sent == [("ann", "hi")]
+
+
+@pytest.mark.spec("N9", "B2")
+@pytest.mark.parametrize("moment_s", [half / 2 for half in range(13)])
+async def test_a_reply_that_is_whole_while_its_beginning_is_being_stored_or_sent_is_not_taken_for_lost(
+    tmp_path: Path, moment_s: float
+) -> None:
+    """Its run ends at that moment, and what shows it is stopped."""
+    ledger, chat = SlowLedger(tmp_path / "l.sqlite", inline=True), MemoryChannel()
+    carrying = outbox_of(ledger, chat)
+    live = LiveAccount(chat.name, chat.account_id, chat, chat.traits)
+    words = Piece(address=Address("memory", "ana"), text="h", formatted="h", delivery_key="reply")
+    carrying.previews.open("reply")
+    async with anyio.create_task_group() as tasks:
+
+        async def show() -> None:
+            with anyio.move_on_after(moment_s):
+                await carrying.previews.begin(live, words)
+
+        tasks.start_soon(show)
+        await anyio.sleep(moment_s)
+        await with_a_reply(ledger)
+        tasks.start_soon(carrying.serve)
+        await anyio.sleep(60)
+        tasks.cancel_scope.cancel()
+    state = await state_of(ledger)
+    await ledger.close()
+
+    assert (state[0], list(chat.shown.values())) == ("delivered", ["hi"])

@@ -75,12 +75,16 @@ class Previews:
 
     async def _begin(self, live: LiveAccount, message: Piece) -> str | None:
         key = message.delivery_key
-        known = await self._ledger.do(BeginPreview(delivery_key=key, at=self._clock.now_ms()))
-        if known is not None:
-            return known.platform_id
-        first = replace(message, delivery_key=preview_key(key))
-        with anyio.move_on_after(CALL_S_MAX, shield=True):  # cut off, nobody knows if it is there
-            return await self._send_first(live, first, key)
+        with anyio.CancelScope(shield=True):  # stored and not sent, it would be taken for lost
+            known = await self._ledger.do(BeginPreview(delivery_key=key, at=self._clock.now_ms()))
+            if known is not None:
+                return known.platform_id
+            if key not in self._shown:  # the reply is whole meanwhile, or there is none
+                await self._ledger.do(DropPreview(delivery_key=key))
+                return None
+            first = replace(message, delivery_key=preview_key(key))
+            with anyio.move_on_after(CALL_S_MAX):  # cut off, nobody knows if it is there
+                return await self._send_first(live, first, key)
         return None
 
     async def _send_first(self, live: LiveAccount, message: Piece, key: str) -> str | None:
