@@ -7,13 +7,16 @@ import anyio
 import pytest
 
 from crossclaw.channels.http import HttpClients
-from crossclaw.config import load
+from crossclaw.config import Config, load
 from crossclaw.config.channel_accounts import accounts_in
 from crossclaw.config.load import Loaded
 from crossclaw.domain.authority import Authority, ChatPlace
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import ToolResultMessage
+from crossclaw.domain.sight import EVERYTHING
+from crossclaw.domain.tools import built_in
 from crossclaw.providers.rehearsal import RehearsalProvider
+from crossclaw.sessions.channel_rules import chat_tool_layers
 from crossclaw.testing import VirtualLoop, open_house
 from tests.channels.fake_http import FakeTransport
 from tests.channels.telegram.fake import FakeTelegram
@@ -113,6 +116,38 @@ async def test_the_gateway_serves_with_it_and_a_group_whose_rule_cannot_be_kept_
     assert telegram.texts(GROUP) == ["[Clawd] tried"]
     assert telegram.texts(NAMED) == []
     assert telegram.texts(123456789) == ["by the other agent"]
+
+
+@pytest.mark.spec("B3", "N8")
+async def test_a_child_that_was_begun_in_a_group_has_no_tool_that_the_group_lacks_whoever_writes_to_it(
+    tmp_path: Path, loaded: Loaded
+) -> None:
+    telegram = FakeTelegram()
+    home = telegram.add_bot("700:home")
+    telegram.add_chat(GROUP, "supergroup", title="Team")
+
+    def http() -> HttpClients:
+        return HttpClients(FakeTransport({"api.telegram.org": telegram}))
+
+    config = loaded.config
+    async with open_house(tmp_path, RehearsalProvider(), config=config, http=http) as house:
+        await anyio.sleep(5)
+        spawning = 'tool: sessions_spawn {"task": "say: here"}\nthen:\nsay: begun'
+        telegram.say(home, GROUP, spawning, **_person(555))
+        await anyio.sleep(60)
+        rows = await house.ledger.list_sessions(limit=20, sight=EVERYTHING)
+        (child,) = [each for each in rows if "subagent" in each.key.text]
+        of_owner = Authority(owner=True).meet(child.authority)
+        offered = set(await house.toolsets.of(child.key, of_owner, "rehearsal/x"))
+
+    assert "read" in offered
+    assert not {"exec", "write"} & offered
+
+
+@pytest.mark.spec("B3")
+def test_what_was_asked_in_a_group_of_an_account_that_is_gone_may_use_no_tools() -> None:
+    (layer,) = chat_tool_layers(Config(), place(str(GROUP), "555"))
+    assert not layer.decide(built_in("read")).allowed
 
 
 def _person(number: int) -> dict[str, Any]:

@@ -180,7 +180,8 @@ def chat_tool_layers(config: Config, place: ChatPlace) -> tuple[Layer, ...]:
     for account in accounts_in(config.channels, {}):
         if (account.channel, account.account_id) == (place.channel, place.account_id):
             return _layers(account.settings, place)
-    return ()
+    gone = f"the account {place.account_id} of {place.channel}, in a group of which it was asked and which is gone,"
+    return (Layer(gone, allow=()),)
 
 
 def _layers(settings: ChannelSettings, place: ChatPlace) -> tuple[Layer, ...]:

@@ -7,7 +7,7 @@ import msgspec
 
 from crossclaw.domain.addresses import Address
 from crossclaw.domain.agents import ThinkingLevel, normalize_agent_id
-from crossclaw.domain.authority import Authority
+from crossclaw.domain.authority import HOPS_UNLIMITED, Authority
 from crossclaw.domain.errors import Invalid, KeyReused, NotFound
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage
@@ -301,18 +301,14 @@ class Spawns:
 
 
 def _bound(authority: Authority) -> Authority:
-    """What any run in the child may do, whoever sends it: the limits of the parent, for good."""
-    return Authority(
-        sandboxed=authority.sandboxed,
+    """What any run in the child may do, whoever sends it: every limit of the parent, for good. Only the hops and the
+    credentials are those of whoever sends."""
+    return msgspec.structs.replace(
+        authority,
+        owner=False,
         may_spawn=False,
-        tools=authority.tools,
-        denied_tools=authority.denied_tools,
-        roots=authority.roots,
-        network=authority.network,
-        workspace=authority.workspace,
-        workspaces=authority.workspaces,
-        models=authority.models,
-        arms=authority.arms,
+        hops_left=HOPS_UNLIMITED,
+        made_by=frozenset(),
     )
 
 
