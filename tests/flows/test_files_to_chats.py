@@ -13,12 +13,13 @@ from crossclaw.config import Config
 from crossclaw.config.channels import ChannelSettings
 from crossclaw.delivery.files import file_to_send
 from crossclaw.domain.authority import Authority
-from crossclaw.domain.errors import DeliveryError, Invalid
+from crossclaw.domain.errors import DeliveryError, Invalid, KeyReused
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import ToolResultMessage
 from crossclaw.ledger.operations import media_holder
 from crossclaw.providers.rehearsal import RehearsalProvider
 from crossclaw.testing import MemoryChannel, VirtualLoop, open_house
+from crossclaw.tools.contract import context_of
 from tests.flows.crashing import crashed_copy
 from tests.flows.talking import call
 
@@ -185,6 +186,36 @@ async def test_a_file_that_arrived_is_not_sent_again_when_the_next_one_fails_or_
     assert [each[0] for each in sent(channel)] == ["a.png", "b.txt", ""]
 
 
+@pytest.mark.spec("B1")
+async def test_a_call_that_is_made_again_after_a_crash_answers_as_before_though_its_file_is_gone(
+    tmp_path: Path,
+) -> None:
+    folder, channel = workspace(tmp_path, a_png=PNG), chat()
+    async with open_house(tmp_path, RehearsalProvider(), channels=[channel]) as house:
+        run_id = await channel.say("ann", "say: hi")
+        run = await house.run_store.wait(run_id)
+        assert run is not None
+        tool = house.toolsets.known["message"]
+        again, params = context_of(run, "t1", run.authority), tool.read({"media": "a.png"})
+        first = await tool.call(again, params)
+        (folder / "a.png").unlink()
+        second = await tool.call(again, params)
+        await anyio.sleep(10)
+
+    assert first == second == "on its way to memory: a.png"
+    assert [each[0] for each in sent(channel)] == ["", "a.png"]
+
+
+@pytest.mark.spec("S6", "S7")
+async def test_a_word_that_means_silence_reaches_no_chat_by_the_tool_either(tmp_path: Path) -> None:
+    channel = chat()
+    async with open_house(tmp_path, RehearsalProvider(), channels=[channel]):
+        await channel.say("ann", asking(message=" ANNOUNCE_SKIP "))
+        await anyio.sleep(60)
+
+    assert [each[2] for each in sent(channel)] == ["Done."]
+
+
 async def test_the_tool_is_there_only_where_there_are_chats(tmp_path: Path) -> None:
     for channels in ([], [chat()]):
         (folder := tmp_path / str(len(channels))).mkdir()
@@ -211,6 +242,8 @@ async def test_a_client_sends_files_to_a_chat(tmp_path: Path) -> None:
             await call(
                 house, "send", **asked, message="Hi", mediaUrls=[as_data(PNG, "b%20c.png"), "a.png"]
             )
+        with pytest.raises(KeyReused):
+            await call(house, "send", **asked, message="Hi", mediaUrls=[as_data(PNG, "other.png")])
         await channel.wait_sent(2)
         await anyio.sleep(10)
         held = media_holder("send:k1")

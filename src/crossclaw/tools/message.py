@@ -13,10 +13,11 @@ from crossclaw.delivery.files import FILE_BYTES_MAX, FILES_MAX, FileToSend, file
 from crossclaw.domain.addresses import Address
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import Invalid
+from crossclaw.domain.exchanges import is_silent
 from crossclaw.domain.media import shown_size
 from crossclaw.domain.tools import built_in
 from crossclaw.ledger.contract import Ledger
-from crossclaw.ledger.operations import NewDelivery, Op, PutDelivery
+from crossclaw.ledger.operations import DeliveryFile, NewDelivery, Op, PutDelivery
 from crossclaw.sandbox.contract import WorkPlace
 from crossclaw.sandbox.files import open_file
 from crossclaw.sandbox.places import Places
@@ -79,13 +80,16 @@ class MessageTool(Tool[MessageToolParams]):
         if len(text) > TEXT_CHARS_MAX or len(paths) > FILES_MAX:
             most = f"{TEXT_CHARS_MAX:,} letters and {FILES_MAX} files"
             raise Invalid(f"that is too much for one message; at most {most}")
+        if is_silent(text) and not paths:
+            return f"nothing was sent: {text} means silence"
+        key = f"message:{context.run.run_id}:{context.tool_use_id}"
+        if (known := await self._ledger.find_delivery(key)) is not None:
+            return _told(known.address, known.files)  # the call is made again, after a crash
         where = await self._where(context)
         files = await self._files(context, paths)
-        key = f"message:{context.run.run_id}:{context.tool_use_id}"
         await self._put(context, key, where, text, files)
         self._wake()
-        named = ", ".join(each.file.name for each in files)
-        return f"on its way to {where.channel}: {named or 'your words'}"
+        return _told(where, [each.file for each in files])
 
     async def _where(self, context: ToolContext) -> Address:
         where = context.run.plan.reply_to
@@ -110,14 +114,17 @@ class MessageTool(Tool[MessageToolParams]):
         text: str,
         files: Sequence[FileToSend],
     ) -> None:
-        """Once, however often a crash has this call made again."""
-        if await self._ledger.find_delivery(key) is not None:
-            return
+        """Once: the key is the call's."""
         at, run = self._clock.now_ms(), context.run
         new = NewDelivery.of_run(run, key, context.key, where, text)
         new = msgspec.structs.replace(new, files=tuple(each.file for each in files))
         kept: list[Op[Any]] = [each.keep(key, context.key.agent_id, at) for each in files]
         await self._ledger.commit(*kept, PutDelivery(new=new, at=at))
+
+
+def _told(where: Address, files: Sequence[DeliveryFile]) -> str:
+    named = ", ".join(each.name for each in files)
+    return f"on its way to {where.channel}: {named or 'your words'}"
 
 
 def _read(place: WorkPlace, path: str) -> FileToSend:

@@ -112,7 +112,7 @@ class Sending:
         key = f"send:{params.idempotency_key}"
         where = _address(channel, params)
         if not await self._put(caller, key, where, params, files):
-            await self._refuse_another(key, where, params.message)
+            await self._refuse_another(key, where, params.message, files)
         self._wake()
         return MessageSendResult(run_id=params.idempotency_key, message_id=key, channel=channel)
 
@@ -174,9 +174,12 @@ class Sending:
         if not decide_send(self._config.session.send_policy, key, session, channel).allowed:
             raise Invalid(BLOCKED)
 
-    async def _refuse_another(self, key: str, where: Address, text: str) -> None:
+    async def _refuse_another(
+        self, key: str, where: Address, text: str, files: Sequence[FileToSend]
+    ) -> None:
         known = await self._ledger.find_delivery(key)
-        if known is not None and (known.address.chat, known.text) != (where.chat, text):
+        asked = (where.chat, text, tuple(each.file for each in files))
+        if known is not None and (known.address.chat, known.text, known.files) != asked:
             raise KeyReused("this idempotency key was used for another message; use a new key")
 
 
