@@ -7,6 +7,7 @@ one is shown, which counts the packages.
 import re
 import subprocess
 import sys
+import tomllib
 import venv
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 from crossclaw.display.languages import tr  # the standard library alone
 
+ROOT = Path(__file__).resolve().parents[1]
 OLDEST = (3, 11)
 PIP_THAT_INSTALLS_ELSEWHERE = (22, 3)  # the first with --python; saves setting pip up a second time
 PIN = re.compile(r"^([A-Za-z0-9][\w.-]*)==", re.M)
@@ -36,9 +38,10 @@ def main() -> int:
     pip = _make(folder, python)
     total = len(set(PIN.findall(lock.read_text("utf-8"))))
     wanted = ["--require-hashes", "-r", str(lock)]
-    return _install(pip, wanted, total) or _install(
-        pip, ["--no-deps", "--no-build-isolation", "-e", "."], 0
-    )
+    failed = _install(pip, wanted, total)
+    if not failed:
+        _put_on_path(python)
+    return failed
 
 
 def _make(folder: Path, python: Path) -> list[str]:
@@ -49,6 +52,20 @@ def _make(folder: Path, python: Path) -> list[str]:
         venv.create(folder, with_pip=alone, symlinks=True)
     own = [str(python), "-m", "pip"]
     return own if alone else [*here, "--python", str(python)]
+
+
+def _put_on_path(python: Path) -> None:
+    """This folder's own code and its commands: two small files, which pip would need a build and two seconds for."""
+    ask = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    asked = subprocess.run([str(python), "-c", ask], capture_output=True, text=True, check=True)
+    (Path(asked.stdout.strip()) / "crossclaw.pth").write_text(f"{ROOT / 'src'}\n", "utf-8")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    for name, place in project["scripts"].items():
+        module, _, function = place.partition(":")
+        script = python.parent / name
+        run = f"import sys\n\nfrom {module} import {function}\n\nsys.exit({function}())\n"
+        script.write_text(f"#!{python.absolute()}\n{run}", "utf-8")
+        script.chmod(0o755)
 
 
 def _pip_version(pip: list[str]) -> tuple[int, ...]:
