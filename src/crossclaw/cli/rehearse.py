@@ -39,6 +39,7 @@ from crossclaw.config.rehearsals import (
 )
 from crossclaw.config.source import Source
 from crossclaw.config.token import gateway_token
+from crossclaw.disk.private import write_file
 from crossclaw.display.conversation import message_text
 from crossclaw.domain.exchanges import CONTROL_TOKENS
 
@@ -68,7 +69,7 @@ class Stage:
 
     def __init__(self, folder: Path, config: dict[str, object]) -> None:
         self.port = free_port()
-        (folder / "openclaw.json").write_text(json.dumps(config))
+        write_file(folder / "openclaw.json", json.dumps(config))
         kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
         self.place: StateLocation = find_place(kept | {"OPENCLAW_STATE_DIR": str(folder)})
         self.folder = folder
@@ -178,10 +179,7 @@ class Play:
         self._write()
 
     def _write(self) -> None:
-        path = staged_path(self._stage.folder)
-        fresh = path.with_suffix(".new")
-        fresh.write_bytes(msgspec.json.encode(self.staged))
-        fresh.replace(path)
+        write_file(staged_path(self._stage.folder), msgspec.json.encode(self.staged).decode())
 
 
 @asynccontextmanager

@@ -17,6 +17,7 @@ CrossclawError                UNAVAILABLE       something failed inside; the tex
 ├── Stopped                   UNAVAILABLE       this part of the house is closed
 ├── StoreError                UNAVAILABLE       the ledger cannot be opened or written
 │   ├── StoreDamaged          UNAVAILABLE       a row of it cannot be read; trying again does not help
+│   ├── StoreFenced           UNAVAILABLE       this gateway has lost its place among those that share the ledger
 │   ├── StoreFull             UNAVAILABLE       the disk has no room; the same works when it has
 │   ├── StoreLocked           UNAVAILABLE       another gateway has this state folder
 │   └── StoreTooNew           UNAVAILABLE       written by a newer Crossclaw

@@ -69,7 +69,7 @@ BUILT_IN = {
         ToolDeclaration(name="edit", group="fs", effect="effects", children=True),
         ToolDeclaration(name="exec", group="runtime", effect="effects", children=True),
         ToolDeclaration(name="web_fetch", group="web", effect="pure", children=True),
-        ToolDeclaration(name="message", group="messaging", effect="once", children=False),
+        ToolDeclaration(name="message", group="messaging", effect="once", children=True),
         ToolDeclaration(name="sessions_list", group="sessions", effect="pure", children=False),
         ToolDeclaration(name="sessions_history", group="sessions", effect="pure", children=False),
         ToolDeclaration(name="sessions_send", group="sessions", effect="once", children=False),
