@@ -63,6 +63,7 @@ READS: dict[str, dict[str, Any]] = {
 NOT_ABOUT_SESSIONS = {
     "agents.files.get",
     "agents.files.list",
+    "deliveries.wait",
     "display.render",
     "exchanges.trace",
     "exec.approval.get",

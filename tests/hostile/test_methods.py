@@ -66,7 +66,8 @@ pytestmark = beside_a_house
 
 @pytest.fixture(scope="module")
 def methods(tmp_path_factory: pytest.TempPathFactory) -> list[Method[Any]]:
-    return anyio.run(every_method, tmp_path_factory.mktemp("registry"))
+    found = anyio.run(every_method, tmp_path_factory.mktemp("registry"))
+    return [each for each in found if each.name != "gateway.stop"]  # which does what it says
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crossclaw.domain.authority import Arm, Authority, Maker
+from crossclaw.domain.authority import Arm, Authority, ChatPlace, Maker
 
 names = st.frozensets(st.sampled_from("abcd"), max_size=4)
 DIMENSIONS: dict[str, st.SearchStrategy[Any]] = {
@@ -23,6 +23,16 @@ DIMENSIONS: dict[str, st.SearchStrategy[Any]] = {
     "models": st.none() | st.frozensets(st.sampled_from(["p/a", "p/b", "q/*"])),
     "arms": st.frozensets(
         st.builds(Arm, st.sampled_from("ab"), sandboxed=st.booleans()), max_size=3
+    ),
+    "chats": st.frozensets(
+        st.builds(
+            ChatPlace,
+            channel=st.just("memory"),
+            account_id=st.just("default"),
+            chat_id=st.sampled_from("ab"),
+            senders=st.just(("7",)),
+        ),
+        max_size=2,
     ),
     "made_by": st.frozensets(
         st.builds(Maker, st.sampled_from("ab"), st.integers(1, 2)), max_size=3
@@ -45,6 +55,7 @@ def no_more_than(small: Authority, large: Authority) -> bool:
         and all(large.allows_model(each) for each in models if small.allows_model(each))
         and small.arms >= large.arms
         and small.made_by >= large.made_by
+        and small.chats >= large.chats
     )
     return (
         further
