@@ -12,10 +12,12 @@ import pytest
 
 from crossclaw.app import House
 from crossclaw.channels.contract import Piece
+from crossclaw.channels.http import CONNECT_S
 from crossclaw.channels.manifest import Traits
 from crossclaw.config import Config
 from crossclaw.config.channels import ChannelSettings
 from crossclaw.config.doors import Messages
+from crossclaw.delivery.carrying import LAST_S
 from crossclaw.delivery.prefixes import PrefixFacts, with_prefix
 from crossclaw.domain.addresses import Address, Inbound
 from crossclaw.domain.errors import DeliveryError, DeliveryUncertain
@@ -442,6 +444,47 @@ async def test_a_reply_waits_for_its_beginning_that_is_on_its_way_so_that_the_la
 
     assert (list(channel.shown.values()), state) == ([WHOLE], "delivered")
     assert channel.edits >= 1
+
+
+@pytest.mark.spec("N9", "B2")
+async def test_a_platform_that_cannot_be_reached_while_a_reply_begins_gets_it_when_it_is_back(
+    tmp_path: Path,
+) -> None:
+    """A connection that is not made fails after some seconds, and is known to have brought nothing."""
+
+    class Away(MemoryChannel):
+        async def send(self, piece: Piece) -> str | None:
+            if anyio.current_time() < back_s:
+                await anyio.sleep(CONNECT_S)
+                raise DeliveryError("no connection", retryable=True)
+            return await super().send(piece)
+
+    channel = Away(traits=CHATTY, settings=msgspec.structs.replace(OPEN, streaming=True))
+    back_s = anyio.current_time() + 2 * LONG_S
+    async with open_house(tmp_path, Writing(), channels=[channel]) as house:
+        run_id = await channel.say("ann", "hi")
+        await anyio.sleep(10 * LONG_S)
+        state = await state_of(house, run_id)
+
+    assert (list(channel.shown.values()), state) == ([WHOLE], "delivered")
+
+
+@pytest.mark.spec("N9")
+async def test_a_gateway_that_closes_waits_a_moment_only_for_a_beginning_that_is_on_its_way(
+    tmp_path: Path,
+) -> None:
+    class Silent(MemoryChannel):
+        async def send(self, piece: Piece) -> str | None:
+            await anyio.sleep_forever()
+            raise AssertionError
+
+    channel = Silent(traits=CHATTY, settings=msgspec.structs.replace(OPEN, streaming=True))
+    async with open_house(tmp_path, Writing(), channels=[channel]):
+        await channel.say("ann", "hi")
+        await anyio.sleep(5)
+        closing_s = anyio.current_time()
+
+    assert anyio.current_time() - closing_s <= 2 * LAST_S
 
 
 # ── what stands before and above ───────────────────────────────────────────────────────────────

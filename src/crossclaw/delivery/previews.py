@@ -7,6 +7,7 @@ is `uncertain`, as if it had been cut off itself, unless the platform can be ask
 
 import logging
 from collections.abc import Awaitable, Callable
+from math import inf
 
 import anyio
 from msgspec.structs import replace
@@ -23,6 +24,7 @@ log = logging.getLogger(__name__)
 
 Write = Callable[[Op[None]], Awaitable[None]]
 CALL_S_MAX = 10.0  # a platform answers in a hundredth of that
+FIRST_S_MAX = 60.0  # accounts find out sooner that they cannot connect, or get no answer
 LOST = "its beginning may have been shown, and the platform cannot be asked"
 
 
@@ -35,6 +37,9 @@ class Previews:
         self._ledger, self._clock = ledger, clock
         self._shown: dict[str, anyio.Lock] = {}
         """Of replies that are being written; held while the platform is asked to show or to change one."""
+        self._beginning: set[anyio.CancelScope] = set()
+        self._ends_at = inf
+        """When beginnings on their way are cut off: the gateway is closing."""
 
     def open(self, delivery_key: str) -> None:
         """A reply is being written that may be shown."""
@@ -73,6 +78,12 @@ class Previews:
         """There is no reply: what was shown stays."""
         self._shown.pop(delivery_key, None)
 
+    def hurry(self, within_s: float) -> None:
+        """The gateway closes: a beginning that is on its way has so long."""
+        self._ends_at = anyio.current_time() + within_s
+        for sending in self._beginning:
+            sending.deadline = self._ends_at
+
     async def _begin(self, live: LiveAccount, message: Piece) -> str | None:
         key = message.delivery_key
         with anyio.CancelScope(shield=True):  # stored and not sent, it would be taken for lost
@@ -83,8 +94,13 @@ class Previews:
                 await self._ledger.do(DropPreview(delivery_key=key))
                 return None
             first = replace(message, delivery_key=preview_key(key))
-            with anyio.move_on_after(CALL_S_MAX):  # cut off, nobody knows if it is there
-                return await self._send_first(live, first, key)
+            ends_at = min(anyio.current_time() + FIRST_S_MAX, self._ends_at)
+            with anyio.CancelScope(deadline=ends_at) as sending:  # then nobody knows if it is there
+                self._beginning.add(sending)
+                try:
+                    return await self._send_first(live, first, key)
+                finally:
+                    self._beginning.discard(sending)
         return None
 
     async def _send_first(self, live: LiveAccount, message: Piece, key: str) -> str | None:

@@ -19,7 +19,7 @@ from crossclaw.channels.accounts import LiveAccount, LiveAccounts
 from crossclaw.channels.contract import Piece
 from crossclaw.channels.manifest import Rate
 from crossclaw.config import Config
-from crossclaw.delivery.carrying import answers
+from crossclaw.delivery.carrying import LAST_S, answers
 from crossclaw.delivery.outbox import Outbox
 from crossclaw.delivery.pieces import pieces_of
 from crossclaw.domain.addresses import Address, Inbound
@@ -124,6 +124,7 @@ class ChatSignals:
                 await anyio.sleep_forever()
             finally:
                 self._tasks = None
+                self._outbox.previews.hurry(LAST_S)
 
     def _follow_accounts(self) -> None:
         """Listens only while there is somebody to be signalled to."""
