@@ -136,7 +136,9 @@ class Previews:
                 if platform_id is None:
                     raise DeliveryUncertain(LOST)
                 await write(NotePreview(delivery_key=key, platform_id=platform_id))
-            await live.account.edit(message.address, platform_id, message)
+            # Its key is no earlier change's, whose words may have been the same.
+            whole = replace(message, delivery_key=f"{message.delivery_key}:whole")
+            await live.account.edit(message.address, platform_id, whole)
         except DeliveryUncertain as error:
             raise DeliveryError(str(error), retryable=True) from error
         except DeliveryError as error:

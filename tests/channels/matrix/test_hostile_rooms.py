@@ -8,7 +8,7 @@ import anyio
 import msgspec
 import pytest
 
-from crossclaw.channels.matrix.account import open_account
+from crossclaw.channels.matrix.account import MatrixAccount, open_account
 from crossclaw.channels.matrix.settings import MatrixSettings
 from crossclaw.domain.addresses import Inbound
 from crossclaw.domain.secret import Secret
@@ -24,6 +24,7 @@ ANN, EVE = "@ann:fake.example", "@eve:fake.example"
 
 class InvitedRecording(RecordingHost):
     folder: Path
+    account: MatrixAccount
 
     async def may_talk(self, inbound: Inbound) -> bool:
         return inbound.sender not in self.drops
@@ -45,7 +46,7 @@ async def following(
         access_token=Secret(TOKEN),
         encryption=folder is not None,
     )
-    account = open_account(settings, host)
+    host.account = account = open_account(settings, host)
     async with anyio.create_task_group() as tasks:
         await tasks.start(account.serve, host)
         await homeserver.followed.wait()

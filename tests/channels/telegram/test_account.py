@@ -112,6 +112,9 @@ async def test_a_reply_names_its_question_and_a_deleted_one_does_not_keep_it_bac
     assert asked["reply_parameters"] == {"message_id": 999999, "allow_sending_without_reply": True}
     assert asked["link_preview_options"] == {"is_disabled": True}
     assert sent == str(scene.fake.seen[0].message_id)
+    await account.edit(Address("telegram", "42", "default"), sent, piece("yes, surely"))
+    (changed,) = scene.asked("editMessageText")
+    assert changed["link_preview_options"] == {"is_disabled": True}
 
 
 @pytest.mark.spec("N9")

@@ -184,11 +184,13 @@ class MatrixAccount(ChannelAccount):
             raise of_delivery(refusal) from refusal
 
     async def edit(self, where: Address, platform_id: str, piece: Piece) -> None:
-        room = await self._room_of(where)
         content = write_edit(platform_id, write_words(piece))
         key = hashlib.sha256(f"{platform_id} {piece.delivery_key} {piece.text}".encode())
         try:
+            room = await self._room_of(where)
             await self._put(room, "m.room.message", key.hexdigest(), content)
+        except ChannelDown as error:  # before the change itself was on its way
+            raise DeliveryError(str(error), retryable=True) from error
         except MatrixRefusal as refusal:
             raise of_delivery(refusal) from refusal
 

@@ -356,7 +356,9 @@ class TelegramAccount(ChannelAccount):
 
     async def edit(self, where: Address, platform_id: str, piece: Piece) -> None:
         chat = (await self._where(where))["chat_id"]
-        params = {"chat_id": chat, "message_id": int(platform_id)}
+        params: dict[str, Any] = {"chat_id": chat, "message_id": int(platform_id)}
+        if not self._settings.link_preview:
+            params["link_preview_options"] = {"is_disabled": True}
         await self._send_text("editMessageText", piece, params)
 
 
