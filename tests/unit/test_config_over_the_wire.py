@@ -57,6 +57,8 @@ REACHING: dict[str, dict[str, Any]] = {
     "a variable in a key": {"models": {"providers": {"new": {"apiKey": "${SECRET}"}}}},
     "a variable by reference": {"models": {"providers": {"new": {"apiKey": {"source": "env", "id": "SECRET"}}}}},
     "a variable where nothing has a type": {"channels": {"telegram": {"name": "x ${SECRET}"}}},
+    "a program that writes recordings down": {"tools": {"media": {"audio": {"models": [{"type": "cli", "command": "/bin/sh", "args": ["-c", "id"]}]}}}},
+    "the same for all media": {"tools": {"media": {"models": [{"type": "cli", "command": "/bin/sh", "capabilities": ["audio"]}]}}},
     "an include": {"agents": {"$include": "/etc/passwd"}},
     "an include where nothing has a type": {"channels": {"telegram": {"$include": "/etc/passwd"}}},
     "a program of a channel": {"channels": {"signal": {"account": "+15550001", "cliPath": "/tmp/evil"}}},

@@ -32,6 +32,7 @@ NO_AGENT_CHOOSES = {
     "gateway/certificate.py": "the certificate and key that the config names, or that it made itself",
     "gateway/methods/settings.py": "the config",
     "gateway/methods/clients.py": "the gateway's own log",
+    "agent/transcribing.py": "a recording, in a folder of its own outside of workspaces; the program that reads it is the config's",
     "providers/local.py": "models that the owner has put there",
     "tools/mcp_servers.py": "looks for programs that the config names",
     "sandbox/masked.py": "where the config's paths lead, to cover them",

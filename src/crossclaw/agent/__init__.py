@@ -1,6 +1,7 @@
 """The agent: a view of the ledger, a model, tools, until there are words."""
 
 __all__ = [
+    "before_asking",
     "compaction",
     "execute",
     "flushing",
@@ -14,5 +15,6 @@ __all__ = [
     "session_files",
     "summary",
     "toolbox",
+    "transcribing",
     "workspace",
 ]

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import anyio
 
 from crossclaw.agent.origin import marked, noted
-from crossclaw.domain.attachments import text_of
+from crossclaw.domain.attachments import is_recording, text_of
 from crossclaw.domain.errors import CrossclawError
 from crossclaw.domain.media import Media
 from crossclaw.domain.messages import Document, MediaSource, Text
@@ -62,6 +62,8 @@ class AttachedFiles:
 
     async def shown(self, file: Document, reader: Reader) -> Text | Document:
         key, name = file.source.sha256, file.title or "the file"
+        if is_recording(file):
+            return noted(f"{name} came along; you cannot listen to it yourself.")
         if key is None:
             return _note(name, "its bytes are not there any more")
         ready, media = self._ready.get(key), None

@@ -10,6 +10,7 @@ from functools import partial
 
 import msgspec
 
+from crossclaw.agent.before_asking import BeforeAsking
 from crossclaw.agent.caching import ttl_of
 from crossclaw.agent.compaction import OVERFLOWS_MAX, Compactor
 from crossclaw.agent.continuation import (
@@ -28,7 +29,6 @@ from crossclaw.agent.origin import CLOSE, OPEN
 from crossclaw.agent.pictures import Pictures
 from crossclaw.agent.refusals import NAMED_MAX, Refusal
 from crossclaw.agent.run_setup import RunSetup
-from crossclaw.agent.session_files import SessionFiles
 from crossclaw.agent.toolbox import Toolbox
 from crossclaw.domain.compactions import Compaction
 from crossclaw.domain.errors import ContextOverflow, KeyRefused, ProviderRefused, TurnsExhausted
@@ -86,14 +86,14 @@ class Loop:
         history: History,
         compactor: Compactor,
         toolbox: Toolbox,
-        files: SessionFiles,
+        before: BeforeAsking,
     ) -> None:
         self._config = context.config
         self._run_store = run_store
         ledger = context.ledger
         self._pictures = Pictures(ledger.find_media, ledger.find_media_words)
         self._describing = Describing(run_store, ledger, self._pictures, context.clock, context.ids)
-        self._files = files
+        self._before = before
         self._history = history
         self._compactor = compactor
         self._toolbox = toolbox
@@ -114,9 +114,12 @@ class Loop:
             if said is not None and calls:
                 await self._toolbox.run(run, setup.tools_for(said), calls)
                 await self._run_store.take_along(run)
+                await self._before.write_down(run, await self._history.read(run.session_id))
+            else:
+                await self._before.write_down(run, entries)
             pieces = open_pieces(entries, run.run_id)
             if not pieces:
-                await self._tell_changes(run)
+                await self._before.tell_changes(run)
             answer = await self._ask(run, setup, pieces, progress)
             if is_silent(answer) and not pieces:
                 spent = answer.usage
@@ -137,12 +140,6 @@ class Loop:
                 piece = piece_entry(self._ids.short(), answer)
                 await self._run_store.append(run, settling(setup, piece))
         raise TurnsExhausted(f"no answer after {TURNS_MAX} model calls; the run was ended")
-
-    async def _tell_changes(self, run: Run) -> None:
-        """Files of the workspace that have changed since the model was told about them."""
-        if changed := await self._files.changed(run):
-            await self._run_store.append(run, self._files.entry(run, changed, self._ids.short()))
-            self._files.note_told(run)
 
     async def _ask(
         self,

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import msgspec
 
 from crossclaw.agent.view import CLEARED
+from crossclaw.domain.attachments import is_recording
 from crossclaw.domain.messages import (
     AssistantMessage,
     Document,
@@ -48,7 +49,7 @@ def _files(message: UserMessage | AssistantMessage | ToolResultMessage) -> int:
     return sum(
         min(FILE_TOKENS_MAX, block.source.size // (BYTES_A_TOKEN if _is_text(block) else PDF_BYTES))
         for block in message.content
-        if isinstance(block, Document)
+        if isinstance(block, Document) and not is_recording(block)
     )
 
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from crossclaw.agent.before_asking import BeforeAsking
 from crossclaw.agent.compaction import Compactor
 from crossclaw.agent.execute import RunExecutor
 from crossclaw.agent.flushing import Flusher
@@ -11,6 +12,7 @@ from crossclaw.agent.meter import Meters
 from crossclaw.agent.permission import Permissions
 from crossclaw.agent.run_setup import AgentModels, RunSetups
 from crossclaw.agent.toolbox import Toolbox
+from crossclaw.agent.transcribing import Transcribing
 from crossclaw.app import settings
 from crossclaw.app.attention import needing_attention
 from crossclaw.app.leaving import DRAIN_S
@@ -417,7 +419,11 @@ def build_agent(resources: Resources, house: House) -> RunExecutor:
         resources.providers.get,
         Flusher(config.agents.defaults.compaction.memory_flush, config, house.toolsets.gate),
     )
-    loop = Loop(resources.context, house.run_store, history, compactor, toolbox, prompts.files)
+    transcribing = Transcribing(
+        config, resources.providers.speech, house.run_store, house.ledger, clock
+    )
+    before = BeforeAsking(prompts.files, transcribing, house.run_store, ids)
+    loop = Loop(resources.context, house.run_store, history, compactor, toolbox, before)
     return RunExecutor(setups, loop, compactor, ids)
 
 

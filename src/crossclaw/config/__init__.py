@@ -30,6 +30,7 @@ __all__ = [
     "hooks",
     "load",
     "manifests",
+    "media",
     "model",
     "named_models",
     "no_effect",

@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from crossclaw.config.media import MediaTools
 from crossclaw.config.section import Loose, Positive, Section, names
 from crossclaw.domain.approvals import Ask, ExecRule, Security
 
@@ -156,6 +157,8 @@ class ToolsConfig(AgentTools, frozen=True):
     """What children get."""
     web: WebTools = WebTools()
     """The web."""
+    media: MediaTools = MediaTools()
+    """What people send along."""
     unused = _FOREIGN_TOOLS | names(
-        "media links toolSearch sessions_spawn sessionsSpawn bash experimental"
+        "links toolSearch sessions_spawn sessionsSpawn bash experimental"
     )

@@ -36,6 +36,12 @@ _NAMED = (
     (0, b"\x1aE\xdf\xa3", "video"), (0, b"\x7fELF", "program"), (0, b"MZ", "program"), (0, b"SQLite format 3\0", "SQLite"),
 )  # fmt: skip
 
+_SOUNDS = (
+    (0, b"OggS", "audio/ogg"), (0, b"ID3", "audio/mpeg"), (0, b"\xff\xfb", "audio/mpeg"), (0, b"\xff\xf3", "audio/mpeg"),
+    (0, b"\xff\xf2", "audio/mpeg"), (0, b"fLaC", "audio/flac"), (8, b"WAVE", "audio/wav"), (4, b"ftyp", "audio/mp4"),
+    (0, b"\x1aE\xdf\xa3", "audio/webm"),
+)  # fmt: skip
+
 CONVERTED = ("BMP", "TIFF", "AVIF")
 """Pictures that no service takes, of which one can be made that all take."""
 NOT_MADE = ("HEIC", "SVG")
@@ -107,6 +113,21 @@ def attached(data: bytes, said: str | None, name: str | None) -> Attached:
         most = shown_size(TEXT_BYTES_MAX)
         raise Invalid(f"{called} has {shown_size(len(data))} of text, and at most {most} are read")
     return Attached(Media(_text_type(said), data), False, name)
+
+
+def sound_type(data: bytes, said: str | None) -> str | None:
+    """Of a recording, by its first bytes, else as its platform says; None where it is something else."""
+    for place, magic, media_type in _SOUNDS:
+        if data[place:].startswith(magic):
+            return media_type
+    plain = (said or "").partition(";")[0].strip().lower()
+    known = plain.startswith("audio/") and plain.removeprefix("audio/").replace("-", "").isalnum()
+    return plain if known and sniffed(data) == (None, None) else None
+
+
+def is_recording(block: object) -> bool:
+    """Whether it is a voice note or a sound file: no model is shown it, only what it says."""
+    return isinstance(block, Document) and (block.source.media_type or "").startswith("audio/")
 
 
 def is_text(data: bytes) -> bool:

@@ -13,4 +13,5 @@ __all__ = [
     "registry",
     "retry",
     "room",
+    "speech",
 ]

@@ -33,6 +33,7 @@ from crossclaw.providers.rehearsal import RehearsalProvider
 from crossclaw.providers.responses import ResponsesProvider
 from crossclaw.providers.retry import Retrying, RetryLimits
 from crossclaw.providers.service import SILENCE_S
+from crossclaw.providers.speech import SpeechEndpoint
 
 Api = Literal[
     "anthropic-messages", "openai-responses", "openai-completions", "google-generative-ai", "ollama"
@@ -163,6 +164,18 @@ class Providers:
         if api != "ollama" and self._own_url(name) is None:
             return None
         return await describe(self._found(name, api).bare, model)
+
+    def speech(self, name: str) -> SpeechEndpoint:
+        """Where recordings are written down."""
+        settings = self._settings.get(name)
+        if settings is None or name in self._extra:
+            raise ProviderMissing(reference_fault(f"{name}/any", self.names) or f"{name} writes no recordings down")  # fmt: skip
+        api = self._api(name, "")
+        if api not in ("openai-responses", "openai-completions"):
+            raise ProviderRefused(f"{name} does not write recordings down as OpenAI does ({api})")
+        keys = [key for _label, key in self._keys(settings, api)]
+        base_url = self._base_url(name) or OpenAIProvider.official
+        return SpeechEndpoint(name, base_url, keys, dict(settings.options.shared.headers))
 
     async def close(self) -> None:
         made, self._made = self._made, {}

@@ -180,13 +180,22 @@ class ModelService:
     async def post(self, url: str, params: Mapping[str, Any], read: Callable[[Any], T]) -> T:
         return await self._plain("POST", url, _encode(params), read)
 
-    async def _plain(self, method: str, url: str, body: bytes, read: Callable[[Any], T]) -> T:
+    async def post_form(self, url: str, form: dict[str, Any], read: Callable[[Any], T]) -> T:
+        """`form` is `data` and `files`, as the HTTP client takes them."""
+        return await self._plain("POST", url, form, read)
+
+    async def _plain(
+        self, method: str, url: str, body: bytes | dict[str, Any], read: Callable[[Any], T]
+    ) -> T:
         async with self._lines.hold() as client:
             import httpx2  # noqa: PLC0415  # loaded by now
 
             with self._explained(), self._in_time():
                 headers = {**self._headers, "Accept": "application/json"}
-                request = httpx2.Request(method, url, headers=headers, content=body)
+                if isinstance(body, dict):
+                    del headers["Content-Type"]  # the form's own, with the mark between its parts
+                sent = body if isinstance(body, dict) else {"content": body}
+                request = httpx2.Request(method, url, headers=headers, **sent)
                 response = await self._accepted(await client.send(request, stream=True))
                 try:
                     return read(_parse(await _beginning(response, EVENT_BYTES_MAX)))

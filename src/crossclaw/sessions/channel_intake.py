@@ -31,6 +31,7 @@ from crossclaw.policy.channel_access import (
 )
 from crossclaw.policy.main_address import decide_main_address
 from crossclaw.policy.owner import decide_commands, decide_owner
+from crossclaw.policy.send import decide_send
 from crossclaw.runs.context import ServiceContext
 from crossclaw.sessions.channel_media import FetchedMedia, fetch_media
 from crossclaw.sessions.channel_pairing import ChannelPairing
@@ -205,7 +206,8 @@ class ChannelIntake:
     ) -> Received:
         media = FetchedMedia()
         if inbound.attachments:
-            media = await fetch_media(live, inbound.attachments)
+            limit = self._recording_bytes_max(inbound)
+            media = await fetch_media(live, inbound.attachments, limit)
         _heard_before, before = await self._context(live, inbound)
         prompt = next((each.system_prompt for each in groups if each.system_prompt), None)
         text = "\n".join(filter(None, [inbound.text, *media.notes]))
@@ -220,6 +222,16 @@ class ChannelIntake:
         agent_id = route(self._config, inbound).agent_id
         self._signals.accepted(live, inbound, run_id, agent_id, called=called)
         return Received(what="accepted", run_id=run_id)
+
+    def _recording_bytes_max(self, inbound: Inbound) -> int:
+        """0: nobody writes down what is said here."""
+        media, key = self._config.tools.media, route(self._config, inbound)
+        scope = media.audio.scope
+        allowed = decide_send(scope, key, None, inbound.address.channel).allowed
+        if key.is_guest or not allowed:
+            return 0
+        limits = [each.max_bytes or media.audio.max_bytes for each in media.transcribers]
+        return max(limits, default=0)
 
     async def _moves_address(self, live: LiveAccount, inbound: Inbound) -> bool:
         """Whether reminders and announces of the session go to this chat from now on. A session of one person or one

@@ -9,7 +9,7 @@ import msgspec
 
 from crossclaw.channels.accounts import LiveAccount
 from crossclaw.domain.addresses import Attachment
-from crossclaw.domain.attachments import attached
+from crossclaw.domain.attachments import BYTES_MAX, attached, sound_type
 from crossclaw.domain.errors import CrossclawError, Invalid, MediaRefused
 from crossclaw.domain.media import carrying
 from crossclaw.domain.messages import Document, Image, MediaSource, UserBlock
@@ -25,13 +25,17 @@ class FetchedMedia(msgspec.Struct):
     """In words, what a model cannot look at."""
 
 
-async def fetch_media(live: LiveAccount, attachments: Sequence[Attachment]) -> FetchedMedia:
-    """Never fails: what cannot be had is said in words."""
+async def fetch_media(
+    live: LiveAccount, attachments: Sequence[Attachment], recording_bytes_max: int = 0
+) -> FetchedMedia:
+    """Never fails: what cannot be had is said in words. Recordings are fetched where somebody writes them down."""
     found = FetchedMedia([], [])
     most = (live.settings.media_max_mb if live.settings else None) or live.traits.media_max_mb
     with anyio.move_on_after(FETCH_S) as patience:
         for each in attachments[:COUNT_MAX]:
-            await _fetch_one(live, each, int(most * 2**20), found)
+            sound = each.voice or each.kind == "audio"
+            limit = min(int(most * 2**20), recording_bytes_max) if sound else int(most * 2**20)
+            await _fetch_one(live, each, limit, found)
     if patience.cancelled_caught:
         found.notes.append("[A file came along; fetching it took too long.]")
     if len(attachments) > COUNT_MAX:
@@ -40,17 +44,19 @@ async def fetch_media(live: LiveAccount, attachments: Sequence[Attachment]) -> F
 
 
 async def _fetch_one(live: LiveAccount, what: Attachment, limit: int, found: FetchedMedia) -> None:
-    if what.voice or what.kind in ("audio", "video"):
+    sound = what.voice or what.kind == "audio"
+    if what.kind == "video" or (sound and not limit):
         found.notes.append(f"[{_name(what)} came along; you cannot listen to it or watch it.]")
         return
     try:
         if what.size is not None and what.size > limit:
             raise MediaRefused(f"it has {what.size:,} bytes; {limit:,} are allowed")
         data = await live.account.fetch(what, limit)
+        make = _recording if sound else _block
         if len(data) > SMALL_BYTES:
-            found.blocks.append(await anyio.to_thread.run_sync(_block, data, what))
+            found.blocks.append(await anyio.to_thread.run_sync(make, data, what))
         else:
-            found.blocks.append(_block(data, what))
+            found.blocks.append(make(data, what))
     except Invalid as error:
         found.notes.append(f"[{_name(what)} came along, which cannot be read: {error}]")
     except CrossclawError as error:
@@ -61,6 +67,16 @@ def _block(data: bytes, what: Attachment) -> Image | Document:
     known = attached(data, what.mime, what.name)
     source = carrying(MediaSource("base64", known.media.media_type), known.media.data)
     return known.block(source)
+
+
+def _recording(data: bytes, what: Attachment) -> Document:
+    media_type = sound_type(data, what.mime)
+    if media_type is None or len(data) > BYTES_MAX:
+        raise Invalid(
+            "it is no recording that is known" if media_type is None else "it is too long"
+        )
+    title = f"the {_name(what).partition(' ')[2]}"
+    return Document(carrying(MediaSource("base64", media_type), data), title)
 
 
 def _name(what: Attachment) -> str:
