@@ -101,6 +101,16 @@ def test_a_report_is_a_line_with_its_beginning_and_open_where_nobody_answers_it(
     assert visitor.words() == ["say: forty-two", "forty-two"]
 
 
+def test_the_line_of_a_child_that_failed_says_why(visit: Visit, place: Place) -> None:
+    key = place.make("errand")
+    place.say(
+        key, 'tool: sessions_spawn {"task": "fail: no chart", "label": "sail"}\nthen:\nsay: Go.'
+    )
+    place.settle()
+
+    visit(route("chat", key)).see(f"{LINE} summary .state", has_text="failed: no chart")
+
+
 def test_what_an_announce_says_is_a_message_and_lines_keep_to_the_order(visit: Visit) -> None:
     both, trimmed = visit().page.evaluate(DRAWN)
 

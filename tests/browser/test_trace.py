@@ -60,8 +60,11 @@ def test_a_trace_grows_while_it_happens_and_what_failed_is_found(
     visitor = visit(route("trace", "slow-1"))
 
     visitor.see(".span", has_text="Harbour master · send").get_by_text("under way").wait_for()
+    visitor.see(".span[data-kind=wait]", has_text="waits for Harbour master")
+    assert visitor.find(".axis b").all_inner_texts() == ["tokens", "cost", "took"]
     place.client.call("chat.abort", {"sessionKey": "agent:harbour:main"})
     visitor.see(".tracehead .state[data-state=bad]", has_text="no tide")
+    visitor.see(".tracehead .figures .problem", has_text="1")
     visitor.page.select_option("select[aria-label=Outcome]", "bad")
     visitor.see(".span .problem", has_text="no tide")
 

@@ -1,6 +1,6 @@
 // @ts-check
 // Cron jobs: when they run next, what came of the last times, and a form for a new one.
-import { dayOf, empty, fill, h, lasted, stateMark, timeOf } from "./dom.js";
+import { dayOf, empty, fill, h, isBad, lasted, oneLine, stateMark, timeOf } from "./dom.js";
 import { plainList } from "./controls.js";
 import { complain, notice } from "./house.js";
 import { wire } from "./wire.js";
@@ -38,6 +38,7 @@ export class Jobs {
         job.name || job.id,
         h("small", null, `${scheduleOf(job.schedule)}${next ? ` · next ${inZone(next, job.schedule?.tz)}` : ""}`),
         h("small", null, makerOf(job)),
+        isBad(job.state?.standing) && job.state.standing.why && h("small", { cls: "problem" }, oneLine(job.state.standing.why, 300)),
         log,
       ),
       last && stateMark(job.state.standing),

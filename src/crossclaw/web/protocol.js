@@ -76,7 +76,7 @@ export class Protocol {
     fill(
       line.querySelector("summary"),
       h("span", { cls: "line" }, parts.join(" · "), words && h("span", { cls: "begins" }, ` · ${oneLine(words, 90)}`)),
-      isBad(facts.standing) && stateMark(facts.standing),
+      isBad(facts.standing) && stateMark(facts.standing, true),
     );
     const why = facts.kind === "spawn" ? EXPLAINED.report : `${facts.turn ? `${EXPLAINED.round} ` : ""}${EXPLAINED.announce}`;
     const leads = facts.kind === "spawn" ? "Task and report, step by step" : "The whole exchange";

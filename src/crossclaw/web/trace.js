@@ -113,7 +113,7 @@ class Trace extends Part {
       again,
     );
     this.found = h("p", { cls: "total", role: "status" });
-    this.filters = h("div", { cls: "bar" }, this.words, this.outcome, this.agent, this.least, this.mode, this.found);
+    this.filters = h("div", { cls: "bar" }, this.words, this.outcome, this.agent, this.least, this.mode, this.found, h("p", { cls: "hint outlined" }, "outlined: the critical path"));
   }
 
   go(id, query) {
@@ -174,7 +174,7 @@ class Trace extends Part {
         ["Took", tree.end ? lasted(tree.end - tree.start) : `${lasted(tree.ts - tree.start)} so far`],
         ["Began", exactTime(tree.start)],
         ["Runs", count(tree.runs)],
-        ["Failed", count(tree.failed || 0)],
+        ["Failed", h("span", { cls: tree.failed ? "problem" : null }, count(tree.failed || 0))],
         ["Model calls", count(models)],
         ["Tokens", count(tree.spans.reduce((sum, s) => sum + (s.tokensIn || 0) + (s.tokensOut || 0), 0))],
         ["Cost", cost(tree.spans.reduce((sum, s) => sum + (s.costUsd || 0), 0))],
@@ -272,10 +272,11 @@ class Trace extends Part {
     fill(
       this.axis,
       ...marks.map((at) => {
-        const mark = h("span", null, at ? lasted(at) : "0");
+        const mark = h("span", null, at ? roundTime(at) : "0");
         mark.style.left = `${(100 * at) / this.whole}%`;
         return mark;
       }),
+      ["tokens", "cost", this.mode.value === "lanes" ? "runs" : "took"].map((name) => h("b", null, name)),
     );
   }
 
@@ -308,7 +309,7 @@ class Trace extends Part {
     const bad = isBad(span.standing);
     cell.append(
       fold,
-      h("b", null, span.kind === "run" ? `${nameOfKey(span.key)} · ${span.name}` : span.name),
+      h("b", null, titleOf(span)),
       h("span", { cls: bad ? "problem" : null }, bad ? oneLine(span.standing.why || span.standing.name, 120) : oneLine(span.text || "", 120)),
     );
     return cell;
@@ -402,13 +403,23 @@ class Trace extends Part {
     ].filter(Boolean);
     fill(
       this.more,
-      h("h3", null, span.kind === "run" ? `${nameOfKey(span.key)} · ${span.name}` : span.name),
+      h("h3", null, titleOf(span)),
       h("dl", { cls: "facts" }, facts.map(([name, value]) => [h("dt", null, name), h("dd", null, value)])),
       span.text && h("pre", null, span.text),
       span.runId && h("p", null, h("a", { cls: "button", href: to.run(span.runId) }, "The whole run")),
     );
   }
 }
+
+/** Of a run who has it, of a wait for whom; the name by which it was asked for may be an agent's id or a key. */
+function titleOf(span) {
+  if (span.kind === "run") return `${nameOfKey(span.key)} · ${span.name}`;
+  if (span.kind !== "wait") return span.name;
+  return span.name.replace(/^waits for (.+)$/, (_, who) => `waits for ${who.startsWith("agent:") ? nameOfKey(who) : agentName(who)}`);
+}
+
+/** A round time, without the zeros that only a measured one needs. */
+const roundTime = (ms) => lasted(ms).replace(/\.0(?= s$)| 0 s$/, "");
 
 const explained = (span) => WORDS_OF[span.kind === "run" ? span.name.split(" ")[0] : span.kind];
 
