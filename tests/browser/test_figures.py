@@ -29,9 +29,43 @@ def test_the_first_view_says_what_the_last_hour_cost(visit: Visit, talked: Place
     assert words.startswith("Last hour: $0.00 · 5 turns · ")
     assert words.endswith(" · 1 failed")
     assert told["failed"] == 1
-    line.locator("a").click()
+    line.locator("a", has_text="Last hour").click()
     visitor.see("cc-figures dd", has_text="5")
     assert visitor.find("select[aria-label=Time]").input_value() == "hour"
+    visitor.go("#/chat")
+    visitor.see("cc-last-hour a", has_text="1 failed").click()
+    visitor.see(".troubles .why", has_text="the almanac is lost")
+
+
+def test_an_agent_is_drawn_in_the_colour_that_it_has_everywhere(
+    visit: Visit, talked: Place
+) -> None:
+    visitor = visit(route("operations", "figures") + "/hour/agent/turns")
+    visitor.see(".chart rect")
+
+    hues = "items => items.map(each => getComputedStyle(each).getPropertyValue('--hue').trim())"
+    script = (
+        "async () => { const { hueOf } = await import(new URL('static/dom.js', document.baseURI));"
+        " return ['main', 'librarian'].map(each => String(hueOf(each))) }"
+    )
+    wanted = visitor.page.evaluate(script)
+    assert visitor.find(".chart rect").evaluate_all(hues) == wanted
+    assert visitor.find(".names .key").evaluate_all(hues) == wanted
+    assert len(set(visitor.find(".chart rect").evaluate_all(_FILLED))) == 2
+
+
+_FILLED = "items => items.map(each => getComputedStyle(each).fill)"
+
+
+def test_times_below_the_first_class_are_not_made_up(visit: Visit, talked: Place) -> None:
+    visitor = visit(route("operations", "figures"))
+    visitor.see(".chart svg")
+    told = visitor.page.evaluate(
+        "() => { const element = document.querySelector('cc-figures');"
+        " Object.assign(element.answer.total, { tookMedianMs: 150, took95Ms: 1200 }); element.draw();"
+        " return [...element.querySelectorAll('dl.figures dd')].slice(-2).map(each => each.textContent) }"
+    )
+    assert told == ["less than 300 ms", "about 1.2 s"]
 
 
 def test_turns_are_drawn_for_each_agent_with_the_same_numbers_as_a_table(

@@ -192,22 +192,59 @@ def test_the_theme_is_chosen_and_kept(visit: Visit) -> None:
 
 
 @pytest.mark.parametrize(
-    ("locale", "door", "talk", "view"),
+    ("locale", "door", "talk", "view", "hour", "scene"),
     [
-        ("es-AR", "Esta página necesita el token del gateway.", "Habla con", "Intercambios"),
-        ("pt-BR", "Esta página precisa do token do gateway.", "Fale com", "Trocas"),
-        ("it-IT", "Questa pagina ha bisogno del token del gateway.", "Parla con", "Scambi"),
-        ("de-DE", "This page needs the gateway's token.", "Talk with", "Exchanges"),
+        (
+            "es-AR",
+            "Esta página necesita el token del gateway.",
+            "Habla con",
+            "Intercambios",
+            "Última hora:",
+            "Dos agentes hablan",
+        ),
+        (
+            "pt-BR",
+            "Esta página precisa do token do gateway.",
+            "Fale com",
+            "Trocas",
+            "Última hora:",
+            "Dois agentes conversam",
+        ),
+        (
+            "it-IT",
+            "Questa pagina ha bisogno del token del gateway.",
+            "Parla con",
+            "Scambi",
+            "Ultima ora:",
+            "Due agenti parlano",
+        ),
+        (
+            "de-DE",
+            "This page needs the gateway's token.",
+            "Talk with",
+            "Exchanges",
+            "Last hour:",
+            "Two agents talk",
+        ),
     ],
 )
 def test_the_first_texts_are_in_the_reader_s_language(
-    visit: Visit, tmp_path: Path, locale: str, door: str, talk: str, view: str
+    visit: Visit,
+    tmp_path: Path,
+    locale: str,
+    door: str,
+    talk: str,
+    view: str,
+    hour: str,
+    scene: str,
 ) -> None:
     with open_place(tmp_path, "{}") as own:
         visitor = visit(place=own, locale=locale)
 
         visitor.see(".log .empty", has_text=talk)
         visitor.see("nav a[data-view=exchanges]", has_text=view)
+        visitor.see("cc-last-hour", has_text=hour)
+        visitor.see(".offers button", has_text=scene)
         visitor.page.evaluate("sessionStorage.clear()")
         visitor.page.goto("about:blank")
         visitor.page.goto(visitor.url)

@@ -153,6 +153,9 @@ def test_budgets_of_the_agents_are_told(visit: Visit, tmp_path: Path) -> None:
         visitor = visit(route("operations", "agents"), place=own)
         visitor.see("section[aria-label=Agents] .budget", has_text="400,000 tokens, 30 min")
         visitor.see("section[aria-label=Agents] .budget", has_text="50,000 tokens, $2.00, 30 min")
+        visitor.go(route("operations", "budgets"))
+        visitor.see(".empty", has_text="No task has a budget yet").get_by_text("in all").click()
+        visitor.see("cc-figures .empty", has_text="No turn in this time")
         visitor.page.close()
 
 

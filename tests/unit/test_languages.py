@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from docs.generate import page_texts, page_words
 
+from crossclaw.config.rehearsals import SHIPPED, read_shipped
 from crossclaw.display.languages import FOLDER, SPOKEN, catalogue, chosen_language, entries
 
 ROOT = Path(__file__).parents[2]
@@ -65,6 +66,10 @@ def test_a_translation_says_something_and_has_the_same_places_for_values(languag
         assert re.findall(r"crossclaw \w+|--[\w-]+|https?://\S+", translation) == re.findall(
             r"crossclaw \w+|--[\w-]+|https?://\S+", text
         )
+
+
+def test_the_scenes_that_the_page_offers_are_named_in_every_language() -> None:
+    assert {read_shipped(name).title for name in SHIPPED} <= page_texts()
 
 
 def test_what_the_page_has_is_what_the_catalogues_say() -> None:

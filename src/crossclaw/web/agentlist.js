@@ -21,7 +21,7 @@ export async function showServices({ again }) {
     (await import("./services.js")).editService({ name, ...own[name] }, models.filter((each) => each.provider === name), again);
   const rows = plainList(
     names.map((name) => [
-      h("span", { cls: "grow" }, name, h("small", null, own[name]?.baseUrl || "at its own address")),
+      h("span", { cls: "grow" }, name, h("small", null, own[name]?.baseUrl || "at its usual address")),
       h("button", { type: "button", onclick: () => open(name) }, "Key and test"),
     ]),
   );

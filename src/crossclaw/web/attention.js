@@ -3,6 +3,7 @@
 import { Part, ago, empty, fill, h, nameOfKey, plural, to, whenOf } from "./dom.js";
 import { keepingFocus } from "./controls.js";
 import { complain, house, notice } from "./house.js";
+import { t } from "./language.js";
 import { wire } from "./wire.js";
 
 const KINDS = {
@@ -29,7 +30,7 @@ class Attention extends Part {
     this.clear = h("button", { type: "button", onclick: () => this.dismiss(this.rows) }, "Dismiss all");
     fill(
       this,
-      h("div", { cls: "page" }, h("header", null, h("h2", null, "Needs attention"), this.clear), this.kinds, this.list),
+      h("div", { cls: "page" }, h("header", null, h("h2", null, t("Needs attention")), this.clear), this.kinds, this.list),
     );
     this.hear(house, "attention", () => this.draw());
     this.clock = setInterval(() => this.draw(), 30000);

@@ -2,6 +2,7 @@
 // Budgets: what a task of each agent may spend, and what the newest task of each conversation has spent of it.
 import { agentName, cost, count, empty, h, nameOf, to } from "./dom.js";
 import { plainList } from "./controls.js";
+import { t } from "./language.js";
 import { wire } from "./wire.js";
 
 const SESSIONS = 50; // the newest, of which those that have a budget are shown
@@ -67,7 +68,12 @@ const shareOf = ({ tokens, tokensSpent, costUsd, costUsdSpent }) =>
 export async function showSpent() {
   const { sessions } = await wire.call("sessions.list", { limit: SESSIONS });
   const rows = sessions.filter((row) => row.budget).sort((a, b) => shareOf(b.budget) - shareOf(a.budget));
-  if (!rows.length) return empty("Nothing is spent", "What a task has spent of its budget is shown here.");
+  if (!rows.length)
+    return empty(
+      "No task has a budget yet",
+      "What a task has spent of its budget is shown here.",
+      h("p", null, h("a", { href: "#/operations/figures" }, t("What was spent in all"))),
+    );
   return plainList(
     rows.map((row) => {
       const name = nameOf(row);

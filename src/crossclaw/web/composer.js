@@ -2,6 +2,7 @@
 // Where a person writes: drafts kept by session, /commands completed, pictures and files attached.
 import { Part, count, fill, h, icon, iconButton } from "./dom.js";
 import { complain, store } from "./house.js";
+import { t } from "./language.js";
 import { wire } from "./wire.js";
 
 const DRAFTS = "crossclaw.drafts";
@@ -45,7 +46,7 @@ export class Composer extends Part {
       id: "say",
       dir: "auto",
       rows: 1,
-      placeholder: "Message or /command",
+      placeholder: t("Message or /command"),
       enterkeyhint: "send",
       "aria-label": "Message",
       role: "combobox",

@@ -14,7 +14,7 @@ class Exchanges extends Part {
       h(
         "div",
         { cls: "page" },
-        h("header", null, h("h2", null, "Exchanges"), h("p", { cls: "hint" }, "who asked whom, newest first")),
+        h("header", null, h("h2", null, t("Exchanges")), h("p", { cls: "hint" }, t("who asked whom, newest first"))),
         this.list,
       ),
     );

@@ -1,7 +1,7 @@
 // @ts-check
 // Figures: cost, tokens, turns, failures and time, over time, for each agent, model or channel. Drawn here, with the same
 // numbers as a table behind it.
-import { Part, agentName, cost, count, dayOf, fill, h, lasted, svg, timeOf, tokens } from "./dom.js";
+import { Part, agentName, cost, count, dayOf, empty, fill, h, lasted, shadeOf, svg, timeOf, tokens } from "./dom.js";
 import { keepingFocus, select } from "./controls.js";
 import { wire } from "./wire.js";
 
@@ -10,6 +10,7 @@ const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
 const DRAWN = 6; // each with a colour of its own; what is left is one more, in grey
 const HEIGHT = 230;
+const SHORTEST_MS = 300; // what took less is not told apart (domain/figures.py)
 const EDGE = { left: 62, right: 10, top: 12, bottom: 26 };
 
 const midnight = (ms) => new Date(ms).setHours(0, 0, 0, 0);
@@ -93,8 +94,9 @@ class FiguresView extends Part {
     const steps = stepsOf(this.answer);
     keepingFocus(this, () => {
       fill(this.sums, sumsOf(total).map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, value))));
-      fill(this.picture, chart(steps, shown, this.chosen, this.picture.clientWidth));
-      fill(this.legend, shown.map((each, i) => h("li", null, h("i", { cls: `key s${each.rest ? "rest" : i}`, "aria-hidden": "true" }), each.title, h("b", null, each.sum))));
+      fill(this.picture, total.turns ? chart(steps, shown, this.chosen, this.picture.clientWidth) : empty("No turn in this time", "What agents spend, how long they take and how often they fail is drawn here."));
+      fill(this.legend, shown.map((each, i) => h("li", null, paint(h("i", { cls: "key", "aria-hidden": "true" }), each, i), each.title, h("b", null, each.sum))));
+      this.behind.hidden = !total.turns;
       this.tabulate(steps, shown);
     });
   }
@@ -126,9 +128,15 @@ const sumsOf = (total) => [
   ["Tokens", `${tokens(total.tokens)}${total.cached ? `, ${tokens(total.cached)} cached` : ""}`],
   ["Turns", count(total.turns)],
   ["Failed", total.turns ? `${count(total.failed)} (${((100 * total.failed) / total.turns).toFixed(total.failed ? 1 : 0)} %)` : "0"],
-  ["Half of the turns took", total.tookMedianMs === undefined ? "–" : `about ${lasted(total.tookMedianMs)}`],
-  ["95 % took up to", total.took95Ms === undefined ? "–" : `about ${lasted(total.took95Ms)}`],
+  ["Half of the turns took", aboutOf(total.tookMedianMs)],
+  ["95 % took up to", aboutOf(total.took95Ms)],
 ];
+
+/** Times are counted in classes; of the shortest only its end is known. */
+function aboutOf(ms) {
+  if (ms === undefined) return "–";
+  return ms < SHORTEST_MS ? `less than ${lasted(SHORTEST_MS)}` : `about ${lasted(ms)}`;
+}
 
 function stepsOf({ since, until, stepMs }) {
   return Array.from({ length: Math.max(1, Math.ceil((until - since) / stepMs)) }, (_, i) => since + i * stepMs);
@@ -142,12 +150,12 @@ function topOf(series, { by, measure }) {
   const valuesOf = (each) => new Map(each.points.filter((point) => of(point) !== null).map((point) => [point.at, of(point)]));
   const shown = order
     .slice(0, DRAWN)
-    .map((each) => ({ title: nameOf(by, each.name), values: valuesOf(each), sum: say(sumOf(each)), rest: false }));
+    .map((each) => ({ agent: by === "agent" && each.name, title: nameOf(by, each.name), values: valuesOf(each), sum: say(sumOf(each)), rest: false }));
   const left = apart ? [] : order.slice(DRAWN);
   if (left.length) {
     const values = new Map();
     for (const each of left) for (const [at, value] of valuesOf(each)) values.set(at, (values.get(at) || 0) + value);
-    shown.push({ title: `${left.length} others`, values, sum: say(left.reduce((sum, each) => sum + sumOf(each), 0)), rest: true });
+    shown.push({ agent: "", title: `${left.length} others`, values, sum: say(left.reduce((sum, each) => sum + sumOf(each), 0)), rest: true });
   }
   return shown;
 }
@@ -193,7 +201,12 @@ function labels(steps, span, place, wide) {
     .filter(Boolean);
 }
 
-const colourOf = (each, i) => `s${each.rest ? "rest" : i}`;
+/** An agent has the colour that it has everywhere; models and channels have one by their place. */
+function paint(element, each, i) {
+  element.classList.add(each.agent ? "sown" : `s${each.rest ? "rest" : i}`);
+  if (each.agent) for (const [name, value] of Object.entries(shadeOf(each.agent))) element.style.setProperty(`--${name}`, value);
+  return element;
+}
 
 function bars(steps, shown, place, say) {
   const gap = place.w > 6 ? 2 : 0;
@@ -202,7 +215,7 @@ function bars(steps, shown, place, say) {
     const pieces = shown.map((each, n) => {
       const value = each.values.get(step) || 0;
       const y = place.y(below + value);
-      const piece = value > 0 && svg("rect", { cls: colourOf(each, n), x: place.x(i) + gap / 2, width: Math.max(1, place.w - gap), y, height: Math.max(0.5, place.y(below) - y) });
+      const piece = value > 0 && paint(svg("rect", { x: place.x(i) + gap / 2, width: Math.max(1, place.w - gap), y, height: Math.max(0.5, place.y(below) - y) }), each, n);
       below += value;
       return piece;
     });
@@ -213,12 +226,13 @@ function bars(steps, shown, place, say) {
 function lines(steps, shown, place) {
   return shown.map((each, n) => {
     const dots = steps.map((step, i) => each.values.has(step) && [place.x(i) + place.w / 2, place.y(each.values.get(step))]).filter(Boolean);
-    return svg(
+    const line = svg(
       "g",
-      { cls: `line ${colourOf(each, n)}` },
+      { cls: "line" },
       svg("polyline", { points: dots.map((dot) => dot.join()).join(" ") }),
       dots.map(([cx, cy]) => svg("circle", { cx, cy, r: 3 })),
     );
+    return paint(line, each, n);
   });
 }
 

@@ -1,7 +1,8 @@
 // @ts-check
 // What the last hour cost, in one line.
-import { Part, cost, count, debounce, fill, h, plural, tokens } from "./dom.js";
+import { Part, cost, count, debounce, fill, h, tokens } from "./dom.js";
 import { house } from "./house.js";
+import { t } from "./language.js";
 import { wire } from "./wire.js";
 
 const AGAIN_MS = 30000;
@@ -24,16 +25,15 @@ class LastHour extends Part {
     if (!wire.ready || !wire.offers("figures.get")) return;
     const { total } = await wire.call("figures.get", {}).catch(() => ({ total: null }));
     if (!total || !this.isConnected) return;
-    const words = [
-      h("b", null, total.costUsd ? cost(total.costUsd) : "$0.00"),
-      ` · ${plural(total.turns, "turn")} · ${tokens(total.tokens)} tokens`,
-      total.failed > 0 && h("span", { cls: "problem" }, ` · ${count(total.failed)} failed`),
-    ];
     if (!this.link) {
       this.link = h("a", { href: "#/operations/figures/hour" });
-      fill(this, this.link);
+      this.failed = h("a", { cls: "problem", href: "#/attention" }); // what failed and why
+      fill(this, this.link, this.failed);
     }
-    fill(this.link, "Last hour: ", words);
+    const turns = `${count(total.turns)} ${total.turns === 1 ? t("turn") : t("turns")}`;
+    fill(this.link, t("Last hour:"), " ", h("b", null, total.costUsd ? cost(total.costUsd) : "$0.00"), ` · ${turns} · ${tokens(total.tokens)} tokens`);
+    this.failed.hidden = !total.failed;
+    fill(this.failed, " · ", t("{count} failed").replace("{count}", count(total.failed)));
   }
 }
 

@@ -4,6 +4,7 @@ import { Part, debounce, fill, h } from "./dom.js";
 import { keepingFocus } from "./controls.js";
 import { house } from "./house.js";
 import { Jobs } from "./jobs.js";
+import { t } from "./language.js";
 import { Lost, wire } from "./wire.js";
 import { showClients, showGateway, showLogs } from "./health.js";
 
@@ -110,7 +111,7 @@ class Operations extends Part {
       ),
     );
     this.panel = h("div", { cls: "grid", role: "tabpanel", id: "tab-shown" });
-    fill(this, h("div", { cls: "page" }, h("header", null, h("h2", null, "Operations")), this.tabs, this.panel));
+    fill(this, h("div", { cls: "page" }, h("header", null, h("h2", null, t("Operations"))), this.tabs, this.panel));
     this.again = debounce(() => this.read(), 300);
     this.hear(house, "open", () => this.read());
     this.hear(wire, "presence", () => this.again());

@@ -2,6 +2,7 @@
 // The list beside the chat.
 import { Part, agentName, agentOf, ago, empty, face, fill, h, iconButton, isBad, nameOf, stateMark, to } from "./dom.js";
 import { complain, house } from "./house.js";
+import { t } from "./language.js";
 import { wire } from "./wire.js";
 import "./lasthour.js";
 
@@ -25,8 +26,8 @@ class Recent extends Part {
   open() {
     this.filter = h("input", {
       type: "search",
-      placeholder: "Find a conversation",
-      "aria-label": "Find a conversation",
+      placeholder: t("Find a conversation"),
+      "aria-label": t("Find a conversation"),
       oninput: () => this.draw(),
     });
     this.items = h("ul", { cls: "rows" });
@@ -193,7 +194,7 @@ function aboutOf(row) {
   if (row.archivedAt) return "archived";
   if (row.agentGone) return "agent gone";
   if (row.lane || isBad(row.standing)) return stateMark(row.standing, true);
-  return house.lastWords(row.key) || (row.updatedAt ? "nothing said yet" : "not yet talked to");
+  return house.lastWords(row.key) || (row.updatedAt ? t("nothing said yet") : t("not yet talked to"));
 }
 
 customElements.define("cc-recent", Recent);

@@ -2,7 +2,16 @@
 // Rehearsals at a click: scenes that need no key, each on a throwaway gateway whose page opens in a tab of its own.
 import { fill, h } from "./dom.js";
 import { complain } from "./house.js";
+import { t } from "./language.js";
 import { wire } from "./wire.js";
+
+/** The scenes that come along, in the reader's language. */
+const TITLES = {
+  "two-agents": t("Two agents talk"),
+  team: t("A team of three, with a spawn"),
+  "kill-me": t("Kill me: a crash in the middle"),
+  budget: t("A budget runs out"),
+};
 
 /** What an empty place offers. It fills itself; where the gateway starts no programs for this client it stays empty. */
 export function offerRehearsals() {
@@ -13,12 +22,12 @@ export function offerRehearsals() {
 }
 
 const offers = (rehearsals) => [
-  h("p", { cls: "hint" }, "Or watch a scene. It needs no key, and plays on a gateway of its own that is thrown away:"),
+  h("p", { cls: "hint" }, t("Or watch a scene. It needs no key, and plays on a gateway of its own that is thrown away:")),
   h(
     "ul",
     null,
     rehearsals.map(({ name, title, about }) =>
-      h("li", null, h("button", { type: "button", title: about, onclick: (event) => play(name, event.target) }, title)),
+      h("li", null, h("button", { type: "button", title: about, onclick: (event) => play(name, event.target) }, TITLES[name] || title)),
     ),
   ),
 ];
