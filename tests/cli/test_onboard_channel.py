@@ -104,19 +104,25 @@ def test_a_script_sets_telegram_up_and_a_second_run_replaces_the_token(
     assert account.settings.is_set_up
 
 
-def test_discord_says_what_is_still_to_be_switched_on_and_where_it_is_invited(
+def test_discord_says_what_is_still_to_be_switched_on_where_it_is_invited_and_leaves_other_accounts_alone(
     person: Person, types: Callable[..., Done]
 ) -> None:
     discord = FakeDiscord(SystemClock().now_ms)
     discord.hears_words = False
     with serving(discord) as url:
-        accounts = {
-            "accounts": {"default": {"apiUrl": f"{url}/api/v10"}, "other": {"token": "a.b.c"}}
-        }
+        other = person.state / "credentials" / f"discord-token-{'0' * 12}"
+        other.parent.mkdir(mode=0o700, parents=True)
+        other.write_text("a.b.c")
+        other.chmod(0o600)
+        left_over = other.with_name(f"discord-token-{'1' * 12}")
+        left_over.write_text("of nobody")
+        here, there = {"apiUrl": f"{url}/api/v10"}, {"tokenFile": str(other)}
+        accounts = {"accounts": {"default": here, "other": there}}
         person.write_config(json.dumps({"channels": {"discord": accounts}}))
         flags = ("onboard", "--non-interactive", "--channel", "discord")
         done = types(*flags, "--lang", "es", DISCORD_BOT_TOKEN=DISCORD_TOKEN)
-        (kept,) = kept_in(person)
+        first, kept = kept_in(person)
+        assert first == other, "another account has it"
         referred = types(*flags, "--secret-input-mode", "ref", DISCORD_BOT_TOKEN=DISCORD_TOKEN)
 
     lines = done.stdout.splitlines()

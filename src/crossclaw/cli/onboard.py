@@ -290,7 +290,7 @@ def _channel(
             out(tr("The token is in {path}, for you alone to read.").format(path=kept))
     place = _save(file, place, report)
     if kept is not None:
-        forget_others(kept)
+        forget_others(kept, place.config.channels)
     clicks = next_clicks(chosen)
     report.channel = {"channel": chosen.manifest.name, "next": clicks}
     if chosen.facts is not None:

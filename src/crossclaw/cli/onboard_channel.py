@@ -1,6 +1,7 @@
 """Onboarding, the chat platform: a bot's token is checked by asking the platform, kept in `credentials/` for its owner
 alone, and the next click is named. It can be run again; a token that is there stays unless another one is given."""
 
+from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -194,12 +195,21 @@ def keep_token(path: Path, token: Secret) -> None:
     write_file(path, token.reveal() + "\n")
 
 
-def forget_others(path: Path) -> None:
-    """The tokens before it, once the config names this one."""
-    prefix = path.name.rpartition("-")[0]
+def forget_others(path: Path, channels: Mapping[str, Any]) -> None:
+    """The tokens before it, once the config names this one; not those that other accounts of the config have."""
+    prefix, named = path.name.rpartition("-")[0], {path, *_token_files(channels)}
     for other in path.parent.glob(f"{prefix}-{'[0-9a-f]' * NAME_HEX}"):
-        if other != path:
+        if other not in named:
             other.unlink()
+
+
+def _token_files(channels: Mapping[str, Any]) -> Iterator[Path]:
+    for section in channels.values():
+        accounts = section.get("accounts") if isinstance(section, Mapping) else None
+        inside = accounts.values() if isinstance(accounts, Mapping) else ()
+        for each in (section, *inside):
+            if isinstance(each, Mapping) and isinstance(name := each.get("tokenFile"), str):
+                yield Path(name).expanduser()
 
 
 def _base(file: ConfigFile, manifest: ChannelManifest) -> KeyPath:
