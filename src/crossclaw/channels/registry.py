@@ -14,6 +14,7 @@ from crossclaw.channels.http import HttpClients
 from crossclaw.channels.manifest import ChannelManifest
 from crossclaw.config import manifests
 from crossclaw.config.channels import ChannelSettings
+from crossclaw.domain.addresses import Address
 from crossclaw.domain.errors import AccountBroken
 
 
@@ -58,3 +59,20 @@ async def open_account(
     opened = getattr(module, function)(settings, host)
     account: ChannelAccount = await opened if inspect.isawaitable(opened) else opened
     return account
+
+
+def channel_name(channel: str) -> str:
+    """A channel may have other names."""
+    manifest = find_manifest(channel)
+    return manifest.name if manifest else channel
+
+
+def named_address(
+    channel: str, to: str, account_id: str | None = None, thread_id: str | None = None
+) -> Address:
+    """As the platform's own spellings say, where they say it: `-100:topic:7` names a thread too."""
+    manifest = find_manifest(channel)
+    target = manifest.read_target(to) if manifest else None
+    if target is not None and target.thread_id:
+        to, thread_id = target.to, thread_id or target.thread_id
+    return Address(channel_name(channel), to, account_id, thread_id, named=True)

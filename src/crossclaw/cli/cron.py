@@ -171,6 +171,8 @@ def _spec_arguments(parser: Parser) -> None:
     where.add_argument("--no-deliver", action="store_true", help="keep the reply in its session")
     parser.add_argument("--channel", help="which channel tells it (last)")
     parser.add_argument("--to", help="which chat")
+    parser.add_argument("--account", metavar="ID", help="which account of the channel tells it")
+    parser.add_argument("--thread-id", metavar="ID", help="which thread or topic of the chat")
     parser.add_argument("--best-effort-deliver", action="store_true", help="no chat is no failure")
     once = parser.add_mutually_exclusive_group()
     once.add_argument("--delete-after-run", action="store_true", help="remove it after --at")
@@ -295,7 +297,12 @@ def _turn_options(arguments: Arguments) -> dict[str, Any] | None:
 def _where(arguments: Arguments) -> dict[str, Any] | None:
     if arguments.no_deliver:
         return {"mode": "none"}
-    given = {"channel": arguments.channel, "to": arguments.to}
+    given = {
+        "channel": arguments.channel,
+        "to": arguments.to,
+        "accountId": arguments.account,
+        "threadId": arguments.thread_id,
+    }
     wanted = {name: value for name, value in given.items() if value is not None}
     if arguments.best_effort_deliver:
         wanted["bestEffort"] = True

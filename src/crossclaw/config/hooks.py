@@ -54,6 +54,10 @@ class HookMapping(Section, frozen=True):
     """The channel of that chat."""
     to: str | None = None
     """The chat."""
+    account_id: str | None = None
+    """Whose account posts it; OpenClaw does not know this key."""
+    thread_id: str | None = None
+    """The thread or topic of the chat; OpenClaw does not know this key."""
     model: str | None = None
     """The model of the run."""
     thinking: ThinkingLevel | None = None

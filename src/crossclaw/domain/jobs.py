@@ -80,7 +80,15 @@ class JobDelivery(Wired, frozen=True):
     channel: Filled | None = None
     """`last`: where the agent's main session was last talked to."""
     to: str | None = None
+    account_id: Filled | None = None
+    """Whose account posts it; unset: the one of the last chat on that channel, else the default one."""
+    thread_id: str | int | None = None
+    """The thread or topic of the chat."""
     best_effort: bool | None = None
+
+    @property
+    def thread(self) -> str | None:
+        return None if self.thread_id in (None, "") else str(self.thread_id)
 
 
 class JobSpec(Wired, frozen=True):

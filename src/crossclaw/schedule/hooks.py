@@ -51,6 +51,8 @@ class HookAgentParams(Params, frozen=True):
     deliver: bool = True
     channel: str | None = None
     to: str | None = None
+    account_id: Filled | None = None
+    thread_id: str | int | None = None
     model: str | None = None
     thinking: ThinkingLevel | None = None
     timeout_seconds: Annotated[int, msgspec.Meta(ge=1)] | None = None
@@ -166,7 +168,9 @@ class Hooks:
 
     async def _plan(self, params: HookAgentParams, agent_id: str) -> RunPlan:
         main = await self._ledger.find_session(self._notices.main_of(agent_id))
-        address = find_address(params.channel, params.to, main) if params.deliver else None
+        thread_id = None if params.thread_id in (None, "") else str(params.thread_id)
+        named = (params.channel, params.to, params.account_id, thread_id)
+        address = find_address(*named, main=main) if params.deliver else None
         return RunPlan(
             deliver=address is not None,
             reply_to=address,

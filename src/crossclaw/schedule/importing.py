@@ -115,7 +115,7 @@ def _spec_of(raw: dict[str, Any]) -> JobSpec:
         found["deleteAfterRun"] = raw["deleteAfterRun"]
     if _is_turn(raw) and isinstance(raw.get("delivery"), dict):
         wanted = raw["delivery"]
-        names = ("mode", "channel", "to", "bestEffort")
+        names = ("mode", "channel", "to", "accountId", "threadId", "bestEffort")
         found["delivery"] = {name: wanted[name] for name in names if wanted.get(name) is not None}
     return msgspec.convert(found, JobSpec)
 

@@ -1,11 +1,14 @@
 """Jobs, kept: made, changed, removed, run by hand, and told of."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from datetime import tzinfo
 from typing import Any
 
 import msgspec
 
+from crossclaw.channels.accounts import LiveAccounts
+from crossclaw.channels.registry import channel_name
+from crossclaw.domain.addresses import Address
 from crossclaw.domain.agents import normalize_agent_id
 from crossclaw.domain.authority import Authority
 from crossclaw.domain.errors import Busy, Invalid, NotFound
@@ -29,7 +32,7 @@ class Jobs:
         self,
         context: ServiceContext,
         clockwork: Clockwork,
-        channels: Collection[str],
+        channels: LiveAccounts,
         check_model: Callable[[str], str],
         local: tzinfo,
     ) -> None:
@@ -159,8 +162,13 @@ class Jobs:
     def _check_channel(self, spec: JobSpec) -> None:
         """A job from elsewhere may name a channel that is not here; who names one now is told."""
         wanted = wanted_delivery(spec)
-        if wanted and wanted.channel not in (None, "last", *self._channels):
+        if not wanted or wanted.channel in (None, "last"):
+            return
+        if channel_name(wanted.channel) not in self._channels:
             raise Invalid(no_channel(wanted.channel, self._channels))
+        where = Address(channel_name(wanted.channel), wanted.to or "", wanted.account_id)
+        if wanted.account_id is not None and not self._channels.may_open(where):
+            raise Invalid(f"no account {wanted.account_id!r} of {where.channel} is set up")
 
     def _with_model(self, spec: JobSpec) -> JobSpec:
         """With the reference of the model it names; whoever names one that may not be chosen is told."""

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from crossclaw.channels.registry import channel_name, named_address
 from crossclaw.domain.addresses import Address
 from crossclaw.domain.authority import Authority, Maker
 from crossclaw.domain.jobs import (
@@ -107,7 +108,8 @@ class Work:
         if wanted is None:
             return None
         main = await self._ledger.find_session(self._notices.main_of(job.agent_id))
-        address = find_address(wanted.channel, wanted.to, main)
+        named = (wanted.channel, wanted.to, wanted.account_id, wanted.thread)
+        address = find_address(*named, main=main)
         return address if address and address.channel in self._channels else None
 
     async def follow(self, run: Run, outcome: Outcome) -> list[Op[Any]]:
@@ -134,7 +136,7 @@ class Work:
         return [settled, *done, *told]
 
     def _why_nowhere(self, wanted: JobDelivery) -> str:
-        if wanted.channel in (None, "last") or wanted.channel in self._channels:
+        if wanted.channel in (None, "last") or channel_name(wanted.channel) in self._channels:
             return NO_ADDRESS
         return f"the run is done, but its reply went nowhere: {no_channel(wanted.channel, self._channels)}"
 
@@ -180,13 +182,24 @@ def wanted_delivery(spec: JobSpec) -> JobDelivery | None:
     )
 
 
-def find_address(channel: str | None, to: str | None, main: Session | None) -> Address | None:
+def find_address(
+    channel: str | None,
+    to: str | None,
+    account_id: str | None = None,
+    thread_id: str | None = None,
+    *,
+    main: Session | None,
+) -> Address | None:
+    """What is not named is that of the last chat, as far as it is the same channel and chat."""
     last = main.last_address if main else None
-    if channel in (None, "last"):
-        return Address(last.channel, to, named=True) if last and to else last
-    if to:
-        return Address(channel or "", to, named=True)
-    return last if last and last.channel == channel else None
+    where = None if channel in (None, "last") else channel_name(channel or "")
+    if last is not None and where in (None, last.channel):
+        account_id = account_id or last.account_id
+        if not to:
+            thread_id = thread_id or last.thread_id
+            return msgspec.structs.replace(last, account_id=account_id, thread_id=thread_id)
+        where = last.channel
+    return named_address(where, to, account_id, thread_id) if where and to else None
 
 
 def _must_arrive(wanted: JobDelivery) -> bool:

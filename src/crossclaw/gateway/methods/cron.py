@@ -103,6 +103,8 @@ class DeliveryPatch(Params, frozen=True):
     mode: Literal["none", "announce"] | UnsetType = UNSET
     channel: Filled | UnsetType | None = UNSET
     to: str | UnsetType | None = UNSET
+    account_id: Filled | UnsetType | None = UNSET
+    thread_id: str | int | UnsetType | None = UNSET
     best_effort: bool | UnsetType | None = UNSET
 
 

@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 import anyio.to_thread
 
-from crossclaw.channels.registry import find_manifest
+from crossclaw.channels.registry import channel_name, named_address
 from crossclaw.delivery.files import FILE_BYTES_MAX, FILES_MAX, FileToSend, file_to_send
 from crossclaw.domain.addresses import Address
 from crossclaw.domain.aliases import Filled
@@ -100,7 +100,7 @@ class Sending:
     )
     async def send(self, caller: Caller, params: MessageSendParams) -> MessageSendResult:
         """Into the outbox, durably; the worker does the rest. The same key twice is one message."""
-        channel = _named(params.channel) or (
+        channel = (channel_name(params.channel) if params.channel else None) or (
             next(iter(self._channels)) if len(self._channels) == 1 else ""
         )
         if channel not in self._channels:
@@ -110,7 +110,7 @@ class Sending:
         if not params.message.strip() and not files:
             raise Invalid("there is nothing to send: give message, mediaUrl, or both")
         key = f"send:{params.idempotency_key}"
-        where = _address(channel, params)
+        where = named_address(channel, params.to, params.account_id, params.thread_id)
         if not await self._put(caller, key, where, params, files):
             await self._refuse_another(key, where, params.message, files)
         self._wake()
@@ -181,19 +181,3 @@ class Sending:
         asked = (where.chat, text, tuple(each.file for each in files))
         if known is not None and (known.address.chat, known.text, known.files) != asked:
             raise KeyReused("this idempotency key was used for another message; use a new key")
-
-
-def _named(channel: str | None) -> str | None:
-    """A channel may have other names."""
-    manifest = find_manifest(channel) if channel else None
-    return manifest.name if manifest else channel
-
-
-def _address(channel: str, params: MessageSendParams) -> Address:
-    """As the platform's own spellings say, where they say it: `-100:topic:7` names a thread too."""
-    manifest = find_manifest(channel)
-    target = manifest.read_target(params.to) if manifest else None
-    to, thread_id = params.to, params.thread_id
-    if target is not None and target.thread_id:
-        to, thread_id = target.to, thread_id or target.thread_id
-    return Address(channel, to, params.account_id, thread_id, named=True)
