@@ -10,6 +10,7 @@ import pytest
 from crossclaw.cli.exits import Exit
 from tests.cli.person import Person
 from tests.flows.test_import import ENTRY, MAIN, a_folder, lines, write
+from tests.flows.test_import_newer import unpacked
 
 pytestmark = pytest.mark.spec("C2", "M9")
 
@@ -160,3 +161,30 @@ def test_transcripts_from_before_a_reset_are_exported_too(person: Person, tmp_pa
         assert any(first in name for name in names)
     assert unknown.returncode == Exit.FAILED
     assert "there is no session with the id" in unknown.stderr
+
+
+@pytest.mark.spec("C1", "K6")
+def test_a_transcript_whose_id_is_no_plain_uuid_is_read_by_it(
+    person: Person, tmp_path: Path
+) -> None:
+    """An import splits what the newer OpenClaw has in one at its resets: UUID, UUID-1, and so on."""
+    assert person.types("import", str(unpacked(tmp_path / "there"))).returncode == Exit.OK
+    both = person.types("sessions", "export", "Atlas", "--all-ids", "--format", "markdown").stdout
+    before, now = [line.split()[-1] for line in both.splitlines() if line.startswith("session id ")]
+
+    assert now == f"{before}-1"
+    assert both.count("# agent:main:atlas\n") == 2
+    alone = person.types("sessions", "export", now, "--format", "markdown").stdout
+    assert both.endswith(alone)
+    assert ("After the reset" in alone, "Before the reset" in alone) == (True, False)
+
+    named = person.types("sessions", "history", "Atlas")
+    late = person.types("sessions", "history", now)
+    early = person.types("sessions", "history", before)
+
+    assert named.stdout == late.stdout
+    assert "After the reset" in late.stdout
+    assert "Before the reset" in early.stdout
+    assert named.stderr.endswith(f"1 earlier transcript: crossclaw sessions history {before}\n")
+    assert "earlier" not in late.stderr + early.stderr
+    assert person.reads_json("sessions", "history", before)["sessionId"] == before

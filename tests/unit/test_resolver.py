@@ -16,7 +16,7 @@ from crossclaw.door.principal import Principal, person_principal, session_princi
 from crossclaw.door.resolver import Resolver, Right
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.opening import open_ledger
-from crossclaw.ledger.operations import EnsureSession
+from crossclaw.ledger.operations import EnsureSession, ResetSession
 
 HIDDEN = SessionKey.main("ops")
 HIDDEN_ID = str(uuid5(NAMESPACE_URL, "hidden"))
@@ -112,4 +112,23 @@ async def test_a_label_is_looked_for_at_the_agent_that_is_named(tmp_path: Path) 
         await resolver.resolve_label(person, "twin", None, "see")
 
     assert found.key == SessionKey.named("ops", "x")
+    await ledger.close()
+
+
+@pytest.mark.spec("C1", "K6")
+@pytest.mark.parametrize("session_id", [f"{HIDDEN_ID}-1", "notes-of-May"])
+async def test_an_imported_transcript_is_found_by_its_id_whatever_that_is(
+    tmp_path: Path, session_id: str
+) -> None:
+    ledger = open_ledger(tmp_path / "ledger.sqlite", inline=True)
+    await ledger.do(EnsureSession(new=NewSession(key=HIDDEN, session_id=session_id), at=1))
+    resolver, person = Resolver(ledger, Config()), person_principal("p", {"operator.read"})
+
+    found = await resolver.resolve(person, session_id, "create")
+    await ledger.do(ResetSession(key=HIDDEN, session_id=str(uuid5(NAMESPACE_URL, "new")), at=2))
+    closed = await resolver.resolve_transcript(person, session_id)
+
+    assert found.key == closed.key == HIDDEN
+    assert closed.session is not None
+    assert closed.session.session_id == session_id
     await ledger.close()

@@ -180,6 +180,12 @@ class _Export:
         """The head, then a text an entry, or a text of all where people read it."""
         found = await self._call("sessions.entries", {"key": reference, "limit": 1})
         key = found["key"]
+        known = found.get("sessionId")
+        if known is None or (":" not in reference and reference not in (key, known)):
+            raise CommandFailed(
+                f"the transcript {reference} cannot be read: the gateway has {key} for it",
+                hint="Nothing was written for it. crossclaw doctor looks at the store.",
+            )
         entries = self._entries(reference, found.get("lastSeq", 0), bar)
         if self._format == "markdown":
             yield f"# {key}\n" + (f"\nsession id {reference}\n" if reference != key else "")

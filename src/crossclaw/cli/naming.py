@@ -19,7 +19,7 @@ _LABEL_CHARS_MAX = 64  # the gateway takes no longer one
 _LISTED = 500  # sessions among which a misspelt one is looked for: the newest
 _NEAR_MAX = 3  # more would be the list itself
 _PIECE_CHARS = 3  # of a name, to be taken for it: less is in all of them
-_SESSION_ID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.I)
+_SESSION_ID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}(?:-\d{1,6})?", re.I)
 
 
 async def name_session(peer: GatewayPeer, session: str | None, agent: str | None) -> str:
@@ -58,6 +58,8 @@ async def find_session(peer: GatewayPeer, reference: str) -> str:
         if isinstance(error, CallRefused) and not _is_unknown(error):
             raise
         if meant := await _labelled(peer, text, None) or await _main_of(peer, text, None):
+            return meant
+        if ":" not in text and (meant := await _imported(peer, text)):
             return meant
         code = error.exit_code if isinstance(error, UsageError) else failed_by(error).exit_code
         raise CommandFailed(str(error), code, hint=error.hint or await _near(peer, text)) from None
@@ -107,13 +109,25 @@ def _names_of(row: dict[str, Any]) -> list[str]:
 async def find_transcript(peer: GatewayPeer, reference: str) -> str:
     """As `find_session`; but the id of a transcript that a reset has closed stays what it is."""
     text = reference.strip()
-    if not _SESSION_ID.fullmatch(text):
+    if ":" in text or text == MAIN:
         return await find_session(peer, text)
+    is_id = _SESSION_ID.fullmatch(text) is not None
     try:
-        await peer.call("sessions.entries", {"key": text, "limit": 1})
+        found = await peer.call("sessions.entries", {"key": text, "limit": 1})
     except CallRefused as refusal:
-        raise _no_such_id(refusal, text) from None
-    return text.lower()
+        if is_id:
+            raise _no_such_id(refusal, text) from None
+        return await find_session(peer, text)
+    known = str(found.get("sessionId"))
+    return known if is_id or known == text else await find_session(peer, text)
+
+
+async def _imported(peer: GatewayPeer, text: str) -> str | None:
+    """The session of an imported transcript, whose id may be any word; None where there is none."""
+    try:
+        return await _resolve(peer, {"sessionId": text})
+    except CallRefused:
+        return None
 
 
 async def is_there(peer: GatewayPeer, key: str) -> bool:

@@ -19,7 +19,7 @@ from crossclaw.cli.grammar import (
     positive,
     seconds,
 )
-from crossclaw.cli.naming import find_session
+from crossclaw.cli.naming import find_session, find_transcript
 from crossclaw.cli.past import show_past, show_words
 from crossclaw.cli.running import ask
 from crossclaw.cli.say import ask_for_line, cleaned, note, out, out_json, problem
@@ -177,8 +177,8 @@ def _history_arguments(parser: Parser) -> None:
 
 def _history(arguments: Arguments) -> int:
     async def work(peer: GatewayPeer) -> int:
-        key = await find_session(peer, arguments.session)
-        answer = await _past(peer, key, arguments)
+        named = await find_transcript(peer, arguments.session)
+        answer = await _past(peer, named, arguments)
         if arguments.json:
             out_json(answer)
             return Exit.OK
@@ -186,9 +186,26 @@ def _history(arguments: Arguments) -> int:
         if older := answer.get("older", 0):
             more = f"crossclaw sessions history {quote(arguments.session)} --before {older + 1}"
             note(f"\n{older} older entries are not shown: {more}")
+        if not older and named != answer.get("sessionId"):
+            await _note_earlier(peer, named)
         return Exit.OK
 
     return ask(arguments, READ, work=work)
+
+
+async def _note_earlier(peer: GatewayPeer, key: str) -> None:
+    """Where the transcripts are that a reset has closed."""
+    earlier: list[str] = []
+    offset, more = 0, True
+    while more:
+        answer = await peer.call("sessions.transcripts", {"key": key, "offset": offset})
+        rows, more = answer["transcripts"], answer.get("more", False)
+        earlier += [row["sessionId"] for row in rows if row["entries"] and not row["current"]]
+        offset += len(rows)
+    if earlier:
+        which = "the newest of them: " if len(earlier) > 1 else ""
+        told = count_of(len(earlier), "earlier transcript")
+        note(f"\n{told}: {which}crossclaw sessions history {cleaned(earlier[-1])}")
 
 
 async def _past(peer: GatewayPeer, key: str, arguments: Arguments) -> dict[str, Any]:

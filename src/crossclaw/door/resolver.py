@@ -32,7 +32,8 @@ Right = Literal["see", "read", "send", "change", "create", "talk"]
 
 LABELLED_MAX = 8  # named in an error; whoever has more of one label needs another way to find one
 _INSIDE_KINDS = ("cron", "hook", "node")
-_UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.I)
+_SESSION_ID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}(?:-\d{1,6})?", re.I)
+"""A UUID; with a number after it where an import has split a transcript at its resets."""
 
 
 class SessionHandle(msgspec.Struct, frozen=True):
@@ -67,13 +68,8 @@ class Resolver:
         agent's, and a session of another one is not what was meant."""
         text = reference.strip()
         agent = normalize_agent_id(agent_id) if agent_id else None
-        if _UUID.fullmatch(text):
-            # What a reset has closed can still be read by its old id, and nothing else.
-            key, session = (
-                None,
-                await self._ledger.find_session_by_id(text.lower(), former=right == "read"),
-            )
-        else:
+        key, session = None, await self._of_id(principal, text, right)
+        if session is None and not _SESSION_ID.fullmatch(text):
             key = await self._named(principal, text, agent)
             agent = agent or (key.agent_id if text.startswith("agent:") else None)
             if key.text != SHARED:  # which is everybody's own main session
@@ -85,6 +81,14 @@ class Resolver:
         handle = self._handle(session if visible else None, text, right)
         _refuse_another_agents(handle.key, agent, text)
         return handle
+
+    async def resolve_transcript(self, principal: Principal, reference: str) -> SessionHandle:
+        """What a person reads: also a transcript that a reset has closed, by its id. Nothing was said yet in a
+        session that is not there."""
+        try:
+            return await self.resolve(principal, reference, "read")
+        except NotFound:
+            return await self.resolve(principal, reference, "create")
 
     async def resolve_label(
         self, principal: Principal, label: str, agent_id: str | None, right: Right
@@ -213,6 +217,16 @@ class Resolver:
         viewer = self.viewer(principal)
         if viewer is None or viewer.sees_every_agent:
             self._config.agents.get(agent_id)
+
+    async def _of_id(self, principal: Principal, text: str, right: Right) -> Session | None:
+        """What a reset has closed can still be read by its old id, and nothing else. An imported transcript may
+        have any file's name as its id: whoever sees everything may say it."""
+        former = right == "read"
+        if _SESSION_ID.fullmatch(text):
+            return await self._ledger.find_session_by_id(text.lower(), former=former)
+        if ":" in text or text.lower() == MAIN or not self.sees_everything(principal):
+            return None
+        return await self._ledger.find_session_by_id(text, former=former)
 
     async def _named(self, principal: Principal, text: str, agent: str | None) -> SessionKey:
         """A person's own session of that name goes before an agent of that name."""

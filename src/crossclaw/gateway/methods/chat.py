@@ -163,7 +163,7 @@ class Chat:
         "chat.history", "operator.read", "read", "The newest messages of a session, oldest first."
     )
     async def history(self, caller: Caller, params: ChatHistoryParams) -> ChatHistoryResult:
-        handle = await self._resolver.resolve(caller.principal, params.session_key, "create")
+        handle = await self._resolver.resolve_transcript(caller.principal, params.session_key)
         session = handle.session
         if session is None:
             return ChatHistoryResult(session_key=params.session_key, messages=[])

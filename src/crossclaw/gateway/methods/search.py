@@ -7,7 +7,6 @@ from typing import Annotated, Any
 import msgspec
 
 from crossclaw.domain.agents import normalize_agent_id
-from crossclaw.domain.errors import NotFound
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import words_of
 from crossclaw.domain.sessions import Entry
@@ -185,10 +184,7 @@ class Search:
         "Ours: a transcript page by page, with the number of each entry, and its open runs.",
     )
     async def entries(self, caller: Caller, params: EntriesParams) -> EntriesResult:
-        try:
-            handle = await self._resolver.resolve(caller.principal, params.key, "create")
-        except NotFound:
-            handle = await self._resolver.resolve(caller.principal, params.key, "read")
+        handle = await self._resolver.resolve_transcript(caller.principal, params.key)
         if handle.session is None:
             return EntriesResult(key=shown_key(handle.key), entries=[], open=[])
         if params.exchanges:
