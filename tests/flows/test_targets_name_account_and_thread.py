@@ -27,7 +27,7 @@ def arrived(channel: MemoryChannel) -> list[tuple[str, str | None, str]]:
 
 
 @pytest.mark.anyio
-@pytest.mark.spec("K3", "N4")
+@pytest.mark.spec("K3")
 async def test_a_job_and_a_hook_reply_by_the_account_and_in_the_thread_they_name(
     tmp_path: Path,
 ) -> None:
@@ -63,7 +63,7 @@ async def test_a_job_and_a_hook_reply_by_the_account_and_in_the_thread_they_name
 
 
 @pytest.mark.anyio
-@pytest.mark.spec("N4")
+@pytest.mark.spec("S7")
 async def test_the_announce_of_an_exchange_goes_to_the_targets_account_and_thread(
     tmp_path: Path,
 ) -> None:

@@ -172,6 +172,10 @@ async def test_a_mapped_path_makes_its_message_from_the_body(tmp_path: Path) -> 
         "match": {"path": "github"},
         "name": "GitHub",
         "sessionKey": "hook:gh:{{payload.issue.number}}",
+        "channel": "memory",
+        "to": "g1",
+        "accountId": "default",
+        "threadId": "{{payload.issue.number}}",
         "messageTemplate": "{{payload.who[0].name}} wrote {{title}} ({{headers.x-kind}}, {{query.q}}) {{none}}",
     }
     wake = {"match": {"source": "bell"}, "action": "wake", "textTemplate": "ding {{payload.n}}"}
@@ -180,6 +184,11 @@ async def test_a_mapped_path_makes_its_message_from_the_body(tmp_path: Path) -> 
         answer = await open_.post("/hooks/github?q=1", body, x_kind="issue")
         run = await ended(open_, answer.json["runId"])
         assert run.key.text == "hook:gh:12"
+        assert run.plan.reply_to == Address("memory", "g1", "default", "12", named=True)
+        asked = {"message": "a", "channel": "memory", "to": "g1", "accountId": "default"}
+        answer = await open_.post("/hooks/agent", {**asked, "threadId": 7})
+        run = await ended(open_, answer.json["runId"])
+        assert run.plan.reply_to == Address("memory", "g1", "default", "7", named=True)
         assert "Bo wrote Help (issue, 1)" in words(open_.provider.seen[0])
         assert (await open_.post("/hooks/any", {"source": "bell", "n": 3})).json["mode"] == "now"
         assert (await open_.post("/hooks/any", {"source": "else"})).status == 404
