@@ -181,3 +181,14 @@ async def test_a_model_that_says_nothing_twice_is_shown_as_saying_nothing(tmp_pa
     assert (run.status, run.reply) == ("ok", "")
     assert len(model.seen) == 2
     assert conversation(history["messages"])[-1].parts == (Silence(),)
+
+
+@pytest.mark.spec("M5")
+async def test_a_file_larger_than_the_window_makes_room_for_what_follows(tmp_path: Path) -> None:
+    model = ScriptedProvider(strict)
+    async with open_house(tmp_path, model) as house:
+        await give(house, [Text("read this"), file(b"x" * 900_000)], "r1")
+        await give(house, "unspeakable", "r2")
+        last = await give(house, "a plain question", "r3")
+
+    assert (last.status, last.error) == ("ok", None)

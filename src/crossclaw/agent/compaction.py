@@ -199,6 +199,7 @@ class Compactor:
             asked=kept.asked,
             asked_with=kept.asked_with[-1:],
             kept_chars=min(room, before),
+            without_files=True,
             usage=None,
         )
         await self.put(run, made)

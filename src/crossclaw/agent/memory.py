@@ -14,6 +14,7 @@ from crossclaw.agent.view import Prefix, extend_prefix, with_note
 from crossclaw.domain.compactions import Compaction
 from crossclaw.domain.messages import (
     AssistantMessage,
+    Document,
     Message,
     Text,
     Thinking,
@@ -26,6 +27,8 @@ from crossclaw.domain.messages import (
 from crossclaw.domain.runs import Run
 from crossclaw.domain.sessions import Entry
 from crossclaw.ledger.contract import Ledger
+
+LEFT_OUT = Text("[a file of this message is left out: there is no room for it]")
 
 
 class HistoryCache:
@@ -45,11 +48,11 @@ class HistoryCache:
         asked = [entry for seq in requests for entry in await self._find(session_id, seq)]
         kept = {entry.seq: entry for entry in [*older, *first] if entry.seq not in requests}
         note = [*_summary(compaction), *_under_way(compaction)]
-        chars = compaction.kept_chars
+        chars, files = compaction.kept_chars, not compaction.without_files
         shown = [
-            *(_alone(kept[seq], chars) for seq in sorted(kept)),
+            *(_alone(kept[seq], chars, files) for seq in sorted(kept)),
             *(["\n\n".join(note)] if note else []),
-            *(_alone(entry, chars) for entry in asked),
+            *(_alone(entry, chars, files) for entry in asked),
         ]
         whole = frozenset(pin.seq for pin in pinned if pin.seq <= compaction.cleared_through)
         return _beginning(compaction, shown, whole)
@@ -92,21 +95,25 @@ def _under_way(compaction: Compaction) -> list[str]:
     )
 
 
-def _alone(entry: Entry, chars: int) -> Entry | str:
+def _alone(entry: Entry, chars: int, files: bool) -> Entry | str:
     """A message as it was, without calls and results, whose other halves are not shown."""
     message = entry.message
     if isinstance(message, ToolResultMessage):
         return marked(f"kept result of {message.tool_name}", _bounded(words_of(message), chars))
-    return (
-        entry if message is None else msgspec.structs.replace(entry, message=_words(message, chars))
-    )
+    if message is None:
+        return entry
+    return msgspec.structs.replace(entry, message=_words(message, chars, files))
 
 
-def _words(message: UserMessage | AssistantMessage, chars: int) -> Message:
+def _words(message: UserMessage | AssistantMessage, chars: int, files: bool) -> Message:
     if isinstance(message.content, str):
         return msgspec.structs.replace(message, content=_bounded(message.content, chars))
     blocks = [
-        Text(_bounded(block.text, chars)) if isinstance(block, Text) else block
+        Text(_bounded(block.text, chars))
+        if isinstance(block, Text)
+        else LEFT_OUT
+        if isinstance(block, Document) and not files
+        else block
         for block in message.content
         if not isinstance(block, Thinking | ToolUse | ToolResult)
     ]

@@ -38,6 +38,8 @@ class Compaction(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     """Seqs of messages that a service has refused as a whole: a note stands in their place."""
     kept_chars: int = KEPT_CHARS_MAX
     """How much is shown of each message that stays although it is older."""
+    without_files: bool = False
+    """Whether the files of the messages that stay had to make room as well."""
     under_way: str = ""
     """What the session had under way when this was made."""
     summarized: int = 0
