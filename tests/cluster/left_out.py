@@ -21,6 +21,7 @@ LEFT_OUT = {
     "tests/unit/test_transcript_exporter.py::test_a_mark_beyond_the_ledger_tells_nothing": FILE,
     "tests/wire/test_openai.py::test_metrics_count_rows_that_cannot_be_read": DAMAGE,
     "tests/wire/test_pairing.py::test_devices_outlive_a_restart_and_their_tokens_lie_nowhere": FILE,
+    "tests/unit/test_channel_checks.py::test_several_people_in_one_session_are_told": FILE,
     "tests/ledger/test_store.py": FILE,
     "tests/ledger/test_copying.py": FILE,
     "tests/ledger/test_upgrades.py": UPGRADES,

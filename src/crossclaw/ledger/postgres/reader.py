@@ -133,6 +133,7 @@ class PostgresReads(ReadTable):
         self._inline_wire = connect() if inline else None
         self._reader = None if inline else SharedReader(connect, filename)
         self._scanners: list[PgWire] = []
+        self._is_closed = False
         self._scans = anyio.CapacityLimiter(SCANS_AT_ONCE)
 
     async def look(self, read: Callable[..., T], args: tuple[Any, ...], named: dict[str, Any]) -> T:
@@ -142,6 +143,7 @@ class PostgresReads(ReadTable):
             raise explain(error) from error
 
     async def _look(self, read: Callable[[Database], T]) -> T:
+        self._refuse_when_closed()
         if self._reader is None:
             await anyio.lowlevel.checkpoint()
             return self._read_inline(read)
@@ -163,6 +165,7 @@ class PostgresReads(ReadTable):
         try:
             if self._reader is None:
                 return await self._look(read)
+            self._refuse_when_closed()
             async with self._scans:
                 return await anyio.to_thread.run_sync(self._scan, read)
         except READ_TROUBLE as error:
@@ -183,7 +186,13 @@ class PostgresReads(ReadTable):
             self._scanners.append(wire)
         return found
 
+    def _refuse_when_closed(self) -> None:
+        """A lost connection is made anew; one that was closed is not."""
+        if self._is_closed:
+            raise Stopped("the ledger is closed")
+
     async def close_readers(self) -> None:
+        self._is_closed = True
         if self._reader is not None:
             await self._reader.close()
         for wire in (*self._scanners, *([self._inline_wire] if self._inline_wire else [])):
