@@ -10,6 +10,7 @@ import anyio
 import msgspec
 import pytest
 
+from crossclaw.agent.transcribing import Transcribing
 from crossclaw.app import House
 from crossclaw.config import Config
 from crossclaw.config.channels import ChannelSettings
@@ -20,6 +21,7 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage, Text, UserMessage, words_of
 from crossclaw.domain.secret import Secret
 from crossclaw.providers.contract import ModelRequest, Tell, UserTurn
+from crossclaw.providers.speech import SpeechEndpoint
 from crossclaw.testing import MemoryChannel, open_house
 from crossclaw.testing.fake_transcriptions import FakeTranscriptions
 
@@ -31,6 +33,10 @@ BY_FAKE = {"provider": "mine", "model": "whisper-1"}
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"  # in real time: sockets and programs
+
+
+def nobody(name: str) -> SpeechEndpoint:
+    raise AssertionError(f"{name} is asked once more")
 
 
 class Reading:
@@ -117,6 +123,11 @@ async def test_a_service_writes_a_voice_note_down_once_and_its_words_stay_in_the
             session = await house.ledger.find_session(SessionKey.main("main"))
             assert session is not None
             entries = await house.ledger.list_entries(session.session_id, limit=9)
+            # A run that was cut off behind the transcript finds it there.
+            run = await house.ledger.find_run(entries[0].run_id or "")
+            assert run is not None
+            again = Transcribing(house.config, nobody, house.run_store, house.ledger, SystemClock())
+            await again.transcribe(run, entries[:2])
 
     said = [words_of(e.message) for e in entries if isinstance(e.message, UserMessage)]
     assert service.asked == [
