@@ -25,8 +25,11 @@ def test_a_job_is_made_shown_changed_run_and_removed(person: Person) -> None:
     changed = person.reads_json("cron", "edit", made["id"], "--every", "2h", "--name", "news")
     assert changed["schedule"] == {"kind": "every", "everyMs": 7_200_000}
     assert person.types("cron", "disable", made["id"]).stdout.endswith("switched off\n")
-    assert person.types("cron", "list").stdout.startswith("no jobs")
-    assert "news" in person.types("cron", "list", "--all").stdout
+    on, everything = person.types("cron", "list"), person.types("cron", "list", "--all")
+    assert on.stdout.startswith("no jobs")
+    assert on.stderr.endswith("1 more is switched off: crossclaw cron list --all\n")
+    assert ("news" in everything.stdout, "more" in everything.stderr) == (True, False)
+    assert person.reads_json("cron", "list")["jobs"] == []
     assert person.types("cron", "enable", made["id"]).returncode == Exit.OK
     assert person.reads_json("cron", "run", made["id"])["ran"] is True
     assert person.reads_json("cron", "status")["jobs"] == 1

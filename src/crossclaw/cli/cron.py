@@ -46,9 +46,19 @@ def _list_arguments(parser: Parser) -> None:
 
 def _list(arguments: Arguments) -> int:
     async def work(peer: GatewayPeer) -> int:
-        params = {"includeDisabled": arguments.all, "includeMakers": True}
+        everything = arguments.all or not arguments.json
+        params = {"includeDisabled": everything, "includeMakers": True}
         answer = await peer.call("cron.list", params, timeout_s=arguments.timeout)
-        out_json(answer) if arguments.json else out(_rows(answer["jobs"]))
+        if arguments.json:
+            out_json(answer)
+            return Exit.OK
+        jobs = answer["jobs"]
+        shown = jobs if arguments.all else [job for job in jobs if job["enabled"]]
+        out(_rows(shown))
+        if off := len(jobs) - len(shown):
+            note(
+                f"{off} more {'is' if off == 1 else 'are'} switched off: crossclaw cron list --all"
+            )
         return Exit.OK
 
     return ask(arguments, READ, work=work)
