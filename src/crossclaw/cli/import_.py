@@ -175,7 +175,8 @@ def _tell_rest(rest: RestReport, arguments: Arguments) -> None:
     _list("Left there:", rest.left)
     if rest.jobs and not arguments.dry_run:
         note(
-            "Jobs run here from now on: switch them off there (openclaw gateway stop), or they run twice."
+            "Jobs run here from now on. Stop them there, or they run twice: OpenClaw's own `openclaw gateway stop`, "
+            "in a shell without this environment."
         )
 
 

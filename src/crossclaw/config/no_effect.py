@@ -27,7 +27,7 @@ class NoEffect(NamedTuple):
         return f"{dotted(self.path)}: {self.instead}" if self.instead else dotted(self.path)
 
 
-_NO_LISTS = "there are no allow lists for commands; what would need one is denied"
+_NO_LISTS = "no program is allowed by its name alone; security and ask say what needs a yes, which can hold for good"
 _NO_SUCH = "there is no such way in"
 _BWRAP = "commands are locked in by bubblewrap, as sandbox.mode and sandbox.network say"
 _ALWAYS_ASKED = "every client shows the token, the password or its own paired key"
