@@ -94,6 +94,8 @@ def test_a_model_without_a_key_is_named_at_the_start_in_status_and_by_the_first_
     for said in (fault, looking.said, sending.said, program.said):
         assert "crossclaw onboard" in said
         assert "ANTHROPIC_API_KEY" in said
+        assert "crossclaw config set agents.defaults.model rehearsal/rehearsal" in said
+    assert ("message send" in program.said, "crossclaw rehearse" in program.said) == (False, True)
 
 
 def test_the_token_is_made_once_and_for_its_owner_only(folder: Folder) -> None:

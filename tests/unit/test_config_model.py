@@ -7,6 +7,7 @@ import pytest
 
 from crossclaw.config import Config, default_model
 from crossclaw.config.agents import AgentConfig, Agents, ModelChoice, thinking_level
+from crossclaw.config.lint import lint
 from crossclaw.config.section import Loose, Secrets
 from crossclaw.domain.errors import NotFound
 from crossclaw.domain.keys import SessionKey
@@ -215,6 +216,13 @@ def test_a_model_that_calls_no_tools_is_known_or_says_so() -> None:
 def test_aliases_lead_to_model_references() -> None:
     raw = {"agents": {"defaults": {"models": {"p/big": {"alias": "Big"}, "p/other": {}}}}}
     assert config_of(raw).agents.aliases() == {"big": "p/big"}
+
+
+def test_the_rehearsal_needs_no_second_half_of_its_name() -> None:
+    config = config_of({"agents": {"defaults": {"model": "rehearsal"}}})
+
+    assert config.model_for("main", {}).primary == "rehearsal/rehearsal"
+    assert list(lint(config)) == []
 
 
 def test_newer_thinking_names_fall_on_the_nearest_level() -> None:

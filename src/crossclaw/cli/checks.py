@@ -27,7 +27,7 @@ from crossclaw.config.no_effect import told
 from crossclaw.config.openclaw_here import find_unimported
 from crossclaw.config.paths import LEGACY_FOLDERS
 from crossclaw.config.profiles import find_profiles
-from crossclaw.config.providers import KNOWN_AT, NEED_KEYS, ProviderEntry, model_fault
+from crossclaw.config.providers import KNOWN_AT, NEED_KEYS, WITHOUT_KEY, ProviderEntry, model_fault
 from crossclaw.config.token import TOKEN_VARIABLE
 from crossclaw.display.languages import tr
 from crossclaw.domain.errors import ConfigInvalid, SandboxMissing, StoreError
@@ -305,6 +305,7 @@ def _model(place: StateLocation, subject: str, chosen: str) -> Iterator[Finding]
     elif provider in NEED_KEYS and not _has_key(place, provider, entry):
         todo = tr("export {variable}=… where the gateway runs, or: crossclaw onboard")
         todo = todo.format(variable=key_variable(provider))
+        todo += "; " + tr("to try without a key: {command}").format(command=WITHOUT_KEY)
         yield Finding(subject, "error", tr("{model} has no key").format(model=chosen), todo)
     elif importlib.util.find_spec("httpx2") is None:
         todo = "pip install 'crossclaw[models]'"

@@ -108,6 +108,7 @@ def prepare(place: StateLocation) -> StateLocation:
 def greeting(place: StateLocation, url: str, token: str) -> str:
     agents = place.config.agents
     model = place.config.model_for(agents.default_id, place.environ).primary
+    faults = [found for found in models(place) if found.grade == "error"]
     rows: list[tuple[str, object]] = [
         (tr("open"), link(url, token)),
         (tr("agents"), ", ".join(agents.ids())),
@@ -122,19 +123,19 @@ def greeting(place: StateLocation, url: str, token: str) -> str:
             tr("Crossclaw is running.") + "\n",
             *(f"  {name:<{wide}}  {value}" for name, value in rows),
             "",
-            *_without_key(place),
+            *(f"! {found.subject}: {found.text}. {found.todo or ''}\n" for found in faults),
             tr("Try, in another terminal:"),
             *_activation(),
             *_elsewhere(place),
-            *_to_try(place, model),
+            *_to_try(place, model, answers=not faults),
             "",
             tr("Ctrl-C stops it."),
         ]
     )
 
 
-def _to_try(place: StateLocation, model: str) -> list[str]:
-    """Commands in an order that works, each with what it is for."""
+def _to_try(place: StateLocation, model: str, *, answers: bool) -> list[str]:
+    """Commands in an order that works, each with what it is for; no messages where no model `answers` them."""
     agents, is_scripted = place.config.agents, model.startswith("rehearsal/")
     others = [each for each in agents.ids() if each != agents.default_id]
     rows: list[tuple[str, str]] = []
@@ -148,18 +149,26 @@ def _to_try(place: StateLocation, model: str) -> list[str]:
             )
         )
         rows.append(("crossclaw stop && crossclaw import", tr("bring them in, then start again")))
-    rows += [("crossclaw onboard", tr("a model that thinks"))] if is_scripted else []
-    rows += [(f'crossclaw message send "{tr("Hello, agent")}"', ""), ("crossclaw chat", "")]
-    if not others:
-        rows.append(
-            ("crossclaw agents add librarian", tr("a second agent, which the first can ask"))
-        )
-    asked = talk_line(is_scripted=is_scripted, agent=others[0] if others else "librarian")
-    rows += [(asked, tr("one agent asks the other")), ("crossclaw doctor", "")]
+    if is_scripted or not answers:
+        rows.append(("crossclaw onboard", tr("a model that thinks")))
+    if answers:
+        rows += _messages(others, is_scripted=is_scripted)
+    else:
+        rows.append(("crossclaw rehearse", tr("agents at work, without a key")))
+    rows.append(("crossclaw doctor", ""))
     wide = max(len(command) for command, about in rows if about)
     return [
         f"  {command:<{wide}}  # {about}" if about else f"  {command}" for command, about in rows
     ]
+
+
+def _messages(others: list[str], *, is_scripted: bool) -> list[tuple[str, str]]:
+    rows = [(f'crossclaw message send "{tr("Hello, agent")}"', ""), ("crossclaw chat", "")]
+    if not others:
+        second = tr("a second agent, which the first can ask")
+        rows.append(("crossclaw agents add librarian", second))
+    asked = talk_line(is_scripted=is_scripted, agent=others[0] if others else "librarian")
+    return [*rows, (asked, tr("one agent asks the other"))]
 
 
 def talk_line(*, is_scripted: bool, agent: str = "librarian") -> str:
@@ -190,12 +199,6 @@ def _model_line(model: str) -> str:
     if not model.startswith("rehearsal/"):
         return model
     return tr("rehearsal: scripted, it does what “say: …” and “tool: …” lines tell it")
-
-
-def _without_key(place: StateLocation) -> list[str]:
-    """What would otherwise be met with the first message."""
-    faults = [found for found in models(place) if found.grade == "error"]
-    return [f"! {found.subject}: {found.text}. {found.todo or ''}\n" for found in faults]
 
 
 def link(url: str, token: str) -> str:

@@ -8,6 +8,7 @@ import msgspec
 
 from crossclaw.config.channels import GroupChat
 from crossclaw.config.heartbeat import HeartbeatConfig
+from crossclaw.config.providers import REHEARSAL_MODEL
 from crossclaw.config.section import Count, Loose, Positive, Section, Share, names
 from crossclaw.config.tools import AgentTools, ExecTool
 from crossclaw.domain.agents import DEFAULT_AGENT_ID, ThinkingLevel, normalize_agent_id
@@ -461,8 +462,9 @@ class Agents(Section, frozen=True, dict=True):
         }
 
     def model_named(self, name: str) -> str:
-        """`provider/model` for an alias, anything else as it is."""
-        return self.aliases().get(name.strip().lower(), name)
+        """`provider/model` for an alias and for `rehearsal`, anything else as it is."""
+        short = name.strip().lower()
+        return self.aliases().get(short, REHEARSAL_MODEL if short == "rehearsal" else name)
 
 
 def thinking_level(name: ThinkingName) -> ThinkingLevel:

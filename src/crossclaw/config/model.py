@@ -22,7 +22,7 @@ from crossclaw.config.doors import (
 from crossclaw.config.gateway import GatewayConfig
 from crossclaw.config.hooks import HooksConfig
 from crossclaw.config.ledger import LedgerConfig
-from crossclaw.config.providers import Models, ProviderModel, spoken_api
+from crossclaw.config.providers import REHEARSAL_MODEL, Models, ProviderModel, spoken_api
 from crossclaw.config.section import Loose, Section, names
 from crossclaw.config.session import SessionConfig
 from crossclaw.config.tools import ToolsConfig
@@ -34,7 +34,6 @@ OPENAI_MODEL = "openai/gpt-6-astra"
 OLLAMA_WINDOW = 32_768
 """What a model of Ollama gets where nobody says: its window takes the machine's memory, and the largest that
 a model was made for mostly more than there is."""
-REHEARSAL_MODEL = "rehearsal/rehearsal"
 
 
 class ChosenModel(NamedTuple):

@@ -118,6 +118,9 @@ KNOWN_AT = {
 """Services that speak OpenAI's chat completions, by OpenClaw's names for them: a key is enough (`OPENROUTER_API_KEY`)."""
 NEED_KEYS = frozenset({"anthropic", "openai", "google", *KNOWN_AT})
 BUILT_IN = NEED_KEYS | {"ollama", "rehearsal", "local"}
+REHEARSAL_MODEL = "rehearsal/rehearsal"
+WITHOUT_KEY = f"crossclaw config set agents.defaults.model {REHEARSAL_MODEL}"
+"""The command for whoever has no key, and wants to see the rest at work."""
 
 _SPOKEN = {
     "anthropic": "anthropic-messages",

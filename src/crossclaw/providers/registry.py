@@ -12,7 +12,14 @@ from typing import Literal, NamedTuple
 import anyio
 import msgspec
 
-from crossclaw.config.providers import KNOWN_AT, NEED_KEYS, Models, reference_fault, spoken_api
+from crossclaw.config.providers import (
+    KNOWN_AT,
+    NEED_KEYS,
+    WITHOUT_KEY,
+    Models,
+    reference_fault,
+    spoken_api,
+)
 from crossclaw.domain.errors import ProviderMissing, ProviderRefused
 from crossclaw.domain.messages import AssistantMessage, Usage
 from crossclaw.domain.models import ListedModel
@@ -249,6 +256,7 @@ class Providers:
             return [("none", NO_KEY)]
         raise ProviderRefused(
             f"{settings.name} needs a key; set {where_the_key_goes(settings.name)}, or run: crossclaw onboard"
+            f" (to try without a key: {WITHOUT_KEY})"
         )
 
 
