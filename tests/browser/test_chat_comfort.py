@@ -45,6 +45,18 @@ def test_code_is_marked_and_copied_tasks_have_boxes_and_wide_tables_scroll(
     assert _clipboard(visitor).startswith("def tide(hour):  # in feet\n")
 
 
+def test_a_message_with_long_lines_of_code_stays_in_sight(visit: Visit, place: Place) -> None:
+    key = place.make("wide")
+    place.say(key, "Look at this:\n\n```\n" + "long " * 200 + "\n```")
+    visitor = visit(route("chat", key), width=1200, height=800)
+
+    visitor.see(".message.user .words:not(.plain) pre")
+    log = visitor.page.locator(".log")
+    body = visitor.page.locator(".message.user .body")
+    assert log.evaluate("each => each.scrollWidth <= each.clientWidth")
+    assert body.bounding_box()["x"] + body.bounding_box()["width"] <= 1200
+
+
 def test_a_message_is_copied_as_it_was_written(visit: Visit, place: Place) -> None:
     key = place.make("copied")
     place.say(key, "say: **bold** and `code`")
