@@ -454,3 +454,11 @@ async def test_an_agent_that_may_not_be_reached_and_one_that_is_not_there_are_re
             refusals.append((result["status"], result["error"].replace(agent, "…")))
     assert refusals[0] == refusals[1]
     assert refusals[0][0] == "forbidden"
+
+
+@pytest.mark.spec("S1")
+async def test_an_agent_asks_the_main_one_by_its_name(tmp_path: Path) -> None:
+    async with open_house(tmp_path, RehearsalProvider(), config=two_agents()) as house:
+        run = await say(house, "agent:librarian:main", "ask: main say: Shelf nine.", "r1")
+    assert run.reply is not None
+    assert "Shelf nine." in run.reply

@@ -177,7 +177,8 @@ def _add(step: RehearsalStep, verb: str, argument: str) -> None:
             step.tools.append((name, arguments))
         case "ask":
             name, _, words = argument.partition(" ")
-            call = {"sessionKey": name, "message": words.strip() or name}
+            whom = "agentId" if name == "main" else "sessionKey"  # which would be one's own
+            call = {whom: name, "message": words.strip() or name}
             step.tools.append(("sessions_send", msgspec.json.encode(call).decode()))
         case "think":
             step.think.append(argument)
