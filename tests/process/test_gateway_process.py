@@ -98,6 +98,28 @@ def test_a_model_without_a_key_is_named_at_the_start_in_status_and_by_the_first_
     assert ("message send" in program.said, "crossclaw rehearse" in program.said) == (False, True)
 
 
+def test_accounts_that_are_not_set_up_or_do_not_run_are_named_by_status_and_doctor(
+    tmp_path: Path,
+) -> None:
+    matrix = '{homeserver: "http://127.0.0.1:9", accessToken: "t", userId: "@bot:here"}'
+    folder = Folder(tmp_path, f"{{channels: {{whatsapp: {{}}, matrix: {matrix}}}}}")
+    with folder.serve() as gateway, gateway.client() as client:
+
+        def is_waiting() -> bool | None:
+            [account] = client.ask("channels.status", {})["channelAccounts"]["matrix"]
+            return account["state"] == "waiting" or None
+
+        until(is_waiting)
+        with folder.start("status") as status, folder.start("doctor") as doctor:
+            status.wait()
+            doctor.wait()
+
+    assert "matrix (waiting)" in status.said
+    assert "whatsapp (not set up)" in status.said
+    assert "! whatsapp default: it is not set up" in doctor.said
+    assert "! matrix default: it does not run (waiting): " in doctor.said
+
+
 def test_the_token_is_made_once_and_for_its_owner_only(folder: Folder) -> None:
     with folder.serve():
         token = folder.token

@@ -1,4 +1,4 @@
-"""`doctor` on chat accounts: who shares the main session."""
+"""`doctor` on chat accounts: which are not set up, and who shares the main session."""
 
 import json
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from crossclaw.cli.channel_checks import shared_session
+from crossclaw.cli.channel_checks import chat_accounts, shared_session
 from crossclaw.cli.place import find_place
 from crossclaw.ledger.channels import ChatPairingRequest, DecidePairing, RequestPairing
 from crossclaw.ledger.opening import open_ledger
@@ -63,3 +63,15 @@ async def test_several_people_in_one_session_are_told(
     assert told in finding.text
     assert ("commands.ownerAllowFrom" in finding.text) == ("commands" not in more)
     assert finding.todo == "crossclaw config set session.dmScope per-channel-peer"
+
+
+def test_an_account_that_lacks_something_is_named_with_what_it_lacks(tmp_path: Path) -> None:
+    config = {"channels": {"telegram": TELEGRAM, "whatsapp": {"allowFrom": ["+4917012345"]}}}
+    (tmp_path / "openclaw.json").write_text(json.dumps(config))
+    place = find_place({"HOME": str(tmp_path), "OPENCLAW_STATE_DIR": str(tmp_path)})
+
+    (finding,) = chat_accounts(place)
+
+    assert (finding.subject, finding.grade) == ("whatsapp default", "warning")
+    assert "not set up" in finding.text
+    assert "WHATSAPP_ACCESS_TOKEN" in str(finding.todo)

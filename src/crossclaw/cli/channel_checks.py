@@ -1,14 +1,51 @@
-"""Checks of chat accounts: how many people share the main session."""
+"""Checks of chat accounts: whether each is set up and runs, and how many people share the main session."""
 
 from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
 
+import anyio
+
+from crossclaw.cli.channels import WELL, states_of
 from crossclaw.cli.checks import Finding, let_in
+from crossclaw.cli.exits import CommandFailed
+from crossclaw.cli.peer import connect_peer
 from crossclaw.cli.place import StateLocation
+from crossclaw.cli.say import cleaned
+from crossclaw.client.errors import ClientError
+from crossclaw.client.finding import Wanted, served_port
+from crossclaw.client.peer import READ
 from crossclaw.config.channel_accounts import accounts_in
 from crossclaw.domain.counts import count_of
 
 SCOPE = "session.dmScope"
 TODO = f"crossclaw config set {SCOPE} per-channel-peer"
+ASKED_S_MAX = 5.0  # a gateway that does not answer is told of by others
+
+
+def chat_accounts(place: StateLocation) -> Iterator[Finding]:
+    """Each account that lacks something, or does not run at the gateway that serves this folder."""
+    configured = accounts_in(place.config.channels, place.config.environment(place.environ))
+    ready = any(account.settings.is_set_up for account in configured)
+    served = anyio.run(_served, place) if ready and served_port(place) else {}
+    for account in configured:
+        channel, account_id, settings = account.channel, account.account_id, account.settings
+        subject = f"{channel} {cleaned(account_id)}"
+        here = served.get((channel, account_id))
+        if not settings.is_set_up:
+            missing = settings.what_is_missing
+            yield Finding(subject, "warning", "it is not set up, so nobody is heard there", missing)
+        elif here is not None and here["state"] not in WELL:
+            why = cleaned(str(here.get("lastError") or "nobody knows why"))
+            todo = f"crossclaw channels test {channel}"
+            yield Finding(subject, "warning", f"it does not run ({here['state']}): {why}", todo)
+
+
+async def _served(place: StateLocation) -> dict[tuple[str, str], dict[str, Any]]:
+    with anyio.move_on_after(ASKED_S_MAX), suppress(ClientError, CommandFailed):
+        async with connect_peer(Wanted(), lambda: place, READ, embed=False) as peer:
+            return await states_of(peer)
+    return {}
 
 
 def shared_session(place: StateLocation) -> Iterator[Finding]:

@@ -26,6 +26,9 @@ from crossclaw.domain.clock import SystemClock
 TEST_WORDS = "This is a test message of your gateway."
 WAIT_MS = 10_000  # for it to arrive
 
+WELL = ("running", "starting", "elsewhere")
+"""States of an account that need nobody; `elsewhere` is another gateway's."""
+
 
 def _arguments(parser: Parser) -> None:
     parser.add_argument("--probe", action="store_true", help="ask each platform now who we are")
@@ -59,6 +62,17 @@ def _shown(answer: dict[str, Any], now_ms: float) -> str:
             rows.append((name, each["accountId"], each["state"], who, ago(heard, now_ms), error))
     head = ("channel", "account", "state", "who", "last message", "last error")
     return table(head, rows)
+
+
+async def states_of(peer: GatewayPeer) -> dict[tuple[str, str], dict[str, Any]]:
+    """How the accounts are, by channel and id."""
+    listed = (await peer.call("channels.status", {}))["channelAccounts"]
+    return {(name, each["accountId"]): each for name, rows in listed.items() for each in rows}
+
+
+def troubled_channels(states: dict[tuple[str, str], dict[str, Any]]) -> dict[str, str]:
+    """Channels with an account that does not run, each with how that one is."""
+    return {name: row["state"] for (name, _), row in states.items() if row["state"] not in WELL}
 
 
 def _test_arguments(parser: Parser) -> None:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from crossclaw.cli.channels import states_of, troubled_channels
 from crossclaw.cli.exits import Exit
 from crossclaw.cli.grammar import Arguments, CommandSpec, Parser, gateway_options, json_option
 from crossclaw.cli.running import ask
@@ -29,7 +30,8 @@ def _status(arguments: Arguments) -> int:
         sessions = await peer.call("sessions.list", {"limit": _RECENT})
         held = await _held(peer, arguments.timeout)
         spent = await _last_hour(peer, arguments.timeout)
-        out(pairs([*_glance(peer, status, agents), *spent, *held]))
+        channels = await _channels(peer, status.get("channelSummary") or [])
+        out(pairs([*_glance(peer, status, agents, channels), *spent, *held]))
         if sessions["sessions"]:
             out("\n" + _recent(sessions))
         return Exit.OK
@@ -38,7 +40,7 @@ def _status(arguments: Arguments) -> int:
 
 
 def _glance(
-    peer: GatewayPeer, status: dict[str, Any], agents: dict[str, Any]
+    peer: GatewayPeer, status: dict[str, Any], agents: dict[str, Any], channels: list[str]
 ) -> list[tuple[str, object]]:
     sessions = status.get("sessions") or {}
     model = (sessions.get("defaults") or {}).get("model")
@@ -52,9 +54,21 @@ def _glance(
         ("model", model),
         ("sessions", sessions.get("count")),
         ("store", _disk(status.get("disk"))),
-        ("channels", ", ".join(status.get("channelSummary") or []) or None),
+        ("channels", ", ".join(channels) or None),
         *([("OpenClaw", left)] if (left := _unimported(status.get("unimported"))) else []),
     ]
+
+
+async def _channels(peer: GatewayPeer, names: list[str]) -> list[str]:
+    """Each, with what is the matter where it does not run."""
+    if not names:
+        return []
+    try:
+        troubled = troubled_channels(await states_of(peer))
+    except CallRefused:
+        return names
+    every = dict.fromkeys([*names, *troubled])
+    return [f"{name} ({troubled[name]})" if name in troubled else name for name in every]
 
 
 async def _last_hour(peer: GatewayPeer, timeout_s: float) -> list[tuple[str, object]]:
