@@ -37,7 +37,7 @@ USED = (
 """What a command imports when it is given."""
 
 NAMES = ("crossclaw", "openclaw")
-AS_IT_STARTS = {"PYTHONIOENCODING", "PYTHONUTF8"}
+AS_IT_STARTS = {"PYTHONIOENCODING", "PYTHONPATH", "PYTHONUTF8"}
 """Settings that Python reads once, before anything is imported: these need the program itself."""
 
 File = int | IO[Any] | None

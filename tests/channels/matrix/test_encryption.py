@@ -84,7 +84,7 @@ async def test_whoever_left_cannot_read_on_and_a_new_device_reads_from_now_on(
             keys = {
                 event["content"]["session_id"]
                 for event in _on_the_server(place, room)
-                if event["type"] == "m.room.encrypted"
+                if event["type"] == "m.room.encrypted" and event["sender"] == place.bot.user_id
             }
             assert len(keys) == 2
             await _new_device(place, ann, room, tmp_path, account)

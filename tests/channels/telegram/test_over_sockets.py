@@ -49,9 +49,9 @@ async def test_a_foreign_bot_api_gets_each_answer_once_over_a_restart(tmp_path: 
             mock.say(42, "three", 3)
             seen = await wait_for_calls(mock, 3)
             await anyio.sleep(1.5)  # one more question for updates
-        assert await anyio.to_thread.run_sync(mock.outbound, "sendMessage") == [
-            {"chat_id": 42, "text": text, "parse_mode": "HTML"} for text in seen
-        ]
+        sent = await anyio.to_thread.run_sync(mock.outbound, "sendMessage")
+        assert [each.pop("reply_parameters")["message_id"] for each in sent] == [1, 2, 3]
+        assert sent == [{"chat_id": 42, "text": text, "parse_mode": "HTML"} for text in seen]
 
     assert seen == ["re: one", "re: two", "re: three"]
 
