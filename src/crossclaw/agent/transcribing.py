@@ -18,6 +18,7 @@ import anyio.to_thread
 
 from crossclaw.config.current import CurrentConfig
 from crossclaw.config.media import MediaModel
+from crossclaw.disk.private import make_folder, new_binary_file
 from crossclaw.domain.attachments import is_recording
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import CrossclawError, Invalid
@@ -141,8 +142,9 @@ async def _by_program(model: MediaModel, media: Media, timeout_s: float) -> str:
 
 def _folder_with(media: Media) -> "TemporaryDirectory[str]":
     folder = TemporaryDirectory(prefix="crossclaw-recording-", ignore_cleanup_errors=True)
-    (Path(folder.name) / file_name(media)).write_bytes(media.data)
-    (Path(folder.name) / "out").mkdir()
+    with new_binary_file(Path(folder.name) / file_name(media)) as file:
+        file.write(media.data)
+    make_folder(Path(folder.name) / "out")
     return folder
 
 
