@@ -23,7 +23,7 @@ from crossclaw.ledger.postgres.errors import ConnectionLost, ServerTrouble
 from crossclaw.ledger.postgres.migrate import SCHEMA
 from crossclaw.ledger.postgres.wire import Fate, Group, PgWire
 from crossclaw.ledger.sqlite.migrate import VERSION
-from tests.cluster.server import Server, serving
+from tests.cluster.server import Server, free_port, serving
 from tests.databases import databases
 from tests.ledger.making import ANA, BEN, begun, run, says, session, submit
 
@@ -346,6 +346,16 @@ async def test_reads_that_wait_share_a_flight(
     assert sorted(found) == sorted(f"r{number}" for number in range(20))
     assert sum(flights) == 20
     assert len(flights) < 10
+
+
+async def test_of_several_servers_the_one_that_answers_is_used(tmp_path: Path, url: str) -> None:
+    """The first has ended; nobody is at its port."""
+    ledger = open_ledger(tmp_path / "l.sqlite", url=url.replace("@", f"@127.0.0.1:{free_port()},"))
+    try:
+        await submit(ledger, "r1")
+        assert await ledger.find_run("r1") is not None
+    finally:
+        await ledger.close()
 
 
 async def test_every_text_comes_back_as_it_was(ledger: Ledger) -> None:

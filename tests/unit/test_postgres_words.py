@@ -1,16 +1,23 @@
 """PostgreSQL without a server: what the rules and migrations say in its words, and what is refused before it is asked."""
 
+import socket
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 
 from crossclaw.config.ledger import LedgerConfig
 from crossclaw.domain.errors import StoreError
 from crossclaw.domain.secret import Secret
 from crossclaw.ledger.opening import open_ledger, open_movable
 from crossclaw.ledger.postgres.dialect import left_over, translate
+from crossclaw.ledger.postgres.errors import ConnectionLost
 from crossclaw.ledger.postgres.migrate import sql_of
-from crossclaw.ledger.postgres.store import travels_in_clear
+from crossclaw.ledger.postgres.store import DatabaseAddress, travels_in_clear
+from crossclaw.ledger.postgres.wire import PgWire
 from crossclaw.ledger.postgres.words import query_of, vector_of, words_in
 from crossclaw.ledger.sqlite.migrate import MIGRATIONS, Migration
 from crossclaw.ledger.sqlite.words import match_expression
@@ -95,6 +102,11 @@ def test_what_a_person_types_is_never_read_as_a_query(typed: str, query: str) ->
         ("postgresql://me:hush@here:port/db", "port that is no number"),
         ("postgresql://me:hush/hush@here/db", "port that is no number"),
         ("postgresql://me:hush%zz@here/db", "is not understood"),
+        ("postgresql://me:1/hush@127.0.0.1:1/db", "database of ledger.url cannot be reached"),
+        (
+            "postgresql://me:hush@127.0.0.1:1,[::1]:1/db",
+            r"127\.0\.0\.1:1,\[::1\]:1/db cannot be reached",
+        ),
         ("postgresql://me:hush@[::1/db", "is not understood"),
         ("postgresql://me:hush@here", "names no database"),
         ("postgresql://me:hush@127.0.0.1:1/db", "cannot be reached: .*refused"),
@@ -108,6 +120,63 @@ async def test_an_address_that_does_not_work_is_told_without_its_password(
 
     assert "hush" not in str(told.value)
     await open_ledger(tmp_path / "l.sqlite", inline=True).close()  # the folder is free again
+
+
+def test_several_servers_are_tried_one_after_the_other_and_others_in_this_process_work_meanwhile() -> (
+    None
+):
+    """The servers here are threads of this process: none could say anything while libpq held Python's lock."""
+    with hanging_up() as first, hanging_up() as second:
+        hosts = f"127.0.0.1:{first.port},127.0.0.1:{second.port}"
+        with pytest.raises(ConnectionLost, match="closed the connection"):
+            PgWire(f"postgresql://me@{hosts}/db?connect_timeout=30&gssencmode=disable")
+
+    assert (first.callers, second.callers) == (1, 1)
+
+
+def test_of_several_servers_the_one_that_can_be_written_to_is_meant_unless_said_otherwise() -> None:
+    def wanted(url: str) -> object:
+        return conninfo_to_dict(DatabaseAddress(url).conninfo).get("target_session_attrs")
+
+    assert wanted("postgresql://a,b/db") == "read-write"
+    assert wanted("postgresql://a,b/db?target_session_attrs=primary") == "primary"
+    assert wanted("postgresql://a/db") is None
+
+
+class _HangingUp:
+    """A server that ends each connection as soon as something is said on it."""
+
+    def __init__(self) -> None:
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listening.getsockname()[1]
+        self.callers = 0
+
+    def serve(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listening.accept()
+            except OSError:
+                return
+            with connection:
+                if connection.recv(1):  # nothing: it was only woken up to end
+                    self.callers += 1
+
+    def close(self) -> None:
+        socket.create_connection(("127.0.0.1", self.port)).close()
+        self._listening.shutdown(socket.SHUT_RDWR)
+        self._listening.close()
+
+
+@contextmanager
+def hanging_up() -> Generator[_HangingUp]:
+    server = _HangingUp()
+    thread = threading.Thread(target=server.serve)
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.close()
+        thread.join()
 
 
 def test_the_variable_goes_before_the_config_and_neither_is_a_file() -> None:

@@ -53,6 +53,8 @@ SHARED_DEFAULTS = {
     "keepalives_count": "2",
     "tcp_user_timeout": "3000",
 }
+# Of several servers the one that can be written to, whichever that is after a failover.
+SEVERAL_DEFAULTS = {"target_session_attrs": "read-write"}
 _DURABLE = (
     "SELECT set_config('synchronous_commit', 'on', false) "
     "WHERE current_setting('synchronous_commit') IN ('off', 'local')"
@@ -79,6 +81,8 @@ class DatabaseAddress:
         if not given.get("dbname"):
             raise StoreError(f"ledger.url names no database: {_HOW}")
         defaults = DEFAULTS | SHARED_DEFAULTS if shared else DEFAULTS
+        if "," in str(given.get("host", "")) + str(given.get("hostaddr", "")):
+            defaults = defaults | SEVERAL_DEFAULTS
         self.conninfo = make_conninfo("", **{**defaults, **given})
 
     def connect(self) -> PgWire:
@@ -217,7 +221,10 @@ def shown(url: str) -> str:
     """Without its password, for people and logs."""
     try:
         parts = urlsplit(url)
-        port = f":{parts.port}" if parts.port else ""
-        return f"{parts.hostname or 'localhost'}{port}{parts.path}"
     except ValueError:
         return "of ledger.url"
+    hosts = parts.netloc.rpartition("@")[2]
+    ports = [host.rpartition(":")[2] for host in hosts.split(",") if re.search(r":[^\]]*$", host)]
+    if "@" in parts.path or not all(port.isdigit() or not port for port in ports):
+        return "of ledger.url"  # it may be a piece of a password that was not escaped
+    return f"{hosts or 'localhost'}{parts.path}"

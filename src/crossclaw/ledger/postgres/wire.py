@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import psycopg
 from psycopg import pq
-from psycopg.conninfo import conninfo_to_dict
+from psycopg.conninfo import conninfo_attempts, conninfo_to_dict, make_conninfo
 
 from crossclaw.ledger.postgres.dialect import PgStatement
 from crossclaw.ledger.postgres.errors import ConnectionLost, ServerTrouble
@@ -43,12 +43,7 @@ class PgWire:
     """Blocks whoever uses it: it belongs to a thread."""
 
     def __init__(self, conninfo: str) -> None:
-        connection = _connect(conninfo)
-        if connection.status != pq.ConnStatus.OK:
-            words = _text(connection.error_message)
-            connection.finish()
-            raise ConnectionLost(words)
-        self._connection = connection
+        connection = self._connection = _connect(conninfo)
         self._names: dict[bytes, bytes] = {}
         connection.notice_handler = _log_notice
         connection.nonblocking = 1
@@ -203,25 +198,49 @@ class PgWire:
 
 
 def _connect(conninfo: str) -> pq.abc.PGconn:
-    """Step by step: in one go libpq would hold Python's lock for as long as it takes. Only where an address has
-    several hosts it does so: it alone knows when to turn to the next."""
+    """To the first of the servers named that takes us. Their names are looked up, and each is tried, without Python's
+    lock: in one go libpq would hold it for as long as all of that takes."""
     given = conninfo_to_dict(conninfo)
-    if "," in str(given.get("host", "")) + str(given.get("hostaddr", "")):
-        return pq.PGconn.connect(conninfo.encode())
-    connection = pq.PGconn.connect_start(conninfo.encode())
-    until = time.monotonic() + float(given.get("connect_timeout") or CONNECT_S)
+    patience_s = float(given.get("connect_timeout") or CONNECT_S)
+    refused: dict[str, None] = {}
+    for attempt in _attempts(given):
+        connection = pq.PGconn.connect_start(make_conninfo("", **attempt).encode())
+        why_not = _finish_connecting(connection, patience_s)
+        if why_not is None:
+            return connection
+        connection.finish()
+        refused[why_not] = None
+    raise ConnectionLost("; ".join(refused))
+
+
+def _attempts(given: dict[str, Any]) -> list[dict[str, Any]]:
+    """One for each address of each server, in their order."""
+    if str(given.get("host", "")).startswith("@"):  # a socket without a file: not a name either
+        return [given]
+    try:
+        return conninfo_attempts(given)
+    except psycopg.Error as error:
+        raise ConnectionLost(str(error)) from error
+
+
+def _finish_connecting(connection: pq.abc.PGconn, patience_s: float) -> str | None:
+    """Why it cannot be used; None when it can."""
+    until = time.monotonic() + patience_s
     wanted = select.POLLOUT
     while connection.status != pq.ConnStatus.BAD:
         watched = select.poll()
         watched.register(connection.socket, wanted)
         if not watched.poll(max(0.0, until - time.monotonic()) * 1000):
-            connection.finish()
-            raise ConnectionLost("the server does not answer")
+            return "the server does not answer"
         status = connection.connect_poll()
         if status in (pq.PollingStatus.OK, pq.PollingStatus.FAILED):
             break
         wanted = select.POLLIN if status == pq.PollingStatus.READING else select.POLLOUT
-    return connection
+    return (
+        None
+        if connection.status == pq.ConnStatus.OK
+        else _text(connection.error_message) or "it was refused"
+    )
 
 
 def _rows(result: Any) -> list[tuple[Any, ...]]:
