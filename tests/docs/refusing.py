@@ -96,7 +96,9 @@ CASES: dict[str, Case] = {
     "unknown session: agent:main:nowhere": Case(
         "sessions_history", {"sessionKey": "agent:main:nowhere"}
     ),
-    "'MAIN' is not a session key; …": Case("sessions_history", {"sessionKey": "MAIN"}),
+    "'MAIN' is neither a session nor an agent here; …": Case(
+        "sessions_history", {"sessionKey": "MAIN"}
+    ),
     "sessions_list: Object contains unknown field `colour`; …": Case(
         "sessions_list", {"colour": "red"}
     ),

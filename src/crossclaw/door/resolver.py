@@ -252,8 +252,13 @@ class Resolver:
         except InvalidKey:
             if (main := self._main_of(text, agent)) is not None:
                 key = main
-            elif principal.role != "operator" or ":" in text:
+            elif ":" in text:
                 raise
+            elif principal.role != "operator":
+                raise InvalidKey(
+                    f"{text[:80]!r} is neither a session nor an agent here; use an agent's id as agents_list "
+                    "shows it, main, agent:<agent>:<name>, cron:<job>, hook:<id> or node-<id>"
+                ) from None
             else:
                 key = SessionKey.named(agent or agents.default_id, text)
         _refuse_another_agents(key, agent, text)
