@@ -4,22 +4,13 @@ import socket
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from urllib.parse import urlsplit
-
-import pytest
 
 from crossclaw.ledger.postgres.inspecting import DatabaseNote, look_at_database
 from crossclaw.ledger.postgres.migrate import SCHEMA
 from crossclaw.ledger.sqlite.migrate import VERSION
 from tests.cluster.server import free_port
 from tests.cluster.test_server import ask
-from tests.databases import databases
-
-
-@pytest.fixture
-def url(tmp_path: Path) -> str:
-    return databases().url(tmp_path / "ledger")
 
 
 def told(url: str) -> list[tuple[str, str]]:

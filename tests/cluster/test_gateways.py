@@ -20,7 +20,6 @@ from crossclaw.ledger.opening import open_ledger
 from crossclaw.ledger.operations import Append, Claim, Claimed, EndRun, Recovered
 from crossclaw.ledger.postgres.wire import PgWire
 from crossclaw.policy.credentials import Credentials
-from tests.databases import databases
 from tests.ledger.making import ANA, BEN, OK, says, session, submit
 
 Open = Callable[..., Any]
@@ -30,11 +29,6 @@ Open = Callable[..., Any]
 def anyio_backend() -> tuple[str, dict[str, Any]]:
     """Real time: leases are the database's."""
     return "asyncio", {}
-
-
-@pytest.fixture
-def url(tmp_path: Path) -> str:
-    return databases().url(tmp_path / "ledger")
 
 
 @pytest.fixture
@@ -264,6 +258,39 @@ async def test_a_role_is_one_gateways_as_long_as_it_is_there(opened: Open, url: 
     await members(b).leave_role("cron")
     c = await opened("c")
     assert await members(c).take_role("cron")
+
+
+@pytest.mark.anyio
+async def test_a_role_is_not_taken_from_one_that_joined_while_the_taker_waited(
+    opened: Open, url: str
+) -> None:
+    """The statement of the taker is held up by another one's: what it sees of the gateways is older."""
+    a, b = await opened("a"), await opened("b")
+    assert await members(a).take_role("cron")
+    end_lease(url, "a")
+    await take_over(b)
+    other = PgWire(url)
+    other.script("SET search_path TO crossclaw; BEGIN")
+    other.ask("SELECT 1 FROM roles FOR UPDATE")
+    taken: list[bool] = []
+
+    async def take() -> None:
+        taken.append(await members(b).take_role("cron"))
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(take)
+        waiting = (
+            "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%roles%'"
+        )
+        with anyio.fail_after(10):
+            while not ask(url, waiting):  # noqa: ASYNC110  another connection
+                await anyio.sleep(0.01)
+        c = await opened("c")
+        other.ask("UPDATE roles SET owner = $1", c.owner)
+        other.script("COMMIT")
+    other.close()
+    assert taken == [False]
+    assert [each.roles for each in await members(b).list_gateways()] == [(), ("cron",)]
 
 
 @pytest.mark.anyio

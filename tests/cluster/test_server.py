@@ -24,7 +24,6 @@ from crossclaw.ledger.postgres.migrate import SCHEMA
 from crossclaw.ledger.postgres.wire import Fate, Group, PgWire
 from crossclaw.ledger.sqlite.migrate import VERSION
 from tests.cluster.server import Server, free_port, serving
-from tests.databases import databases
 from tests.ledger.making import ANA, BEN, begun, run, says, session, submit
 
 
@@ -32,11 +31,6 @@ from tests.ledger.making import ANA, BEN, begun, run, says, session, submit
 def anyio_backend() -> tuple[str, dict[str, Any]]:
     """Real time: threads do the work."""
     return "asyncio", {}
-
-
-@pytest.fixture
-def url(tmp_path: Path) -> str:
-    return databases().url(tmp_path / "ledger")
 
 
 @pytest.fixture

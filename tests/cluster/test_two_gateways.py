@@ -24,7 +24,6 @@ from crossclaw.providers.contract import ModelRequest, Provider, Tell
 from crossclaw.runs import lanes
 from crossclaw.testing import MemoryChannel, ScriptedProvider, heard, open_house
 from tests.cluster.test_gateways import ask
-from tests.databases import databases
 from tests.flows.talking import call, results_of, say
 from tests.flows.test_guests import Guest
 
@@ -36,11 +35,6 @@ MAIN = SessionKey.main("main")
 @pytest.fixture
 def anyio_backend() -> tuple[str, dict[str, Any]]:
     return "asyncio", {}
-
-
-@pytest.fixture
-def url(tmp_path: Path) -> str:
-    return databases().url(tmp_path / "ledger")
 
 
 Open = Callable[..., Awaitable[House]]

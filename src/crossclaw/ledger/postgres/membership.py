@@ -56,10 +56,13 @@ _LIST = (
     "(SELECT string_agg(r.name, ',' ORDER BY r.name) FROM roles r WHERE r.owner = g.incarnation), "
     "config_epoch FROM gateways g ORDER BY gateway_id LIMIT $1"
 )
+_DEAD_HOLDER = (
+    "SELECT owner FROM roles r WHERE name = $1 "
+    "AND NOT EXISTS (SELECT 1 FROM gateways g WHERE g.incarnation = r.owner)"
+)
 _TAKE_ROLE = (
     "INSERT INTO roles (name, owner) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET owner = $2 "
-    "WHERE roles.owner = $2 OR NOT EXISTS (SELECT 1 FROM gateways g WHERE g.incarnation = roles.owner) "
-    "RETURNING 1"
+    "WHERE roles.owner IN ($2, $3) RETURNING 1"
 )
 _CLAIMABLE = (
     "SELECT key, agent_id FROM (SELECT DISTINCT ON (key) key, agent_id, id, status, owner FROM runs "
@@ -155,7 +158,11 @@ class PostgresMembership:
         return bool(await self._ask(sql, gateway_id))
 
     async def take_role(self, name: str) -> bool:
-        return bool(await self._ask(_TAKE_ROLE, name, self._incarnation))
+        """Over the one that was seen to be dead: who has taken it meanwhile may have joined since the look, and
+        would be missing in it."""
+        dead = await self._ask(_DEAD_HOLDER, name)
+        holder = dead[0][0] if dead else self._incarnation
+        return bool(await self._ask(_TAKE_ROLE, name, self._incarnation, holder))
 
     async def leave_role(self, name: str) -> None:
         sql = "DELETE FROM roles WHERE name = $1 AND owner = $2"
