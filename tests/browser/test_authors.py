@@ -88,13 +88,14 @@ def test_words_of_a_hook_are_signed_by_the_hook_in_chat_run_and_map(
     visitor.see(f".flow a[data-run='{told}']", has_text="a hook → ")
 
 
-def test_a_job_is_brought_about_by_a_clock(visit: Visit, place: Place) -> None:
+def test_a_job_is_brought_about_by_a_clock_and_has_its_agents_face(visit: Visit, place: Place) -> None:
     job = {
         "name": "watch",
         "schedule": {"kind": "cron", "expr": "0 7 * * *"},
         "sessionTarget": "isolated",
         "wakeMode": "now",
         "payload": {"kind": "agentTurn", "message": "say: All is well."},
+        "agentId": "librarian",
     }
     made = place.client.call("cron.add", job)
     place.client.call("cron.run", {"id": made["id"], "mode": "force"})
@@ -105,6 +106,9 @@ def test_a_job_is_brought_about_by_a_clock(visit: Visit, place: Place) -> None:
     (run_id,) = place.ledger("SELECT run_id FROM runs WHERE kind = 'cron'")[0]
     visitor.go(route("run", run_id))
     visitor.see(".timeline .label", has_text="by watch (cron)")
+    # The key of a job names no agent; beside the chat it has the face of its own all the same.
+    visitor.go(route("chat", f"cron:{made['id']}"))
+    visitor.see("[aria-current=page] .face", has_text="L")
 
 
 def test_a_guest_is_named_where_it_asks_and_where_it_answers(visit: Visit, place: Place) -> None:

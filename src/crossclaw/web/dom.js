@@ -120,6 +120,8 @@ export function learnNames(rows) {
   }
 }
 
+/** The agent of a row; the key of a job names none. */
+export const agentOfRow = (row) => row.agentId || agentOf(row.key);
 export const agentOf = (key) => (key?.startsWith("agent:") ? key.split(":")[1] : "main");
 export const agentName = (id) => agentNames.get(id) || id;
 
@@ -198,8 +200,8 @@ function hashHue(text) {
   return ((hash >>> 0) * 137) % 360;
 }
 
-export function face(key) {
-  return letter(speakerOf(key), key?.split(":")[2] === "mcp" ? key : agentOf(key));
+export function face(key, agent = agentOf(key)) {
+  return key?.split(":")[2] === "mcp" ? letter(nameOfKey(key), key) : letter(agentName(agent), agent);
 }
 
 export function letter(name, hue = name) {

@@ -1,6 +1,6 @@
 // @ts-check
 // The nodes of the map: the circle of each agent, a dot for each session, and what goes on in it.
-import { agentOf, nameOf, shadeOf } from "./dom.js";
+import { agentOfRow, nameOf, shadeOf } from "./dom.js";
 import { STUCK } from "./holdups.js";
 import { LABELS_MAX } from "./places.js";
 import { isFold } from "./relevance.js";
@@ -8,7 +8,7 @@ import { isFold } from "./relevance.js";
 const BUSY_PX = 6; // at least, of a node where something goes on
 
 function hue(map, node, light, chroma, alpha = 1) {
-  const { hue: angle, lift } = shadeOf(node.row.agentId || agentOf(node.row.key));
+  const { hue: angle, lift } = shadeOf(agentOfRow(node.row));
   return `oklch(${light + lift} ${chroma} ${angle} / ${alpha})`;
 }
 

@@ -1,7 +1,7 @@
 // @ts-check
 // Where everything stands on the map. Places depend on nothing that moves, so the map stays as people
 // remember it.
-import { agentOf } from "./dom.js";
+import { agentOfRow } from "./dom.js";
 import { isFold as folded } from "./relevance.js";
 
 const GAP = 52; // between the nodes of one agent
@@ -26,7 +26,7 @@ export function circlesOf(nodes) {
 function byAgent(nodes) {
   const agents = new Map();
   for (const node of nodes.values()) {
-    const id = node.row.agentId || agentOf(node.row.key);
+    const id = agentOfRow(node.row);
     if (!agents.has(id)) agents.set(id, []);
     agents.get(id).push(node);
   }

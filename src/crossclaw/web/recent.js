@@ -1,6 +1,6 @@
 // @ts-check
 // The list beside the chat.
-import { Part, agentName, agentOf, ago, empty, face, fill, h, iconButton, isBad, nameOf, stateMark, to } from "./dom.js";
+import { Part, agentName, agentOfRow, ago, empty, face, fill, h, iconButton, isBad, nameOf, stateMark, to } from "./dom.js";
 import { complain, house } from "./house.js";
 import { t } from "./language.js";
 import { wire } from "./wire.js";
@@ -115,7 +115,7 @@ class Recent extends Part {
     this.drawAgents();
     const of = this.agent.value;
     const found = [...current, ...house.recent, ...agents].filter(
-      (row) => (!of || agentOf(row.key) === of) && `${nameOf(row)} ${row.key}`.toLowerCase().includes(wanted),
+      (row) => (!of || agentOfRow(row) === of) && `${nameOf(row)} ${row.key}`.toLowerCase().includes(wanted),
     );
     // Children and jobs that rest are out of the way, unless somebody looks for them.
     const aside = wanted ? [] : found.filter((row) => row.key !== this.#key && rests(row));
@@ -170,7 +170,7 @@ class Recent extends Part {
           "aria-current": row.key === this.#key ? "page" : null,
           cls: unread ? "unread" : null,
         },
-        face(row.key),
+        face(row.key, agentOfRow(row)),
         h("span", { cls: "name" }, nameOf(row)),
         h("span", { cls: "when" }, row.updatedAt ? ago(row.updatedAt) : ""),
         h(

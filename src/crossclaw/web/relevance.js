@@ -1,7 +1,7 @@
 // @ts-check
 // What of all sessions is worth a place on the map: what was active in the hour, every agent, whatever is chosen. The
 // idle ones of an agent are one dot that says how many they are and unfolds.
-import { agentOf } from "./dom.js";
+import { agentOfRow } from "./dom.js";
 
 const FOLD_MIN = 4; // fewer idle ones are shown as they are
 const UNFOLDED_MAX = 300; // of one agent
@@ -18,7 +18,7 @@ export function relevant(map) {
   const shown = new Map();
   const idle = new Map();
   for (const [key, node] of map.every) {
-    const agent = agentFor(node.row);
+    const agent = agentOfRow(node.row);
     if (active.has(key) || node.row.lane || node.row.updatedAt >= (map.since || 0) || key === `agent:${agent}:main`)
       shown.set(key, node);
     else if (idle.has(agent)) idle.get(agent).push(node);
@@ -37,7 +37,6 @@ function activeKeys(map) {
   return keys;
 }
 
-const agentFor = (row) => row.agentId || agentOf(row.key);
 
 function fold(map, agent, nodes, shown) {
   let left = Math.max(nodes.length, (map.totals[agent] || 0) - countOf(agent, shown));
@@ -57,4 +56,4 @@ function fold(map, agent, nodes, shown) {
 
 /** Children that were put away count among the shown, not among the idle. */
 const countOf = (agent, shown) =>
-  [...shown.values()].filter(({ row }) => agentFor(row) === agent && !row.archivedAt && !row.ghost).length;
+  [...shown.values()].filter(({ row }) => agentOfRow(row) === agent && !row.archivedAt && !row.ghost).length;
