@@ -49,6 +49,8 @@ def test_a_job_is_meant_by_its_name_or_the_end_of_its_id(person: Person) -> None
     assert person.reads_json("cron", "run", "news")["ran"] is True
     assert person.reads_json("cron", "disable", news[-8:])["id"] == news
     assert person.reads_json("cron", "runs", "--id", "news")["entries"] is not None
+    assert person.reads_json("cron", "runs", "news")["entries"] is not None
+    assert "which job? crossclaw cron list" in " ".join(person.types("cron", "runs").stderr.split())
     unclear = person.types("cron", "rm", "tea")
     assert unclear.returncode == Exit.USAGE
     assert "2 jobs are meant" in unclear.stderr

@@ -47,5 +47,5 @@ def test_what_cannot_be_played_is_said(person: Person) -> None:
 
     assert "kill-me" in listed.stdout
     assert missing.returncode == 1
-    assert "nothing.json5 cannot be read" in missing.stderr
+    assert "there is no rehearsal 'nothing.json5'" in missing.stderr
     assert "two-agents" in missing.stderr

@@ -121,14 +121,19 @@ def _status(arguments: Arguments) -> int:
 
 
 def _runs_arguments(parser: Parser) -> None:
-    parser.add_argument("--id", required=True, metavar="JOB", help=_JOB)
+    parser.add_argument("job", nargs="?", help=_JOB)
+    parser.add_argument("--id", metavar="JOB", help="the same, as OpenClaw spells it")
     parser.add_argument("--limit", type=positive, default=50, help="at most so many (50)")
     _common(parser)
 
 
 def _runs(arguments: Arguments) -> int:
+    named = arguments.job or arguments.id
+    if named is None:
+        raise UsageError("which job?", hint="crossclaw cron list shows them")
+
     async def work(peer: GatewayPeer) -> int:
-        job_id = await _job_id(peer, arguments.id, arguments.timeout)
+        job_id = await _job_id(peer, named, arguments.timeout)
         params = {"id": job_id, "limit": min(arguments.limit, 5_000)}
         answer = await peer.call("cron.runs", params, timeout_s=arguments.timeout)
         rows = [

@@ -242,7 +242,8 @@ def _read(name: str) -> RehearsalFile:
     except (OSError, UnicodeDecodeError) as error:
         known = ", ".join(SHIPPED)
         raise CommandFailed(
-            f"{name} cannot be read: {error}", hint=f"That come along: {known}"
+            f"there is no rehearsal {name!r}, and no such file can be read: {getattr(error, 'strerror', None) or error}",
+            hint=f"Those that come along: {known}",
         ) from error
 
 
