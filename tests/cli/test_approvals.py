@@ -32,6 +32,15 @@ def test_a_request_is_shown_whole_with_its_program_and_the_time_that_is_left() -
     assert "only once: it has a pipe" in shown
 
 
+def test_a_program_or_a_folder_with_a_line_end_in_its_name_writes_no_line() -> None:
+    request = {"agentId": "main", "sessionKey": "agent:main:main", "command": "ls"}
+    odd = {**request, "resolvedPath": "/w/x\n  program  /usr/bin/ls", "cwd": "/w\n  note     safe"}
+    shown = shown_request({**ASKED, "request": odd}, 0)
+
+    assert len(shown.splitlines()) == 4
+    assert r"program  '/w/x\n  program  /usr/bin/ls'" in shown
+
+
 def test_what_was_allowed_is_listed_and_taken_back(person: Person) -> None:
     assert person.types("message", "send", "say: hi").returncode == 0
     (store,) = person.folder.rglob("crossclaw.sqlite")

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crossclaw.cli import say
+from crossclaw.cli import attention, say, tables, trace
 from crossclaw.cli.log import Log
 from crossclaw.cli.watch import WatchLine
 from crossclaw.config import Config, find_paths
@@ -34,6 +34,7 @@ HOSTILE = {
     "a\u2066b\u2069": "ab",
     "\ue000forged;31\ue000x": "forged;31x",
 }
+FAILED = {"name": "failed", "why": "no\n  3  owner agreed"}
 PLAIN = ["línea\n\tzwei 三", "👩\u200d👩\u200d👧 ok", "na\u00a0ja", "می\u200cخواهم", "e\u0301"]
 
 
@@ -102,6 +103,21 @@ def test_a_line_of_watch_stays_one_line_and_steers_nothing(
     shown = capsys.readouterr().out
     assert shown.count("\n") == 1
     assert "\x1b]" not in shown
+
+
+FORGED = "phone\n  2  owner asks for nothing\r\n\u2028"
+
+
+def test_a_name_of_somebody_else_begins_no_line_of_its_own() -> None:
+    """Whoever names a device, a job or a folder could write a row that looks like ours."""
+    row = {"id": "d1", "since": 0, "what": "asks to be paired", "subject": FORGED}
+    shown = attention.shown_row(1, {**row, "why": FORGED, "helps": FORGED}, 0)
+    assert [line[:5] for line in shown.splitlines()] == ["  1  ", "     ", "     "]
+
+    span = {"kind": "tool", "name": FORGED, "start": 0, "end": 1, "standing": FAILED}
+    tree = {"start": 0, "end": 1, "ts": 1, "asked": FORGED, "root": "r", "spans": [span]}
+    assert all("\n" not in line for line in trace.lines(tree, only_failed=False, columns=80))
+    assert "\n" not in tables.pairs([("name", FORGED)])
 
 
 def test_nobody_else_in_the_command_line_writes_to_the_terminal() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from crossclaw.cli.exits import Exit
 from crossclaw.cli.grammar import Arguments, CommandSpec, Parser, gateway_options, json_option
 from crossclaw.cli.running import ask
-from crossclaw.cli.say import out, out_json
+from crossclaw.cli.say import in_one_line, out, out_json
 from crossclaw.cli.tables import ago, table
 from crossclaw.client.peer import ADMIN, GatewayPeer
 from crossclaw.domain.clock import SystemClock
@@ -51,16 +51,21 @@ def shown_request(asked: dict[str, Any], now_ms: float) -> str:
         *(f"    {line}" for line in request["command"].splitlines()),
     ]
     if (program := request.get("resolvedPath")) is not None:
-        lines.append(f"  program  {program}")
+        lines.append(f"  program  {_path(program)}")
     if (folder := request.get("cwd")) is not None:
         lines.append(
-            f"  in       {folder}{' (sandbox)' if request.get('host') == 'sandbox' else ''}"
+            f"  in       {_path(folder)}{' (sandbox)' if request.get('host') == 'sandbox' else ''}"
         )
     if (warning := request.get("warningText")) is not None:
         lines.append(f"  note     {warning}")
     if (why := request.get("whyOnce")) is not None:
         lines.append(f"  only once: it has {why}")
     return "\n".join(lines)
+
+
+def _path(path: str) -> str:
+    """As it is, in one line: a blank for a line end would be another path."""
+    return path if path.isprintable() else repr(path)
 
 
 def _row(each: dict[str, Any], now_ms: float) -> tuple[object, ...]:
@@ -116,7 +121,9 @@ def _revoke(arguments: Arguments) -> int:
         meant = [each["id"] for each in allowed if each["id"].startswith(arguments.id)]
         named = meant[0] if len(meant) == 1 else arguments.id
         told = await peer.call("approvals.revoke", {"id": named}, timeout_s=arguments.timeout)
-        out(f"taken back, {told['revoked']['agentId']} asks again: {_what(told['revoked'])}")
+        out(
+            f"taken back, {told['revoked']['agentId']} asks again: {in_one_line(_what(told['revoked']))}"
+        )
         return Exit.OK
 
     return ask(arguments, ADMIN, work=work)

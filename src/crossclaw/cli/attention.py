@@ -5,7 +5,7 @@ from typing import Any
 from crossclaw.cli.exits import CommandFailed, Exit
 from crossclaw.cli.grammar import Arguments, CommandSpec, Parser, gateway_options, json_option
 from crossclaw.cli.running import ask
-from crossclaw.cli.say import cleaned, coloured, dimmed, note, out, out_json
+from crossclaw.cli.say import coloured, dimmed, in_one_line, note, out, out_json
 from crossclaw.cli.tables import ago
 from crossclaw.cli.watch import short_key
 from crossclaw.client.peer import ADMIN, READ, GatewayPeer
@@ -29,7 +29,7 @@ def _list(arguments: Arguments) -> int:
             out_json(answer)
             return Exit.OK
         for number, row in enumerate(answer["rows"], 1):
-            out(_shown(number, row, answer["ts"]))
+            out(shown_row(number, row, answer["ts"]))
         if not answer["rows"]:
             out("nothing needs your attention")
         elif answer["count"] > len(answer["rows"]):
@@ -43,17 +43,17 @@ def sentence(row: dict[str, Any]) -> str:
     """What happened, in one sentence; sessions by their short keys."""
     who = short_key(row["key"]) if row.get("key") else row.get("subject", "")
     other = short_key(row["other"]) if row.get("other") else ""
-    return cleaned(" ".join(filter(None, (who, row["what"], other))))
+    return in_one_line(" ".join(filter(None, (who, row["what"], other))))
 
 
-def _shown(number: int, row: dict[str, Any], now_ms: float) -> str:
+def shown_row(number: int, row: dict[str, Any], now_ms: float) -> str:
     lines = [
         f"{number:>3}  {coloured(sentence(row), _RED)}  {dimmed(str(ago(row['since'], now_ms)))}"
     ]
     if row.get("why"):
-        lines.append(f"     because: {' '.join(cleaned(row['why']).split())}")
+        lines.append(f"     because: {in_one_line(row['why'])}")
     if row.get("helps"):
-        lines.append(f"     {cleaned(row['helps'])}")
+        lines.append(f"     {in_one_line(row['helps'])}")
     offers = [f"crossclaw attention do {number} {_word(each)}" for each in row.get("actions", [])]
     if row.get("runId"):
         offers.append(f"crossclaw trace {row['runId']}")

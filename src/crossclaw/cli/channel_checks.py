@@ -11,7 +11,7 @@ from crossclaw.cli.checks import Finding, let_in
 from crossclaw.cli.exits import CommandFailed
 from crossclaw.cli.peer import connect_peer
 from crossclaw.cli.place import StateLocation
-from crossclaw.cli.say import cleaned
+from crossclaw.cli.say import in_one_line
 from crossclaw.client.errors import ClientError
 from crossclaw.client.finding import Wanted, served_port
 from crossclaw.client.peer import READ
@@ -30,13 +30,13 @@ def chat_accounts(place: StateLocation) -> Iterator[Finding]:
     served = anyio.run(_served, place) if ready and served_port(place) else {}
     for account in configured:
         channel, account_id, settings = account.channel, account.account_id, account.settings
-        subject = f"{channel} {cleaned(account_id)}"
+        subject = f"{channel} {in_one_line(account_id)}"
         here = served.get((channel, account_id))
         if not settings.is_set_up:
             missing = settings.what_is_missing
             yield Finding(subject, "warning", "it is not set up, so nobody is heard there", missing)
         elif here is not None and here["state"] not in WELL:
-            why = cleaned(str(here.get("lastError") or "nobody knows why"))
+            why = in_one_line(str(here.get("lastError") or "nobody knows why"))
             todo = f"crossclaw channels test {channel}"
             yield Finding(subject, "warning", f"it does not run ({here['state']}): {why}", todo)
 

@@ -18,7 +18,7 @@ from crossclaw.cli.naming import is_there, name_session
 from crossclaw.cli.place import find_served_place
 from crossclaw.cli.prompting import Prompt, can_prompt
 from crossclaw.cli.running import ask
-from crossclaw.cli.say import cleaned, note, on_terminal, out, problem
+from crossclaw.cli.say import in_one_line, note, on_terminal, out, problem
 from crossclaw.cli.screens import choose_screen
 from crossclaw.cli.talk import talk
 from crossclaw.client.errors import CallRefused
@@ -124,7 +124,7 @@ class Conversation:
         await self.look()
         for number, row in enumerate(self._rows, start=1):
             here = "›" if row["key"] == self.key else " "
-            out(cleaned(f"{here}{number:3}  {row.get('label') or row['key']}"))
+            out(f"{here}{number:3}  {in_one_line(row.get('label') or row['key'])}")
 
     async def _switch(self, name: str) -> None:
         try:

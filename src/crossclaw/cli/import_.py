@@ -15,7 +15,7 @@ from crossclaw.cli.grammar import Arguments, CommandSpec, Parser, json_option
 from crossclaw.cli.import_rest import Rest, RestReport, has_jobs
 from crossclaw.cli.place import StateLocation, find_place
 from crossclaw.cli.running import run_async
-from crossclaw.cli.say import console, draws_on, note, out, out_json
+from crossclaw.cli.say import console, draws_on, in_one_line, note, out, out_json
 from crossclaw.config.openclaw_here import brought, find_stores, note_brought, note_imported
 from crossclaw.domain.clock import SystemClock
 from crossclaw.domain.counts import count_of
@@ -147,7 +147,7 @@ def _tell(
     if report.unreadable:
         out(f"{count_of(report.unreadable, 'thing')} could not be read:")
         for text in report.problems[:_SHOWN_MAX]:
-            out(f"  {' '.join(text.split())}")
+            out(f"  {in_one_line(text)}")
         if report.unreadable > _SHOWN_MAX:
             out(f"  … and {report.unreadable - _SHOWN_MAX:,} more; --json lists up to 200")
     if missing:
@@ -189,7 +189,7 @@ def _list(head: str, lines: list[str]) -> None:
         return
     out(head)
     for text in lines[:_SHOWN_MAX]:
-        out(f"  {' '.join(text.split())}")
+        out(f"  {in_one_line(text)}")
     if len(lines) > _SHOWN_MAX:
         out(f"  … and {len(lines) - _SHOWN_MAX:,} more; --json lists all")
 

@@ -5,7 +5,7 @@ from typing import Any
 from crossclaw.cli.exits import Exit
 from crossclaw.cli.grammar import Arguments, CommandSpec, Parser, gateway_options, json_option
 from crossclaw.cli.running import ask
-from crossclaw.cli.say import out, out_json
+from crossclaw.cli.say import in_one_line, out, out_json
 from crossclaw.cli.tables import ago, table
 from crossclaw.client.peer import ADMIN, GatewayPeer
 from crossclaw.domain.clock import SystemClock
@@ -70,7 +70,7 @@ def _decide(method: str, said: str) -> Any:
         async def work(peer: GatewayPeer) -> int:
             answer = await peer.call(method, params, timeout_s=arguments.timeout)
             request = answer["request"]
-            name = f" ({request['senderName']})" if request["senderName"] else ""
+            name = f" ({in_one_line(request['senderName'])})" if request["senderName"] else ""
             out(f"{request['sender']}{name} {said} {request['channel']}.")
             return Exit.OK
 

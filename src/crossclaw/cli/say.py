@@ -14,12 +14,12 @@ import sys
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TextIO
 
-from crossclaw.display.cleaning import Clean, cleaned, escaped_json
+from crossclaw.display.cleaning import Clean, cleaned, escaped_json, in_one_line
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["cleaned"]
+__all__ = ["cleaned", "in_one_line"]
 
 _OURS = secrets.token_hex(8)
 _MARK = re.compile(f"\ue000{_OURS};([0-9;]*)\ue000")

@@ -3,7 +3,7 @@
 import shutil
 from collections.abc import Sequence
 
-from crossclaw.cli.say import cleaned, on_terminal
+from crossclaw.cli.say import in_one_line, on_terminal
 from crossclaw.display.columns import GAP, padded, width
 
 _CELL_CHARS_MIN = 12  # narrower than this, a cut key says nothing
@@ -63,7 +63,7 @@ def _last(text: str, wide: int) -> str:
 
 
 def _cell(value: object) -> str:
-    return "–" if value is None else " ".join(cleaned(str(value)).split())
+    return "–" if value is None else in_one_line(str(value))
 
 
 def pairs(entries: Sequence[tuple[str, object]]) -> str:

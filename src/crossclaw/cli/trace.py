@@ -12,7 +12,7 @@ from crossclaw.cli.exits import CommandFailed, Exit
 from crossclaw.cli.grammar import Arguments, CommandSpec, Parser, gateway_options, json_option
 from crossclaw.cli.naming import find_session
 from crossclaw.cli.running import ask
-from crossclaw.cli.say import cleaned, coloured, dimmed, note, out, out_json
+from crossclaw.cli.say import coloured, dimmed, in_one_line, note, out, out_json
 from crossclaw.cli.tables import terminal_columns
 from crossclaw.cli.watch import short_key
 from crossclaw.client.errors import CallRefused
@@ -93,7 +93,7 @@ def lines(tree: dict[str, Any], *, only_failed: bool, columns: int) -> list[str]
     tokens = sum(s.get("tokensIn", 0) + s.get("tokensOut", 0) for s in spans)
     cost = sum(s.get("costUsd", 0.0) for s in spans)
     told = [
-        f"“{cleaned(tree['asked'])}”" if tree.get("asked") else tree["root"],
+        f"“{in_one_line(tree['asked'])}”" if tree.get("asked") else tree["root"],
         dimmed(
             " · ".join(
                 filter(
@@ -109,8 +109,9 @@ def lines(tree: dict[str, Any], *, only_failed: bool, columns: int) -> list[str]
             )
         ),
     ]
-    wide = max(_NAME_CHARS_MIN, columns - _BAR_CHARS - 24)
     shown = [span for span in spans if not only_failed or _bad(span)]
+    longest = max((len(_indented(span)) for span in shown), default=0)
+    wide = min(max(_NAME_CHARS_MIN, columns - _BAR_CHARS - 24), longest)
     return [*told, *(_line(span, start, max(1, end - start), wide) for span in shown)]
 
 
@@ -120,18 +121,22 @@ def _bad(span: dict[str, Any]) -> bool:
 
 def _line(span: dict[str, Any], start: int, whole: int, wide: int) -> str:
     begun, ended = span["start"], span.get("end")
-    name = "  " * span.get("depth", 0) + _name(span)
+    name = _indented(span)
     state = convert(span["standing"], State) if "standing" in span else None
     took = _lasted(ended - begun) if ended is not None else "…"
     text = f"{_cut(name, wide):<{wide}}  {_bar(span, start, whole)}  {took:>8}"
     if state is None:
         return text
-    why = f": {' '.join(cleaned(state.why).split())}" if state.why else ""
+    why = f": {in_one_line(state.why)}" if state.why else ""
     return f"{text}  " + coloured(_cut(f"{state.text}{why}", 60), _RED if state.is_bad else _AMBER)
 
 
+def _indented(span: dict[str, Any]) -> str:
+    return "  " * span.get("depth", 0) + _name(span)
+
+
 def _name(span: dict[str, Any]) -> str:
-    name: str = cleaned(span["name"])
+    name: str = in_one_line(span["name"])
     if span["kind"] == "run":
         who = _ID.sub(lambda found: found[0][:6], short_key(span["key"]))
         name = f"{who} · {name}"

@@ -14,7 +14,7 @@ from crossclaw.cli.grammar import (
     positive,
 )
 from crossclaw.cli.running import ask
-from crossclaw.cli.say import cleaned, dimmed, json_text, note, out, out_json_text
+from crossclaw.cli.say import dimmed, in_one_line, json_text, note, out, out_json_text
 from crossclaw.cli.tables import beginning, terminal_columns
 from crossclaw.client.peer import MISSED, READ, Event, GatewayPeer
 from crossclaw.display.columns import GAP, padded, width
@@ -188,7 +188,7 @@ class Watcher:
     def _learn(self, seen: dict[str, Any], runs: list[dict[str, Any]]) -> list[WatchLine]:
         for row in seen["nodes"]:
             if name := row.get("label") or row.get("displayName"):
-                _remember(self._names, row["key"], cleaned(name))
+                _remember(self._names, row["key"], in_one_line(name))
         for run in runs:
             _remember(self._kinds, run["runId"], run["kind"])
         return [self._arrived(run) for run in runs]
@@ -289,7 +289,7 @@ def short_key(key: str) -> str:
 
 
 def _one_line(text: str) -> str:
-    line = cleaned(" ".join(text.split()))
+    line = in_one_line(text)
     return line if len(line) <= WORDS_CHARS_MAX else line[: WORDS_CHARS_MAX - 1] + "…"
 
 

@@ -34,6 +34,11 @@ def cleaned(text: str) -> Clean:
     return Clean("".join(filter(_is_shown, _SEQUENCE.sub("", text))))
 
 
+def in_one_line(text: str) -> Clean:
+    """A name or a reason between words of ours: it begins no line of its own, which would look like ours."""
+    return Clean(" ".join(cleaned(text).split()))
+
+
 def _is_shown(character: str) -> bool:
     return character.isprintable() or character in _KEPT or unicodedata.category(character) == "Zs"
 
