@@ -28,6 +28,18 @@ async def rows(house: House, *kinds: str) -> list[dict[str, Any]]:
     return found
 
 
+async def add_job(house: House, words: str) -> Any:
+    return await call(
+        house,
+        "cron.add",
+        name="news",
+        schedule={"kind": "cron", "expr": "0 7 * * *"},
+        sessionTarget="isolated",
+        wakeMode="now",
+        payload={"kind": "agentTurn", "message": words},
+    )
+
+
 async def do(house: House, action: dict[str, Any]) -> Any:
     """As a button does."""
     return await call(house, action["method"], **action["params"])
@@ -206,17 +218,9 @@ async def test_a_long_wait_names_who_is_waited_for_and_can_be_ended(tmp_path: Pa
     assert after == []
 
 
-async def test_a_job_that_failed_and_a_model_without_a_key_are_there(tmp_path: Path) -> None:
+async def test_a_job_that_failed_is_there_with_its_reason(tmp_path: Path) -> None:
     async with open_house(tmp_path, RehearsalProvider()) as house:
-        job = await call(
-            house,
-            "cron.add",
-            name="news",
-            schedule={"kind": "cron", "expr": "0 7 * * *"},
-            sessionTarget="isolated",
-            wakeMode="now",
-            payload={"kind": "agentTurn", "message": "fail: no paper today"},
-        )
+        job = await add_job(house, "fail: no paper today")
         await call(house, "cron.run", id=job["id"], mode="force")
         await anyio.sleep(10)
         (row,) = await rows(house, "job")
@@ -230,15 +234,7 @@ async def test_a_job_that_the_gateway_switched_off_says_why_and_is_switched_on_f
     tmp_path: Path,
 ) -> None:
     async with open_house(tmp_path, RehearsalProvider()) as house:
-        asked = await call(
-            house,
-            "cron.add",
-            name="news",
-            schedule={"kind": "cron", "expr": "0 7 * * *"},
-            sessionTarget="isolated",
-            wakeMode="now",
-            payload={"kind": "agentTurn", "message": "say: no news"},
-        )
+        asked = await add_job(house, "say: no news")
         (job,) = await house.ledger.list_jobs()
         await house.ledger.do(SwitchOffJob(job=job, reason="its device is gone", at=job.updated_at))
         (row,) = await rows(house, "job")

@@ -77,6 +77,7 @@ async def test_a_damaged_entry_hurts_no_search_no_preview_and_no_other_entry(
         found = await reads(house)
         after = await say(house, BAD, "and now?", "third")
         counted = house.ledger.unreadable()["entries"]
+        needing = (await call(house, "attention.list", kinds=["store"]))["rows"]
 
     assert [hit["sessionKey"] for hit in found["search"]["results"]].count(GOOD) == 2
     assert [hit["key"] for hit in found["entry search"]["hits"]].count(GOOD) == 2
@@ -84,6 +85,10 @@ async def test_a_damaged_entry_hurts_no_search_no_preview_and_no_other_entry(
     assert len(found["tool list"]["sessions"]) == 2
     assert after.status == "ok"
     assert counted
+    assert [
+        f"rows in entries that cannot be read (met {counted} times" in row["what"]
+        for row in needing
+    ] == [True]
     texts = str(found["history"])
     assert "another needle" in texts
     first = found["entries"]["entries"][0]

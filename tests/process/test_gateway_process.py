@@ -69,7 +69,7 @@ def program_port(said: str) -> str:
     return found[1]
 
 
-def test_a_model_without_a_key_is_named_at_the_start_in_status_and_by_the_first_message(
+def test_a_model_without_a_key_is_named_at_the_start_in_status_in_attention_and_by_the_first_message(
     tmp_path: Path,
 ) -> None:
     folder = Folder(tmp_path, '{agents: {defaults: {model: "anthropic/claude-opus-4-6"}}}')
@@ -84,6 +84,7 @@ def test_a_model_without_a_key_is_named_at_the_start_in_status_and_by_the_first_
         )
         with gateway.client() as client:
             fault = client.ask("status", {})["modelFault"]
+            (row,) = client.ask("attention.list", {"kinds": ["model"]})["rows"]
         with folder.start("status") as looking, folder.start("message", "send", "hi") as sending:
             looking.wait()
             assert sending.wait() != 0
@@ -91,6 +92,8 @@ def test_a_model_without_a_key_is_named_at_the_start_in_status_and_by_the_first_
         until(lambda: "Ctrl-C" in program.said or None)
 
     assert fault.startswith(needs)
+    assert f"cannot answer: {needs}" in row["what"]
+    assert row["helps"] == "crossclaw onboard sets a key"
     for said in (fault, looking.said, sending.said, program.said):
         assert "crossclaw onboard" in said
         assert "ANTHROPIC_API_KEY" in said

@@ -78,6 +78,24 @@ async def test_a_device_on_this_machine_is_let_in_and_then_needs_only_its_token(
             assert (await peer.ask("sessions.list", {}))["ok"]
 
 
+@pytest.mark.spec("B7")
+@pytest.mark.parametrize(("label", "listed_as"), [("Let in", "paired"), ("Refuse", None)])
+async def test_a_device_that_waits_needs_attention_and_its_buttons_answer_it(
+    tmp_path: Path, label: str, listed_as: str | None
+) -> None:
+    device = SignedDevice()
+    async with serve_house(tmp_path) as housed, knocking(housed) as (owner, _hello):
+        await request_of(housed, device, scopes=[READ])
+        (row,) = (await owner.ask("attention.list", {"kinds": ["device"]}))["payload"]["rows"]
+        assert (row["what"].startswith("asks to be let in as operator"), row["why"]) == (True, READ)
+        (action,) = (each for each in row["actions"] if each["label"] == label)
+        assert (await owner.ask(action["method"], action["params"]))["ok"]
+        after = (await owner.ask("attention.list", {"kinds": ["device"]}))["payload"]["rows"]
+        listed = (await owner.ask("device.pair.list", {}))["payload"]
+    assert after == listed["pending"] == []
+    assert [each["deviceId"] for each in listed["paired"]] == [device.id] * (listed_as is not None)
+
+
 @pytest.mark.spec("G1")
 async def test_a_device_from_elsewhere_waits_for_a_yes(tmp_path: Path) -> None:
     device = SignedDevice()
