@@ -88,7 +88,9 @@ def test_words_of_a_hook_are_signed_by_the_hook_in_chat_run_and_map(
     visitor.see(f".flow a[data-run='{told}']", has_text="a hook → ")
 
 
-def test_a_job_is_brought_about_by_a_clock_and_has_its_agents_face(visit: Visit, place: Place) -> None:
+def test_a_job_is_brought_about_by_a_clock_and_has_its_agents_face(
+    visit: Visit, place: Place
+) -> None:
     job = {
         "name": "watch",
         "schedule": {"kind": "cron", "expr": "0 7 * * *"},
