@@ -132,7 +132,8 @@ def _line(span: dict[str, Any], start: int, whole: int, wide: int) -> str:
 
 
 def _indented(span: dict[str, Any]) -> str:
-    return "  " * span.get("depth", 0) + _name(span)
+    deep: int = span.get("depth", 0)
+    return "  " * deep + _name(span)
 
 
 def _name(span: dict[str, Any]) -> str:
