@@ -172,6 +172,7 @@ async def test_somebody_who_was_let_in_does_not_move_the_chat_of_the_main_sessio
             await call(house, "channels.pairing.approve", channel="memory", code=asked["code"])
         await memory.bring(direct("1", "I am the owner", 11))
         await memory.bring(direct("7", "hello", 12))
+        await anyio.sleep(60)
         await memory.bring(direct("7", "hello!", 13, edit_of="12"))
         await anyio.sleep(60)
         session = await house.ledger.find_session(SessionKey.main("main"))

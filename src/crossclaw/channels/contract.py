@@ -53,9 +53,10 @@ class Piece(msgspec.Struct, frozen=True, kw_only=True):
 class Received(msgspec.Struct, frozen=True, kw_only=True):
     """What became of an inbound message. All of it is durable on return."""
 
-    what: Literal["accepted", "remembered", "noted", "pairing", "dropped"]
-    """Accepted: it is a run. Remembered: context for a later one. Noted: an edit, deletion or reaction, in the
-    session. Pairing: a stranger is asked for a code. Dropped: nothing."""
+    what: Literal["accepted", "remembered", "changed", "noted", "pairing", "dropped"]
+    """Accepted: it is a run. Remembered: context for a later one. Changed: an edit or deletion of a message that no agent has
+    read yet. Noted: any other edit, deletion or reaction, in the session. Pairing: a stranger is asked for a code.
+    Dropped: nothing."""
     why: str = ""
     run_id: str | None = None
 

@@ -2,7 +2,10 @@
 
 import msgspec
 
-from crossclaw.ledger.operations import NewDelivery, Op
+from crossclaw.domain.authority import Authority
+from crossclaw.domain.messages import UserBlock
+from crossclaw.domain.runs import Run
+from crossclaw.ledger.operations import Dedupe, NewDelivery, Op
 
 
 class SaveCursor(Op[None], frozen=True):
@@ -116,3 +119,48 @@ class ForgetHeard(Op[None], frozen=True):
     chat: str
     thread_id: str
     message_ids: tuple[str, ...]
+
+
+class ChangeHeard(Op[bool], frozen=True):
+    """Its sender has changed or deleted a message that is remembered as context. False: it is not remembered, or was
+    told to an agent before. `dedupe` is the change itself, which may come twice."""
+
+    channel: str
+    account_id: str
+    chat: str
+    message_id: str
+    senders: tuple[str, ...]
+    """All ids of the one who changes it: only who wrote it does."""
+    text: str | None
+    """None: it was deleted."""
+    dedupe: Dedupe
+    at: int
+
+
+# ── messages that wait for their run ───────────────────────────────────────────────────────────
+
+
+class EditWaiting(Op[str | None], frozen=True):
+    """Put other words in the place of a message whose run has not begun. Answers the run, also when the same edit comes again;
+    None: there is no such message, or it has entered a transcript (then the edit is a note)."""
+
+    of: tuple[Dedupe, ...]
+    """The message, as it was accepted; one for each id of its sender."""
+    dedupe: Dedupe
+    """The edit itself."""
+    text: str
+    files: tuple[UserBlock, ...] | None
+    """What comes along now; None: the edit does not say, and what came along stays."""
+    authority: Authority
+    """What its sender may now: the run may do no more, and no more than before."""
+    at: int
+
+
+class WithdrawWaiting(Op[list[Run]], frozen=True):
+    """A message whose run has not begun is deleted by its sender: its run ends, and its words are not kept. Answers
+    the run; empty: there is none, or it has entered a transcript."""
+
+    of: tuple[Dedupe, ...]
+    dedupe: Dedupe
+    at: int
+    why: str

@@ -22,6 +22,7 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage
 from crossclaw.domain.runs import NewRun, Outcome, Run
 from crossclaw.domain.sessions import NewEntry, NewSession
+from crossclaw.ledger.channels import WithdrawWaiting
 from crossclaw.ledger.gateways import INTERRUPT, STOP, decode_stop, encode_stop
 from crossclaw.ledger.hints import Hints
 from crossclaw.ledger.jobs import SettleTick
@@ -188,6 +189,13 @@ class Lanes:
         if ended and (begun := self._under_way.find(run_id)) is not None:
             begun.stop(outcome)
         return ended
+
+    async def withdraw(self, op: WithdrawWaiting) -> bool:
+        """A message that waits is taken back by its sender; False when it does not wait."""
+        ended = await self._run_store.withdraw(op)
+        for run in ended:
+            self.wake(run.key)  # whoever is behind it may have waited for it
+        return bool(ended)
 
     async def _stopped_elsewhere(self, run: Run, reason: str) -> bool:
         """Whether another gateway that carries it out has stopped it. One that does not in time is passed over."""

@@ -24,6 +24,7 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.queueing import STEERING
 from crossclaw.domain.runs import NewRun, Outcome, Run
 from crossclaw.domain.sessions import Entry, NewEntry, NewSession, Session
+from crossclaw.ledger.channels import WithdrawWaiting
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.gateways import TakeOver, TellGateways
 from crossclaw.ledger.hints import Hints
@@ -290,6 +291,12 @@ class RunStore:
         self._tell_ends(ended, withheld=follow.withheld)
         done: Run = ended[0]
         return EndedRun(done, [done.key, *self._tell_what_follows(follow.ops, answers)])
+
+    async def withdraw(self, op: WithdrawWaiting) -> list[Run]:
+        """End the run of a message that its sender has deleted, if it has not begun."""
+        ended = await self._ledger.do(op)
+        self._tell_ends(ended, withheld=False)
+        return ended
 
     async def set_aside_damaged(self, key: SessionKey) -> list[Run]:
         """End what cannot be read of a lane; answers also those that have to be ended because their message cannot."""

@@ -33,6 +33,7 @@ from crossclaw.policy.main_address import decide_main_address
 from crossclaw.policy.owner import decide_commands, decide_owner
 from crossclaw.policy.send import decide_send
 from crossclaw.runs.context import ServiceContext
+from crossclaw.sessions.channel_changes import HEARD_CHARS_MAX, ChannelChanges, plain_name
 from crossclaw.sessions.channel_media import FetchedMedia, fetch_media
 from crossclaw.sessions.channel_pairing import ChannelPairing
 from crossclaw.sessions.channel_rules import (
@@ -53,8 +54,6 @@ from crossclaw.sessions.route import route
 
 log = logging.getLogger(__name__)
 
-HEARD_CHARS_MAX = 1_000  # of one remembered message: it is context, and there are fifty of them
-NAME_CHARS_MAX = 80
 MORE = "\n    "
 """Every line that does not begin with spaces is another person's."""
 
@@ -71,6 +70,7 @@ class ChannelIntake:
         self._config, self._ledger, self._clock = context.config, context.ledger, context.clock
         self._intake, self._accounts, self._pairing = intake, accounts, pairing
         self._loops, self._signals = BotLoops(context.clock), signals
+        self._changes = ChannelChanges(context, intake, self._fetch_files, self._moves_address)
 
     async def receive(self, host: AccountHost, inbound: Inbound) -> Received:
         """Raises only when it could not be stored, or when nobody can say now who may talk: then the platform
@@ -87,7 +87,7 @@ class ChannelIntake:
             log.info("a message was not taken: %s account %s: %s", *live.place, refused.why)
             return refused
         if inbound.edit_of or inbound.deletion_of or inbound.reaction_to is not None:
-            return await self._note(live, inbound)
+            return await self._changes.receive(live, inbound)
         called = False
         if not inbound.is_direct:
             heard = await self._overheard(live, live.settings, inbound)
@@ -206,13 +206,11 @@ class ChannelIntake:
     ) -> Received:
         media = FetchedMedia()
         if inbound.attachments:
-            limit = self._recording_bytes_max(inbound)
-            media = await fetch_media(live, inbound.attachments, limit)
+            media = await self._fetch_files(live, inbound)
         _heard_before, before = await self._context(live, inbound)
         prompt = next((each.system_prompt for each in groups if each.system_prompt), None)
-        text = "\n".join(filter(None, [inbound.text, *media.notes]))
         run_id = await self._intake.receive_inbound(
-            msgspec.structs.replace(inbound, text=text),
+            msgspec.structs.replace(inbound, text=media.under(inbound.text)),
             media.blocks,
             before=before,
             context=prompt,
@@ -222,6 +220,9 @@ class ChannelIntake:
         agent_id = route(self._config, inbound).agent_id
         self._signals.accepted(live, inbound, run_id, agent_id, called=called)
         return Received(what="accepted", run_id=run_id)
+
+    async def _fetch_files(self, live: LiveAccount, inbound: Inbound) -> FetchedMedia:
+        return await fetch_media(live, inbound.attachments, self._recording_bytes_max(inbound))
 
     def _recording_bytes_max(self, inbound: Inbound) -> int:
         """0: nobody writes down what is said here."""
@@ -254,15 +255,6 @@ class ChannelIntake:
         )
         return decision.allowed
 
-    async def _note(self, live: LiveAccount, inbound: Inbound) -> Received:
-        """In the session, for whichever run comes next. Nobody is answered."""
-        key = route(self._config, inbound)
-        if await self._ledger.find_session(key) is None:
-            return Received(what="dropped", why="nothing was said in this chat before")
-        moves = await self._moves_address(live, inbound)
-        await self._intake.note_inbound(inbound, _words_of_change(inbound), moves_address=moves)
-        return Received(what="noted")
-
 
 def _needs_mention(settings: ChannelSettings, inbound: Inbound, session: Session | None) -> bool:
     activation = session.group_activation if session is not None else None
@@ -292,20 +284,3 @@ def _heard(live: LiveAccount, inbound: Inbound, clock: Clock) -> HeardMessage:
 def _who(heard: HeardMessage) -> str:
     name = plain_name(heard.sender_name)
     return f"{name} ({heard.sender})" if name else heard.sender
-
-
-def plain_name(name: str | None) -> str:
-    """What somebody calls himself, without what would end it or begin another's line."""
-    letters = "".join(each if each.isprintable() and each not in "()[]:" else " " for each in name or "")  # fmt: skip
-    return " ".join(letters.split())[:NAME_CHARS_MAX]
-
-
-def _words_of_change(inbound: Inbound) -> str:
-    who = plain_name(inbound.sender_name) or inbound.sender
-    if inbound.edit_of:
-        return f"[{who} has changed an earlier message; it reads now:]\n{inbound.text}"
-    if inbound.deletion_of:
-        return f"[{who} has deleted an earlier message.]"
-    if not inbound.text:
-        return f"[{who} has taken back a reaction.]"
-    return f"[{who} reacted to an earlier message: {inbound.text[:32]}]"

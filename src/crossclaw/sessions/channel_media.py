@@ -24,6 +24,9 @@ class FetchedMedia(msgspec.Struct):
     notes: list[str] = []
     """In words, what a model cannot look at."""
 
+    def under(self, text: str) -> str:
+        return "\n".join(filter(None, [text, *self.notes]))
+
 
 async def fetch_media(
     live: LiveAccount, attachments: Sequence[Attachment], recording_bytes_max: int = 0

@@ -20,6 +20,7 @@ from crossclaw.domain.sessions import NewSession, Session
 from crossclaw.door.principal import Principal
 from crossclaw.door.registry import Caller
 from crossclaw.door.resolver import Resolver, SessionHandle
+from crossclaw.ledger.channels import EditWaiting, WithdrawWaiting
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.operations import (
     Dedupe,
@@ -52,6 +53,8 @@ from crossclaw.sessions.route import route
 from crossclaw.sessions.run_builder import RunBuilder, content_of
 
 CHAT_CHANNEL = "webchat"
+INBOUND = "inbound"
+"""The scope of what chat platforms bring: their own ids, which they repeat."""
 
 
 class Intake:
@@ -125,15 +128,45 @@ class Intake:
     ) -> str:
         """From a channel, with what came along as a model can look at it. Answers the run once the message is durable; only then may the platform be told so."""
         arrival = msgspec.structs.replace(
-            self._arrival_of(inbound, moves_address=moves_address),
+            self._arrival_of(inbound, moves_address=moves_address, place=place),
             attachments=blocks,
             before=before,
             plan=RunPlan(reply_to=inbound.address, context=context, answers=inbound.message_id),
         )
-        if place is not None and arrival.caller is not None:
-            limited = _limited(arrival.caller, Authority(owner=True, chats=frozenset({place})))
-            arrival = msgspec.structs.replace(arrival, caller=limited)
         return (await self.require(arrival)).run_id
+
+    async def edit_waiting(
+        self,
+        inbound: Inbound,
+        of: Sequence[str],
+        blocks: Sequence[UserBlock] | None,
+        *,
+        place: ChatPlace | None,
+    ) -> str | None:
+        """Other words for a message of these ids that no run has begun to answer. They are words, also where they
+        read like a command. None: it is too late for that."""
+        arrival = self._arrival_of(inbound, moves_address=False, place=place)
+        return await self._ledger.do(
+            EditWaiting(
+                of=tuple(map(_inbound_once, of)),
+                dedupe=_inbound_once(inbound.dedupe_key),
+                text=inbound.text,
+                files=None if blocks is None else tuple(blocks),
+                authority=self._authority(arrival),
+                at=self._builder.clock.now_ms(),
+            )
+        )
+
+    async def withdraw_waiting(self, inbound: Inbound, of: Sequence[str]) -> bool:
+        """Its sender has deleted a message; False: a run has begun to answer it, or there is none."""
+        return await self._lanes.withdraw(
+            WithdrawWaiting(
+                of=tuple(map(_inbound_once, of)),
+                dedupe=_inbound_once(inbound.dedupe_key),
+                at=self._builder.clock.now_ms(),
+                why="its sender deleted the message before the agent had read it",
+            )
+        )
 
     async def note_inbound(
         self, inbound: Inbound, words: str, *, moves_address: bool = True
@@ -147,17 +180,22 @@ class Intake:
         )
         return (await self.require(arrival)).run_id
 
-    def _arrival_of(self, inbound: Inbound, *, moves_address: bool) -> Arrival:
+    def _arrival_of(
+        self, inbound: Inbound, *, moves_address: bool, place: ChatPlace | None = None
+    ) -> Arrival:
         key, where, sender = route(self._config, inbound), inbound.address, inbound.sender
+        caller = self.sender(inbound, key)
+        if place is not None:
+            caller = _limited(caller, Authority(owner=True, chats=frozenset({place})))
         return Arrival(
             road="channel",
             to=key,
             text=inbound.text,
             origin=Provenance("person", source_channel=where.channel, sender=sender),
-            caller=self.sender(inbound, key),
+            caller=caller,
             may_command=decide_commands(self._config.commands, where.channel, sender).allowed,
             # The platform's id says that it is the same message; its words may have been edited since.
-            request=RequestId(scope="inbound", id=inbound.dedupe_key, of_session=False),
+            request=RequestId(scope=INBOUND, id=inbound.dedupe_key, of_session=False),
             plan=RunPlan(reply_to=where),
             facts=SessionFacts(
                 channel=where.channel,
@@ -391,6 +429,10 @@ def _dedupe(arrival: Arrival, key: SessionKey) -> Dedupe | None:
     what, *rest = request.words or ("",)
     parts = [what, key.text, *rest] if request.of_session else [what, *rest]
     return Dedupe(request.scope, request.id, digest(*parts) if request.words else "")
+
+
+def _inbound_once(key: str) -> Dedupe:
+    return Dedupe(INBOUND, key, "")
 
 
 def digest(*parts: str) -> str:

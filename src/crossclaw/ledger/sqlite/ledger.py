@@ -14,13 +14,16 @@ from crossclaw.ledger.approvals import (
 )
 from crossclaw.ledger.attention import Dismiss, Resend
 from crossclaw.ledger.channels import (
+    ChangeHeard,
     DecidePairing,
+    EditWaiting,
     ForgetHeard,
     LearnFate,
     RememberHeard,
     RemovePaired,
     RequestPairing,
     SaveCursor,
+    WithdrawWaiting,
 )
 from crossclaw.ledger.forking import ForkSession
 from crossclaw.ledger.imports import BeginImport, ImportEntries
@@ -65,6 +68,7 @@ from crossclaw.ledger.sqlite import (
     runs,
     sessions,
     spawns,
+    waiting,
     waits,
 )
 from crossclaw.ledger.sqlite.damage import met
@@ -150,6 +154,9 @@ HANDLERS: dict[type, Handle] = {
     RemovePaired: channels.remove_paired,
     RememberHeard: channels.remember_heard,
     ForgetHeard: channels.forget_heard,
+    ChangeHeard: waiting.change_heard,
+    EditWaiting: waiting.edit_waiting,
+    WithdrawWaiting: waiting.withdraw_waiting,
     operations.PassTime: chores.pass_time,
 }
 
