@@ -117,7 +117,7 @@ timed: setup ## of the proofs those that measure time, alone: revocation at ever
 guards: setup bubblewrap ## take each guard of SECURITY.md away in a copy: its tests must turn red
 	$(BIN)/python -m tests.guards $(ARGS)
 
-MUTANTS := $(if $(AGAIN),--again --keep-map) $(if $(ALL),--all,--count $(if $(filter command%,$(origin N)),$(N),400)) $(if $(filter keep,$(MAP)),--keep-map)
+MUTANTS := $(if $(AGAIN),--again --keep-map) $(if $(GO_ON),--go-on --keep-map) $(if $(ALL),--all,--count $(if $(filter command%,$(origin N)),$(N),400)) $(if $(filter keep,$(MAP)),--keep-map)
 mutants: setup ## small mistakes in runs, policy, door, sessions and delivery: nine in ten must be noticed (N=40 a few, ALL=1 all; an hour for 400)
 	$(BIN)/python -m tests.mutants $(MUTANTS) $(ARGS)
 

@@ -5,6 +5,7 @@
     make mutants ALL=1        the whole set
     make mutants MAP=keep     with the map of tests from last time
     make mutants AGAIN=1      those that were alive last time, with that map
+    make mutants GO_ON=1      those of the sample that were not tried before, with that map; all count
 
 It fails when fewer than nine in ten are killed. What survives and may stands in docs/mutants.md with its reason.
 Kept in .mutants: the map, and the fate of every mutant that was tried.
@@ -42,11 +43,13 @@ def main() -> int:
     every = all_mutants()
     every = [each for each in every if options.only in each.file]
     if options.again:
-        alive = _alive()
-        every = [each for each in every if _name(each) in alive]
+        last = _kept()
+        every = [each for each in every if last.get(each.name) in LIVING]
     chosen = every if options.all or options.again else sample(every, options.count, options.seed)
     print(f"{len(chosen)} of {len(every)} mutants, seed {options.seed}", flush=True)
-    fates = _try_all(chosen, options.jobs)
+    before = _kept() if options.go_on else {}
+    fates = {each: before[each.name] for each in chosen if each.name in before}
+    fates |= _try_all([each for each in chosen if each not in fates], options.jobs)
     return _report(fates)
 
 
@@ -56,17 +59,17 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=13)
     parser.add_argument("--all", action="store_true")
     parser.add_argument("--again", action="store_true", help="those that were alive last time")
+    parser.add_argument("--go-on", action="store_true", help="what was not tried yet")
     parser.add_argument("--only", default="", help="a piece of the file's path")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--keep-map", action="store_true")
     return parser.parse_args()
 
 
-def _alive() -> set[str]:
+def _kept() -> dict[str, Fate]:
     """By their names, from what is kept of former runs: the last fate counts."""
     kept = (FOLDER / "fates.jsonl").read_text("utf-8").splitlines()
-    fates = {name: fate for name, _, fate, *_ in map(json.loads, kept)}
-    return {name for name, fate in fates.items() if fate in LIVING}
+    return {name: fate for name, _, fate, *_ in map(json.loads, kept)}
 
 
 def _measure(jobs: int) -> None:
@@ -96,7 +99,7 @@ def _try_all(chosen: list[Mutant], jobs: int) -> dict[Mutant, Fate]:
             mutant, fate, seconds, tests = answer
             fates[mutant] = fate
             kept.write(
-                json.dumps([_name(mutant), mutant.line, fate, round(seconds, 1), tests]) + "\n"
+                json.dumps([mutant.name, mutant.line, fate, round(seconds, 1), tests]) + "\n"
             )
             kept.flush()
             if fate in LIVING:
@@ -110,8 +113,8 @@ def _work(share: list[Mutant], answers: "Queue[Answer | None]") -> None:
         there = collect(list(TESTS))
         seconds, lines = read_map()
         for mutant in share:
-            tests, cost = _tests_of(mutant, seconds, lines, there)
-            fate, took = attempt(mutant, tests, cost)
+            tests = _tests_of(mutant, seconds, lines, there)
+            fate, took = attempt(mutant, tests)
             answers.put((mutant, fate, took, len(tests)))
     finally:
         answers.put(None)
@@ -119,8 +122,8 @@ def _work(share: list[Mutant], answers: "Queue[Answer | None]") -> None:
 
 def _tests_of(
     mutant: Mutant, seconds: dict[str, float], lines: Map, there: frozenset[str]
-) -> tuple[list[str], float]:
-    """Those that cross the changed line, or, where a statement has several, its first one."""
+) -> dict[str, float]:
+    """Those that cross the changed line, or, where a statement has several, its first one; each with its seconds."""
     tree = ast.parse((SRC / mutant.file).read_text("utf-8"))
     function = dict(functions(tree))[mutant.function]
     statement = _statement(function, mutant.line)
@@ -130,13 +133,13 @@ def _tests_of(
     if not found:  # nobody crosses it, or the map is older than the line
         here = f"{mutant.file} {mutant.function} +"
         found = {test for key, tests in lines.items() if key.startswith(here) for test in tests}
-    quickest, cost = list[str](), 0.0
+    quickest, cost = dict[str, float](), 0.0
     for test in sorted(found & there, key=lambda each: seconds.get(each, 1.0))[:TESTS_MAX]:
         cost += seconds.get(test, 1.0)
         if cost > SECONDS_MAX:
             break
-        quickest.append(test)
-    return quickest, cost
+        quickest[test] = seconds.get(test, 1.0)
+    return quickest
 
 
 def _statement(function: ast.AST, line: int) -> int:
@@ -156,14 +159,9 @@ def _report(fates: dict[Mutant, Fate]) -> int:
     rate = killed / fit if fit else 1.0
     known = REASONS.read_text("utf-8") if REASONS.exists() else ""
     left = [each for each, fate in sorted(fates.items()) if fate in LIVING]
-    new = [each for each in left if _name(each) not in known]
+    new = [each for each in left if each.name not in known]
     print(f"{killed} of {fit} killed ({rate:.1%}); {dict(counted)}; without a reason: {len(new)}")
     return int(rate < KILLED_MIN)
-
-
-def _name(mutant: Mutant) -> str:
-    """Without its line, which moves."""
-    return f"{mutant.file} {mutant.function}: {mutant.what}"
 
 
 if __name__ == "__main__":

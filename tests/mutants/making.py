@@ -5,7 +5,8 @@ at its top level are left alone.
 """
 
 import ast
-import random
+import hashlib
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -37,6 +38,12 @@ class Mutant(NamedTuple):
     """Among the changes of that function."""
     line: int
     what: str
+    """With a number where the same change can be made at several places of the function."""
+
+    @property
+    def name(self) -> str:
+        """Without its line, which moves."""
+        return f"{self.file} {self.function}: {self.what}"
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line} {self.function}: {self.what}"
@@ -52,8 +59,13 @@ def all_mutants() -> list[Mutant]:
 
 
 def sample(mutants: list[Mutant], count: int, seed: int) -> list[Mutant]:
-    """In a mixed order: what is known half way is a sample too."""
-    return random.Random(seed).sample(mutants, min(count, len(mutants)))
+    """In a mixed order, so that what is known half way is a sample too. Whether a mutant is in it depends on its own
+    name alone: a change of the program elsewhere leaves the others in."""
+    return sorted(mutants, key=lambda each: _lot(each.name, seed))[:count]
+
+
+def _lot(name: str, seed: int) -> bytes:
+    return hashlib.sha256(f"{seed} {name}".encode()).digest()
 
 
 def mutated(mutant: Mutant) -> ast.Module:
@@ -80,8 +92,11 @@ def _of_file(path: Path) -> Iterator[Mutant]:
         if name in seen:  # an overload or a setter: the last one counts, and it is rare
             continue
         seen.add(name)
+        same = Counter[str]()
         for number, (node, what, _) in enumerate(_changes(function)):
-            yield Mutant(file, name, number, node.lineno, what)
+            same[what] += 1
+            unique = what if same[what] == 1 else f"{what} ({same[what]})"
+            yield Mutant(file, name, number, node.lineno, unique)
 
 
 def _changes(function: Function) -> Iterator[tuple[ast.stmt | ast.expr, str, Change]]:
