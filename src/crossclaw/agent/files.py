@@ -52,9 +52,9 @@ class _Ready(NamedTuple):
 
 
 class AttachedFiles:
-    def __init__(self, find_media: FindMedia, documents: Documents | None = None) -> None:
+    def __init__(self, find_media: FindMedia) -> None:
         self._find_media = find_media
-        self._documents = documents or Documents()
+        self._documents = Documents()
         self._ready: OrderedDict[str, _Ready] = OrderedDict()
         self._chars = 0
         self._resting: dict[str, float] = {}

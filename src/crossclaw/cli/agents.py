@@ -10,7 +10,13 @@ import msgspec
 from crossclaw.cli.asking import ask_text, is_somebody_there
 from crossclaw.cli.checks import greets_as_gateway
 from crossclaw.cli.exits import CommandFailed, Exit, UsageError
-from crossclaw.cli.grammar import Arguments, CommandSpec, Parser, gateway_options, json_option
+from crossclaw.cli.grammar import (
+    Arguments,
+    CommandSpec,
+    Parser,
+    asking_options,
+    json_option,
+)
 from crossclaw.cli.peer import connect_peer
 from crossclaw.cli.place import StateLocation, find_place
 from crossclaw.cli.run import talk_line
@@ -35,11 +41,6 @@ LIST: KeyPath = ("agents", "list")
 ENTRIES: KeyPath = ("agents", "entries")
 TAKEN_OVER_S = 5.0  # a gateway that is not at work needs one or two
 LOOK_AGAIN_S = 0.2
-
-
-def _list_arguments(parser: Parser) -> None:
-    json_option(parser)
-    gateway_options(parser)
 
 
 def _list(arguments: Arguments) -> int:
@@ -89,7 +90,7 @@ def _add(arguments: Arguments) -> int:
     }
     agent = {"id": agent_id} | {name: value for name, value in options.items() if value}
     file = ConfigFile(place.paths.config_path, place.environ)
-    put_agent(file, place, agent)
+    put_agent(file, agent)
     file.save()
     if arguments.json:
         out_json({"agent": agent, "path": str(file.path)})
@@ -141,7 +142,7 @@ def put_agent_values(
     fresh = {name: value for name, value in given.items() if getattr(agent, name) != value}
     where = find_agent_place(place, agent.id)
     if fresh and where is None:
-        put_agent(file, place, {"id": agent.id} | fresh)
+        put_agent(file, {"id": agent.id} | fresh)
     elif where is not None:
         for name, value in fresh.items():
             file.put((*where, name), value)
@@ -235,7 +236,7 @@ async def _knows(place: StateLocation, agent_id: str) -> bool | None:
     return None
 
 
-def put_agent(file: ConfigFile, place: StateLocation, agent: dict[str, str]) -> None:
+def put_agent(file: ConfigFile, agent: dict[str, str]) -> None:
     """Into the list or the map, whichever the file has. In a file with neither, `main` is there
     without being named; it is named first now, or the new agent would be the only one."""
     if file.has(LIST):
@@ -261,8 +262,7 @@ def _agent_id(text: str) -> str:
 def _prompt_arguments(parser: Parser) -> None:
     parser.add_argument("id", nargs="?", help="the agent; the default one where none is named")
     parser.add_argument("--session", metavar="KEY", help="as in this session, such as a group's")
-    json_option(parser)
-    gateway_options(parser)
+    asking_options(parser)
 
 
 def _prompt(arguments: Arguments) -> int:
@@ -292,7 +292,7 @@ def _prompt_text(answer: dict[str, Any]) -> str:
 
 
 COMMANDS = {
-    "list": CommandSpec(_list_arguments, _list),
+    "list": CommandSpec(asking_options, _list),
     "prompt": CommandSpec(_prompt_arguments, _prompt),
     "add": CommandSpec(_add_arguments, _add),
     "remove": CommandSpec(_remove_arguments, _remove),

@@ -5,7 +5,13 @@ from shlex import join
 from typing import Any
 
 from crossclaw.cli.exits import Exit
-from crossclaw.cli.grammar import Arguments, CommandSpec, Parser, gateway_options, json_option
+from crossclaw.cli.grammar import (
+    Arguments,
+    CommandSpec,
+    Parser,
+    asking_options,
+    gateway_options,
+)
 from crossclaw.cli.running import ask
 from crossclaw.cli.say import in_one_line, out, out_json
 from crossclaw.cli.tables import ago, table
@@ -13,11 +19,6 @@ from crossclaw.client.peer import ADMIN, GatewayPeer
 from crossclaw.domain.clock import SystemClock
 
 _ID_CHARS = 8  # of 16: enough to tell them apart; a longer beginning counts as well
-
-
-def _list_arguments(parser: Parser) -> None:
-    json_option(parser)
-    gateway_options(parser)
 
 
 def _list(arguments: Arguments) -> int:
@@ -135,7 +136,7 @@ _ALLOWED = {
 }
 
 COMMANDS = {
-    "list": CommandSpec(_list_arguments, _list),
+    "list": CommandSpec(asking_options, _list),
     "allow": CommandSpec(
         _allow_arguments,
         _answering(lambda each: "allow-always" if each.always else "allow-once", _ALLOWED),

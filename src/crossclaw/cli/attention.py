@@ -3,7 +3,13 @@
 from typing import Any
 
 from crossclaw.cli.exits import CommandFailed, Exit
-from crossclaw.cli.grammar import Arguments, CommandSpec, Parser, gateway_options, json_option
+from crossclaw.cli.grammar import (
+    Arguments,
+    CommandSpec,
+    Parser,
+    asking_options,
+    gateway_options,
+)
 from crossclaw.cli.running import ask
 from crossclaw.cli.say import coloured, dimmed, in_one_line, note, out, out_json
 from crossclaw.cli.tables import ago
@@ -15,11 +21,6 @@ _MORE = """  crossclaw attention                  the list, the newest first
   crossclaw attention do 1 retry       what the first row offers
   crossclaw attention dismiss 1 2      put rows out of sight (or: all)
 A failure leaves the list by itself when its session has answered since."""
-
-
-def _list_arguments(parser: Parser) -> None:
-    json_option(parser)
-    gateway_options(parser)
 
 
 def _list(arguments: Arguments) -> int:
@@ -125,7 +126,7 @@ def _find(rows: list[dict[str, Any]], named: str) -> dict[str, Any]:
 
 
 COMMANDS = {
-    "list": CommandSpec(_list_arguments, _list, _MORE),
+    "list": CommandSpec(asking_options, _list, _MORE),
     "do": CommandSpec(_do_arguments, _do),
     "dismiss": CommandSpec(_dismiss_arguments, _dismiss),
 }

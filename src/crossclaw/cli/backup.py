@@ -18,7 +18,7 @@ from crossclaw import __version__
 from crossclaw.cli.bars import at_work, counted
 from crossclaw.cli.exits import CommandFailed, Exit, UsageError
 from crossclaw.cli.grammar import Arguments, CommandSpec, Parser, json_option
-from crossclaw.cli.place import StateLocation, find_place, find_unread_place
+from crossclaw.cli.place import StateLocation, find_place_anyhow
 from crossclaw.cli.say import note, out, out_json
 from crossclaw.disk.archive import (
     ArchiveWriter,
@@ -31,7 +31,6 @@ from crossclaw.disk.archive import (
 )
 from crossclaw.disk.private import make_folder, new_binary_file
 from crossclaw.domain.counts import count_of
-from crossclaw.domain.errors import ConfigInvalid
 
 PASSPHRASE_VARIABLE = "CROSSCLAW_BACKUP_PASSPHRASE"
 PASSPHRASE_CHARS_MIN = 8
@@ -54,7 +53,7 @@ def _backup_arguments(parser: Parser) -> None:
 
 
 def _backup(arguments: Arguments) -> int:
-    place, path = _place(), Path(arguments.file).expanduser()
+    place, path = find_place_anyhow(), Path(arguments.file).expanduser()
     if place.config.ledger.url_in(place.environ) is not None:
         raise CommandFailed(
             "the ledger is kept in PostgreSQL: this command copies a ledger that is a file",
@@ -74,14 +73,6 @@ def _backup(arguments: Arguments) -> int:
         _verify(path, passphrase)
     _tell_backup(place, path, written, passphrase, arguments)
     return Exit.OK
-
-
-def _place() -> StateLocation:
-    """A config that does not load must not keep anybody from a backup."""
-    try:
-        return find_place()
-    except ConfigInvalid:
-        return find_unread_place()
 
 
 def _write(place: StateLocation, path: Path, passphrase: str | None, copy: Path) -> Written:
@@ -188,7 +179,7 @@ def _restore_arguments(parser: Parser) -> None:
 
 
 def _restore(arguments: Arguments) -> int:
-    path, state = Path(arguments.file).expanduser(), _place().paths.state_dir
+    path, state = Path(arguments.file).expanduser(), find_place_anyhow().paths.state_dir
     _refuse_filled(state)
     passphrase = _known_passphrase(path)
     make_folder(state.parent)
@@ -237,7 +228,7 @@ def _verify_command(arguments: Arguments) -> int:
         path = Path(arguments.file).expanduser()
         facts = _verify(path, _known_passphrase(path)).facts
     else:
-        path = _place().paths.ledger_path
+        path = find_place_anyhow().paths.ledger_path
         facts = _check_store(path)
     if arguments.json:
         out_json({"path": str(path), **facts})

@@ -12,8 +12,8 @@ from crossclaw.cli.grammar import (
     Arguments,
     CommandSpec,
     Parser,
+    asking_options,
     gateway_options,
-    json_option,
     positive,
 )
 from crossclaw.cli.logs import read_log
@@ -32,8 +32,7 @@ WELL = ("running", "starting", "elsewhere")
 
 def _arguments(parser: Parser) -> None:
     parser.add_argument("--probe", action="store_true", help="ask each platform now who we are")
-    json_option(parser)
-    gateway_options(parser)
+    asking_options(parser)
 
 
 def _status(arguments: Arguments) -> int:

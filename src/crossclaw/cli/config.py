@@ -8,7 +8,7 @@ import pyjson5
 
 from crossclaw.cli.exits import CommandFailed, Exit, UsageError
 from crossclaw.cli.grammar import Arguments, CommandSpec, Parser, json_option, no_arguments
-from crossclaw.cli.place import StateLocation, find_place, find_unread_place
+from crossclaw.cli.place import StateLocation, find_place, find_place_anyhow, find_unread_place
 from crossclaw.cli.say import cleaned, note, out, out_json
 from crossclaw.cli.tables import table
 from crossclaw.client.finding import served_port
@@ -18,7 +18,6 @@ from crossclaw.config.load import NO_EFFECT
 from crossclaw.config.no_effect import told
 from crossclaw.config.positions import KeyPath
 from crossclaw.config.source import Source, dotted
-from crossclaw.domain.errors import ConfigInvalid
 
 _KEY = "dotted, as agents.defaults.model or agents.list[0].name"
 
@@ -101,7 +100,7 @@ def _set_arguments(parser: Parser) -> None:
 
 
 def _set(arguments: Arguments) -> int:
-    place = _mendable_place()
+    place = find_place_anyhow()
     file = ConfigFile(place.paths.config_path, place.environ)
     path = parse_key(arguments.key)
     file.put(path, parse_value(arguments.value))
@@ -125,20 +124,12 @@ def _saved(place: StateLocation, file: ConfigFile, path: KeyPath, told: str) -> 
     return Exit.OK
 
 
-def _mendable_place() -> StateLocation:
-    """A config that does not load can be one change away from a good one."""
-    try:
-        return find_place()
-    except ConfigInvalid:
-        return find_unread_place()
-
-
 def _unset_arguments(parser: Parser) -> None:
     parser.add_argument("key", help=_KEY)
 
 
 def _unset(arguments: Arguments) -> int:
-    place = _mendable_place()
+    place = find_place_anyhow()
     file = ConfigFile(place.paths.config_path, place.environ)
     path = parse_key(arguments.key)
     if not file.has(path):

@@ -13,8 +13,7 @@ from crossclaw.cli.grammar import (
     Arguments,
     CommandSpec,
     Parser,
-    gateway_options,
-    json_option,
+    asking_options,
     positive,
 )
 from crossclaw.cli.running import ask
@@ -41,7 +40,7 @@ _SHORT_CHARS = 8  # the end of an id, in tables: ids begin with their time, and 
 
 def _list_arguments(parser: Parser) -> None:
     parser.add_argument("--all", action="store_true", help="with those that are switched off")
-    _common(parser)
+    asking_options(parser)
 
 
 def _list(arguments: Arguments) -> int:
@@ -124,7 +123,7 @@ def _runs_arguments(parser: Parser) -> None:
     parser.add_argument("job", nargs="?", help=_JOB)
     parser.add_argument("--id", metavar="JOB", help="the same, as OpenClaw spells it")
     parser.add_argument("--limit", type=positive, default=50, help="at most so many (50)")
-    _common(parser)
+    asking_options(parser)
 
 
 def _runs(arguments: Arguments) -> int:
@@ -192,7 +191,7 @@ def _spec_arguments(parser: Parser) -> None:
     once = parser.add_mutually_exclusive_group()
     once.add_argument("--delete-after-run", action="store_true", help="remove it after --at")
     once.add_argument("--keep-after-run", action="store_true", help="keep it, switched off")
-    _common(parser)
+    asking_options(parser)
 
 
 def _add_arguments(parser: Parser) -> None:
@@ -331,7 +330,7 @@ def _where(arguments: Arguments) -> dict[str, Any] | None:
 
 def _one_arguments(parser: Parser) -> None:
     parser.add_argument("id", metavar="job", help=_JOB)
-    _common(parser)
+    asking_options(parser)
 
 
 def _run_arguments(parser: Parser) -> None:
@@ -443,11 +442,6 @@ def _near_jobs(said: str, jobs: list[dict[str, Any]]) -> str:
     return "crossclaw cron list shows what there is"
 
 
-def _common(parser: Parser) -> None:
-    json_option(parser)
-    gateway_options(parser)
-
-
 def _now_ms() -> int:
     return time.time_ns() // 1_000_000
 
@@ -489,7 +483,7 @@ def _duration(ms: int) -> str:
 
 COMMANDS = {
     "list": CommandSpec(_list_arguments, _list),
-    "status": CommandSpec(_common, _status),
+    "status": CommandSpec(asking_options, _status),
     "runs": CommandSpec(_runs_arguments, _runs),
     "add": CommandSpec(_add_arguments, _add, _EXAMPLES),
     "edit": CommandSpec(_edit_arguments, _edit),

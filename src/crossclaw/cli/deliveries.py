@@ -3,7 +3,13 @@
 from typing import Any
 
 from crossclaw.cli.exits import Exit
-from crossclaw.cli.grammar import Arguments, CommandSpec, Parser, gateway_options, json_option
+from crossclaw.cli.grammar import (
+    Arguments,
+    CommandSpec,
+    Parser,
+    asking_options,
+    gateway_options,
+)
 from crossclaw.cli.running import ask
 from crossclaw.cli.say import out, out_json
 from crossclaw.cli.tables import ago, table
@@ -11,11 +17,6 @@ from crossclaw.client.peer import READ, WRITE, GatewayPeer
 from crossclaw.domain.clock import SystemClock
 
 CHARS = 60
-
-
-def _list_arguments(parser: Parser) -> None:
-    json_option(parser)
-    gateway_options(parser)
 
 
 def _list(arguments: Arguments) -> int:
@@ -63,7 +64,7 @@ def _settle(method: str, said: str) -> Any:
 
 
 COMMANDS = {
-    "list": CommandSpec(_list_arguments, _list),
+    "list": CommandSpec(asking_options, _list),
     "resend": CommandSpec(_id_arguments, _settle("deliveries.resend", "It is sent again.")),
     "delivered": CommandSpec(
         _id_arguments, _settle("deliveries.delivered", "It counts as delivered.")

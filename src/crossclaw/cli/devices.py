@@ -3,7 +3,13 @@
 from typing import Any
 
 from crossclaw.cli.exits import Exit
-from crossclaw.cli.grammar import Arguments, CommandSpec, Parser, gateway_options, json_option
+from crossclaw.cli.grammar import (
+    Arguments,
+    CommandSpec,
+    Parser,
+    asking_options,
+    gateway_options,
+)
 from crossclaw.cli.running import ask
 from crossclaw.cli.say import out, out_json
 from crossclaw.cli.tables import ago, table
@@ -11,11 +17,6 @@ from crossclaw.client.peer import ADMIN, GatewayPeer
 from crossclaw.domain.clock import SystemClock
 
 _ID_CHARS = 12  # of 64: enough to tell devices apart at a glance; --json has them whole
-
-
-def _list_arguments(parser: Parser) -> None:
-    json_option(parser)
-    gateway_options(parser)
 
 
 def _list(arguments: Arguments) -> int:
@@ -94,7 +95,7 @@ def _revoke(arguments: Arguments) -> int:
 
 
 COMMANDS = {
-    "list": CommandSpec(_list_arguments, _list),
+    "list": CommandSpec(asking_options, _list),
     "approve": CommandSpec(
         _request_arguments,
         _decide("device.pair.approve", "approved; it comes in when it tries again"),

@@ -5,7 +5,12 @@ from textwrap import fill
 from typing import Any
 
 from crossclaw.cli.exits import Exit
-from crossclaw.cli.grammar import Arguments, CommandSpec, Parser, gateway_options, json_option
+from crossclaw.cli.grammar import (
+    Arguments,
+    CommandSpec,
+    Parser,
+    asking_options,
+)
 from crossclaw.cli.naming import mean_session
 from crossclaw.cli.running import ask
 from crossclaw.cli.say import cleaned, out, out_json
@@ -21,8 +26,7 @@ def _arguments(parser: Parser) -> None:
     )
     parser.add_argument("verb", choices=VERBS, help="what it wants to do")
     parser.add_argument("to", help="the other session; for spawn, an agent")
-    json_option(parser)
-    gateway_options(parser)
+    asking_options(parser)
 
 
 def _explain(arguments: Arguments) -> int:

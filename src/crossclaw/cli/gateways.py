@@ -3,17 +3,18 @@
 from typing import Any
 
 from crossclaw.cli.exits import Exit
-from crossclaw.cli.grammar import Arguments, CommandSpec, Parser, gateway_options, json_option
+from crossclaw.cli.grammar import (
+    Arguments,
+    CommandSpec,
+    Parser,
+    asking_options,
+    gateway_options,
+)
 from crossclaw.cli.running import ask
 from crossclaw.cli.say import out, out_json
 from crossclaw.cli.tables import ago, table
 from crossclaw.client.peer import ADMIN, READ, GatewayPeer
 from crossclaw.domain.clock import SystemClock
-
-
-def _list_arguments(parser: Parser) -> None:
-    json_option(parser)
-    gateway_options(parser)
 
 
 def _list(arguments: Arguments) -> int:
@@ -68,6 +69,6 @@ def _drain(arguments: Arguments) -> int:
 
 
 COMMANDS = {
-    "list": CommandSpec(_list_arguments, _list),
+    "list": CommandSpec(asking_options, _list),
     "drain": CommandSpec(_drain_arguments, _drain),
 }

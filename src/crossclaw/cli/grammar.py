@@ -100,6 +100,17 @@ def json_option(parser: Parser) -> None:
     parser.add_argument("--json", action="store_true", help="one JSON value, for programs")
 
 
+def asking_options(parser: Parser) -> None:
+    """For commands that ask a gateway and show what it says."""
+    json_option(parser)
+    gateway_options(parser)
+
+
+def session_asking_options(parser: Parser) -> None:
+    parser.add_argument("session", help="key, session id, name or label")
+    asking_options(parser)
+
+
 def seconds(text: str) -> float:
     try:
         value = float(text)

@@ -4,17 +4,18 @@ import shlex
 from typing import Any
 
 from crossclaw.cli.exits import CommandFailed, Exit
-from crossclaw.cli.grammar import Arguments, CommandSpec, Parser, gateway_options, json_option
+from crossclaw.cli.grammar import (
+    Arguments,
+    CommandSpec,
+    Parser,
+    asking_options,
+    gateway_options,
+)
 from crossclaw.cli.running import ask
 from crossclaw.cli.say import out, out_json
 from crossclaw.client.peer import ADMIN, READ, GatewayPeer
 
 _DIGEST_CHARS = 12  # of 64: enough to tell what was looked at from what it may have become since
-
-
-def _held_arguments(parser: Parser) -> None:
-    json_option(parser)
-    gateway_options(parser)
 
 
 def _held(arguments: Arguments) -> int:
@@ -86,7 +87,7 @@ def _meant(held: list[dict[str, Any]], arguments: Arguments) -> dict[str, Any]:
 
 
 COMMANDS = {
-    "held": CommandSpec(_held_arguments, _held),
+    "held": CommandSpec(asking_options, _held),
     "agree": CommandSpec(
         _agree_arguments, _agree, "example\n  crossclaw mcp agree files files__read"
     ),

@@ -1,17 +1,17 @@
 """`models`: what the agents may think with, and what they do."""
 
 from crossclaw.cli.exits import Exit
-from crossclaw.cli.grammar import Arguments, CommandSpec, Parser, gateway_options, json_option
+from crossclaw.cli.grammar import (
+    Arguments,
+    CommandSpec,
+    asking_options,
+    json_option,
+)
 from crossclaw.cli.place import find_served_place
 from crossclaw.cli.running import ask
 from crossclaw.cli.say import note, out, out_json
 from crossclaw.cli.tables import table
 from crossclaw.client.peer import READ, GatewayPeer
-
-
-def _arguments(parser: Parser) -> None:
-    json_option(parser)
-    gateway_options(parser)
 
 
 def _list(arguments: Arguments) -> int:
@@ -35,4 +35,4 @@ def _status(arguments: Arguments) -> int:
     return Exit.OK
 
 
-COMMANDS = {"list": CommandSpec(_arguments, _list), "status": CommandSpec(json_option, _status)}
+COMMANDS = {"list": CommandSpec(asking_options, _list), "status": CommandSpec(json_option, _status)}

@@ -252,7 +252,7 @@ def _second_agent(place: StateLocation, report: Report) -> StateLocation:
     place = prepare(place)
     file = _file(place)
     agent = {"id": agent_id, "name": name} | ({"description": about} if about else {})
-    put_agent(file, place, agent)
+    put_agent(file, agent)
     return _save(file, place, report)
 
 

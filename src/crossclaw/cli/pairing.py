@@ -3,7 +3,13 @@
 from typing import Any
 
 from crossclaw.cli.exits import Exit
-from crossclaw.cli.grammar import Arguments, CommandSpec, Parser, gateway_options, json_option
+from crossclaw.cli.grammar import (
+    Arguments,
+    CommandSpec,
+    Parser,
+    asking_options,
+    gateway_options,
+)
 from crossclaw.cli.running import ask
 from crossclaw.cli.say import in_one_line, out, out_json
 from crossclaw.cli.tables import ago, table
@@ -14,8 +20,7 @@ from crossclaw.domain.clock import SystemClock
 def _list_arguments(parser: Parser) -> None:
     parser.add_argument("channel", nargs="?", help="only of this channel")
     parser.add_argument("--channel", dest="named_channel", help="the same")
-    json_option(parser)
-    gateway_options(parser)
+    asking_options(parser)
 
 
 def _list(arguments: Arguments) -> int:

@@ -9,11 +9,20 @@ from crossclaw.domain.errors import ConfigInvalid
 __all__ = [
     "StateLocation",
     "find_place",
+    "find_place_anyhow",
     "find_served_place",
     "find_unread_place",
     "served_places",
     "told_whole",
 ]
+
+
+def find_place_anyhow() -> StateLocation:
+    """For backups and for changes of the config itself: a config that does not load keeps nobody from them."""
+    try:
+        return find_place()
+    except ConfigInvalid:
+        return find_unread_place()
 
 
 def find_served_place(tell: Callable[[str], None] | None = None) -> StateLocation:
@@ -30,14 +39,14 @@ def find_served_place(tell: Callable[[str], None] | None = None) -> StateLocatio
         return place
 
 
-def served_places(tell: Callable[[str], None] = note) -> Callable[[], StateLocation]:
+def served_places() -> Callable[[], StateLocation]:
     """The same, for one command that looks several times: what is wrong is said once."""
     said: set[str] = set()
 
     def tell_once(text: str) -> None:
         if text not in said:
             said.add(text)
-            tell(text)
+            note(text)
 
     return lambda: find_served_place(tell_once)
 

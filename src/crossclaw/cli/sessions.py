@@ -14,10 +14,12 @@ from crossclaw.cli.grammar import (
     Arguments,
     CommandSpec,
     Parser,
+    asking_options,
     gateway_options,
     json_option,
     positive,
     seconds,
+    session_asking_options,
 )
 from crossclaw.cli.naming import find_session, find_transcript
 from crossclaw.cli.past import show_past, show_words
@@ -45,8 +47,7 @@ def _list_arguments(parser: Parser) -> None:
     parser.add_argument("--limit", type=positive, default=50, help="at most so many (50)")
     parser.add_argument("--search", metavar="TEXT", help="in key, label, name and id")
     parser.add_argument("--archived", action="store_true", help="those that were put away")
-    json_option(parser)
-    gateway_options(parser)
+    asking_options(parser)
 
 
 def _list(arguments: Arguments) -> int:
@@ -143,12 +144,6 @@ def _short(tokens: int) -> str:
     return str(tokens)
 
 
-def _one_arguments(parser: Parser) -> None:
-    parser.add_argument("session", help="key, session id, name or label")
-    json_option(parser)
-    gateway_options(parser)
-
-
 def _show(arguments: Arguments) -> int:
     async def work(peer: GatewayPeer) -> int:
         key = await find_session(peer, arguments.session)
@@ -167,7 +162,7 @@ def _show(arguments: Arguments) -> int:
 
 
 def _history_arguments(parser: Parser) -> None:
-    _one_arguments(parser)
+    session_asking_options(parser)
     parser.add_argument("--limit", type=positive, default=50, help="the last so many (50)")
     parser.add_argument(
         "--before", type=positive, metavar="N", help="only what came before entry N"
@@ -279,7 +274,7 @@ def _reset(arguments: Arguments) -> int:
 
 
 def _delete_arguments(parser: Parser) -> None:
-    _one_arguments(parser)
+    session_asking_options(parser)
     parser.add_argument(
         "--yes", "-y", action="store_true", help="do not ask; without a terminal nobody is asked"
     )
@@ -339,7 +334,7 @@ def _change(
 
 
 def _fork_arguments(parser: Parser) -> None:
-    _one_arguments(parser)
+    session_asking_options(parser)
     parser.add_argument(
         "--at",
         metavar="ENTRY",
@@ -368,10 +363,10 @@ def _fork(arguments: Arguments) -> int:
 COMMANDS = {
     "list": CommandSpec(_list_arguments, _list),
     "fork": CommandSpec(_fork_arguments, _fork),
-    "show": CommandSpec(_one_arguments, _show),
+    "show": CommandSpec(session_asking_options, _show),
     "history": CommandSpec(_history_arguments, _history),
     "send": CommandSpec(_send_arguments, _send),
-    "compact": CommandSpec(_one_arguments, _compact),
-    "reset": CommandSpec(_one_arguments, _reset),
+    "compact": CommandSpec(session_asking_options, _compact),
+    "reset": CommandSpec(session_asking_options, _reset),
     "delete": CommandSpec(_delete_arguments, _delete),
 }

@@ -4,7 +4,11 @@ from typing import Any
 
 from crossclaw.cli.channels import states_of, troubled_channels
 from crossclaw.cli.exits import Exit
-from crossclaw.cli.grammar import Arguments, CommandSpec, Parser, gateway_options, json_option
+from crossclaw.cli.grammar import (
+    Arguments,
+    CommandSpec,
+    asking_options,
+)
 from crossclaw.cli.running import ask
 from crossclaw.cli.say import out, out_json
 from crossclaw.cli.tables import ago, pairs, table
@@ -13,11 +17,6 @@ from crossclaw.client.peer import READ, GatewayPeer
 from crossclaw.display.languages import tr
 
 _RECENT = 5
-
-
-def _arguments(parser: Parser) -> None:
-    json_option(parser)
-    gateway_options(parser)
 
 
 def _status(arguments: Arguments) -> int:
@@ -143,4 +142,7 @@ def _health(arguments: Arguments) -> int:
     return ask(arguments, READ, work=work, embed=False)
 
 
-COMMANDS = {"status": CommandSpec(_arguments, _status), "health": CommandSpec(_arguments, _health)}
+COMMANDS = {
+    "status": CommandSpec(asking_options, _status),
+    "health": CommandSpec(asking_options, _health),
+}

@@ -9,7 +9,12 @@ from anyio.to_thread import run_sync
 from msgspec import convert
 
 from crossclaw.cli.exits import CommandFailed, Exit
-from crossclaw.cli.grammar import Arguments, CommandSpec, Parser, gateway_options, json_option
+from crossclaw.cli.grammar import (
+    Arguments,
+    CommandSpec,
+    Parser,
+    asking_options,
+)
 from crossclaw.cli.naming import find_session
 from crossclaw.cli.running import ask
 from crossclaw.cli.say import coloured, dimmed, in_one_line, note, out, out_json
@@ -18,6 +23,7 @@ from crossclaw.cli.watch import short_key
 from crossclaw.client.errors import CallRefused
 from crossclaw.client.peer import READ, GatewayPeer
 from crossclaw.domain.states import State
+from crossclaw.domain.texts import with_ellipsis
 
 _RED, _AMBER = "31", "33"
 _ID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")  # nobody reads the rest of it
@@ -34,8 +40,7 @@ def _arguments(parser: Parser) -> None:
     parser.add_argument("what", metavar="RUN|SESSION", help="a run, an exchange, or a session")
     parser.add_argument("--otlp", metavar="URL|FILE", help="export as OpenTelemetry instead")
     parser.add_argument("--failed", action="store_true", help="only what did not end well")
-    json_option(parser)
-    gateway_options(parser)
+    asking_options(parser)
 
 
 def _trace(arguments: Arguments) -> int:
@@ -124,11 +129,13 @@ def _line(span: dict[str, Any], start: int, whole: int, wide: int) -> str:
     name = _indented(span)
     state = convert(span["standing"], State) if "standing" in span else None
     took = _lasted(ended - begun) if ended is not None else "…"
-    text = f"{_cut(name, wide):<{wide}}  {_bar(span, start, whole)}  {took:>8}"
+    text = f"{with_ellipsis(name, wide):<{wide}}  {_bar(span, start, whole)}  {took:>8}"
     if state is None:
         return text
     why = f": {in_one_line(state.why)}" if state.why else ""
-    return f"{text}  " + coloured(_cut(f"{state.text}{why}", 60), _RED if state.is_bad else _AMBER)
+    return f"{text}  " + coloured(
+        with_ellipsis(f"{state.text}{why}", 60), _RED if state.is_bad else _AMBER
+    )
 
 
 def _indented(span: dict[str, Any]) -> str:
@@ -155,10 +162,6 @@ def _bar(span: dict[str, Any], start: int, whole: int) -> str:
 
 def _counted(number: int, word: str) -> str:
     return f"{number} {word}{'' if number == 1 else 's'}"
-
-
-def _cut(text: str, wide: int) -> str:
-    return text if len(text) <= wide else text[: wide - 1] + "…"
 
 
 def _lasted(ms: float) -> str:

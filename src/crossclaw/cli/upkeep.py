@@ -7,9 +7,9 @@ from crossclaw.cli.grammar import (
     Arguments,
     CommandSpec,
     Parser,
-    gateway_options,
-    json_option,
+    asking_options,
     seconds,
+    session_asking_options,
 )
 from crossclaw.cli.naming import find_session, name_session
 from crossclaw.cli.running import ask
@@ -28,8 +28,7 @@ def _spawn_arguments(parser: Parser) -> None:
     parser.add_argument("--thinking", metavar="LEVEL", help="how hard: off to xhigh")
     parser.add_argument("--run-timeout", type=seconds, metavar="S", help="stop it after that")
     parser.add_argument("--cleanup", choices=("keep", "delete"), help="its session afterwards")
-    json_option(parser)
-    gateway_options(parser)
+    asking_options(parser)
 
 
 def _spawn(arguments: Arguments) -> int:
@@ -55,12 +54,6 @@ def _spawn(arguments: Arguments) -> int:
         return Exit.OK if answer["status"] == "accepted" else Exit.FAILED
 
     return ask(arguments, READ, WRITE, work=work)
-
-
-def _one_arguments(parser: Parser) -> None:
-    parser.add_argument("session", help="key, session id, name or label")
-    json_option(parser)
-    gateway_options(parser)
 
 
 def _abort(arguments: Arguments) -> int:
@@ -99,8 +92,7 @@ def _cleanup_arguments(parser: Parser) -> None:
     parser.add_argument("--agent", metavar="ID", help="only of this agent")
     parser.add_argument("--older-than-days", type=float, default=30.0, metavar="N", help="(30)")
     parser.add_argument("--enforce", action="store_true", help="delete them; else they are named")
-    json_option(parser)
-    gateway_options(parser)
+    asking_options(parser)
 
 
 def _cleanup(arguments: Arguments) -> int:
@@ -121,8 +113,8 @@ def _cleanup(arguments: Arguments) -> int:
 
 COMMANDS = {
     "spawn": CommandSpec(_spawn_arguments, _spawn),
-    "abort": CommandSpec(_one_arguments, _abort),
-    "archive": CommandSpec(_one_arguments, _archive),
-    "unarchive": CommandSpec(_one_arguments, _unarchive),
+    "abort": CommandSpec(session_asking_options, _abort),
+    "archive": CommandSpec(session_asking_options, _archive),
+    "unarchive": CommandSpec(session_asking_options, _unarchive),
     "cleanup": CommandSpec(_cleanup_arguments, _cleanup),
 }

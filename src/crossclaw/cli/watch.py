@@ -20,6 +20,7 @@ from crossclaw.client.peer import MISSED, READ, Event, GatewayPeer
 from crossclaw.display.columns import GAP, padded, width
 from crossclaw.display.conversation import message_text, progress_line
 from crossclaw.domain.exchanges import is_silent
+from crossclaw.domain.texts import with_ellipsis
 
 ROUTE_CHARS, ROUTE_CHARS_MIN = 40, 12
 VERB_CHARS = 10
@@ -289,8 +290,7 @@ def short_key(key: str) -> str:
 
 
 def _one_line(text: str) -> str:
-    line = in_one_line(text)
-    return line if len(line) <= WORDS_CHARS_MAX else line[: WORDS_CHARS_MAX - 1] + "…"
+    return with_ellipsis(in_one_line(text), WORDS_CHARS_MAX)
 
 
 def _clock(at: int) -> str:

@@ -212,10 +212,6 @@ class BudgetConfig(Section, frozen=True):
     minutes: Annotated[float, msgspec.Meta(gt=0)] | None = None
     """Minutes from the first run's begin."""
 
-    def over(self, shared: "BudgetConfig") -> "BudgetConfig":
-        own = {name: v for name, v in msgspec.structs.asdict(self).items() if v is not None}
-        return msgspec.structs.replace(shared, **own)
-
 
 CacheRetention = Literal["auto", "short", "long"]
 

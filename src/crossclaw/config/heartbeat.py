@@ -44,12 +44,6 @@ class HeartbeatConfig(Section, frozen=True):
         " suppressToolErrorWarnings directPolicy timeoutSeconds skipWhenBusy"
     )
 
-    def over(self, base: "HeartbeatConfig | None") -> "HeartbeatConfig":
-        if base is None:
-            return self
-        mine = {name: v for name, v in msgspec.structs.asdict(self).items() if v is not None}
-        return msgspec.structs.replace(base, **mine)
-
     @property
     def ack_chars_max(self) -> int:
         return ACK_CHARS_MAX if self.ack_max_chars is None else self.ack_max_chars

@@ -6,7 +6,7 @@ for stand in `unused`: they are known, so they are never mistaken for a typo.
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Self
 
 import msgspec
 
@@ -34,6 +34,13 @@ class Section(msgspec.Struct, frozen=True, rename="camel"):
     """Read over without a word."""
     local: ClassVar[frozenset[str]] = frozenset()
     """Set only in the local file, never over the wire: programs, paths, variables, addresses to listen at."""
+
+    def over(self, base: Self | None) -> Self:
+        """This section where it says something, the base where it does not."""
+        if base is None:
+            return self
+        mine = {name: v for name, v in msgspec.structs.asdict(self).items() if v is not None}
+        return msgspec.structs.replace(base, **mine)
 
 
 class Loose(dict[str, Any]):

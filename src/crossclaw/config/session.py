@@ -25,12 +25,6 @@ class Reset(Section, frozen=True):
     idle_minutes: Positive | None = None
     """The pause."""
 
-    def over(self, base: "Reset | None") -> "Reset":
-        if base is None:
-            return self
-        mine = {name: v for name, v in msgspec.structs.asdict(self).items() if v is not None}
-        return msgspec.structs.replace(base, **mine)
-
 
 class ResetRule(msgspec.Struct, frozen=True):
     """When a session begins anew: at an hour of the day, after idle minutes, or whichever is first."""

@@ -10,6 +10,7 @@ import msgspec
 from crossclaw.display.results import result_markdown
 from crossclaw.domain.aliases import Json
 from crossclaw.domain.exchanges import CONTROL_TOKENS
+from crossclaw.domain.texts import with_ellipsis
 
 ARGUMENTS_CHARS_MAX = 72  # one line on a usual terminal
 
@@ -179,8 +180,7 @@ def _arguments(arguments: object) -> str:
     if not isinstance(arguments, dict):
         return ""
     text = ", ".join(f"{name}: {_short(value)}" for name, value in arguments.items())
-    text = " ".join(text.split())
-    return text if len(text) <= ARGUMENTS_CHARS_MAX else text[: ARGUMENTS_CHARS_MAX - 1] + "…"
+    return with_ellipsis(" ".join(text.split()), ARGUMENTS_CHARS_MAX)
 
 
 def _short(value: object) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from crossclaw.display.columns import columns
+from crossclaw.domain.texts import with_ellipsis
 
 LINES_MAX = 24  # about a screen; the transcript has it whole
 TAIL_LINES = 6  # an error is usually said at the end
@@ -20,15 +21,15 @@ COLUMNS_MAX = 6  # more do not fit a screen side by side
 JSON_CHARS_MAX = 400_000  # what a tool may answer; beyond that nobody reads it as JSON
 
 
-def result_markdown(content: Any, lines_max: int = LINES_MAX) -> str:
+def result_markdown(content: Any) -> str:
     texts = _texts(content)
     if texts is not None:
-        return "\n\n".join(_of_text(text, lines_max) for text in texts if text.strip())
-    return _of_value(content, lines_max)
+        return "\n\n".join(_of_text(text) for text in texts if text.strip())
+    return _of_value(content)
 
 
 def fold(text: str, lines_max: int = LINES_MAX) -> str:
-    lines = [_short(line, LINE_CHARS_MAX) for line in text.strip("\n").split("\n")]
+    lines = [with_ellipsis(line, LINE_CHARS_MAX) for line in text.strip("\n").split("\n")]
     if len(lines) <= lines_max + 1:
         return "\n".join(lines)
     tail = min(TAIL_LINES, lines_max // 2)
@@ -58,28 +59,28 @@ def _texts(content: Any) -> list[str] | None:
     ]
 
 
-def _of_text(text: str, lines_max: int) -> str:
+def _of_text(text: str) -> str:
     if text.lstrip()[:1] in ("{", "[") and len(text) <= JSON_CHARS_MAX:
         try:
-            return _of_value(msgspec.json.decode(text), lines_max)
+            return _of_value(msgspec.json.decode(text))
         except (msgspec.DecodeError, RecursionError):
             pass
-    return fenced(fold(text, lines_max))
+    return fenced(fold(text))
 
 
-def _of_value(value: Any, lines_max: int) -> str:
+def _of_value(value: Any) -> str:
     if _are_rows(value):
-        return _table(value, lines_max)
+        return _table(value)
     if isinstance(value, dict) and value:
         rows = {name: part for name, part in value.items() if _are_rows(part)}
         rest = {name: part for name, part in value.items() if name not in rows}
         if all(_is_plain(part) for part in rest.values()) and len(rows) <= 1:
             plain = [(str(name), _words(part)) for name, part in rest.items()]
-            shown = [fenced(fold("\n".join(columns(plain)), lines_max))] if plain else []
-            tables = [f"{_escaped(str(n))}:\n\n{_table(r, lines_max)}" for n, r in rows.items()]
+            shown = [fenced(fold("\n".join(columns(plain))))] if plain else []
+            tables = [f"{_escaped(str(n))}:\n\n{_table(r)}" for n, r in rows.items()]
             return "\n\n".join([*shown, *tables])
     pretty = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
-    return fenced(fold(pretty, lines_max), "json")
+    return fenced(fold(pretty), "json")
 
 
 def _are_rows(value: Any) -> bool:
@@ -100,9 +101,9 @@ def _is_plain(value: Any) -> bool:
     return value is None or isinstance(value, str | int | float | bool)
 
 
-def _table(rows: Sequence[dict[str, Any]], lines_max: int) -> str:
+def _table(rows: Sequence[dict[str, Any]]) -> str:
     names = _names(rows)
-    shown = rows[:lines_max] if len(rows) > lines_max + 1 else rows
+    shown = rows[:LINES_MAX] if len(rows) > LINES_MAX + 1 else rows
     lines = [_table_line(names), _table_line(["---"] * len(names), escape=False)]
     lines += [_table_line([_words(row.get(name)) for name in names]) for row in shown]
     if len(shown) < len(rows):
@@ -111,7 +112,7 @@ def _table(rows: Sequence[dict[str, Any]], lines_max: int) -> str:
 
 
 def _table_line(cells: Sequence[str], *, escape: bool = True) -> str:
-    texts = (_escaped(_short(cell, CELL_CHARS_MAX)) if escape else cell for cell in cells)
+    texts = (_escaped(with_ellipsis(cell, CELL_CHARS_MAX)) if escape else cell for cell in cells)
     return f"| {' | '.join(texts)} |"
 
 
@@ -123,10 +124,6 @@ def _words(value: Any) -> str:
             return "yes" if value else "no"
         case _:
             return " ".join(str(value).split())
-
-
-def _short(text: str, chars_max: int) -> str:
-    return text if len(text) <= chars_max else text[: chars_max - 1] + "…"
 
 
 def _escaped(text: str) -> str:

@@ -34,6 +34,7 @@ __all__ = [
     "spawns",
     "states",
     "suspects",
+    "texts",
     "tools",
     "traces",
     "untrusted",

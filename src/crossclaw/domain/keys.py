@@ -23,6 +23,7 @@ import msgspec
 
 from crossclaw.domain.agents import DEFAULT_AGENT_ID, is_agent_id, normalize_agent_id
 from crossclaw.domain.errors import Invalid, InvalidKey
+from crossclaw.domain.texts import with_ellipsis
 
 Kind = Literal["main", "group", "cron", "hook", "node", "other"]
 KINDS: tuple[Kind, ...] = ("main", "group", "cron", "hook", "node", "other")
@@ -325,4 +326,4 @@ def _refuse_lookalike(word: str) -> None:
 
 
 def _quote(text: str) -> str:
-    return repr(text if len(text) <= 80 else text[:79] + "…")
+    return repr(with_ellipsis(text, 80))

@@ -10,6 +10,7 @@ from typing import Literal
 import msgspec
 
 from crossclaw.domain.messages import UserMessage, words_of
+from crossclaw.domain.texts import with_ellipsis
 
 Mode = Literal["collect", "followup", "steer", "steer-backlog", "interrupt", "backlog"]
 Drop = Literal["old", "new", "summarize"]
@@ -83,4 +84,4 @@ def _beginning(message: UserMessage) -> str:
     sender = message.provenance.sender if message.provenance else None
     words = " ".join(words_of(message).split()) or "(no text)"
     words = f"{sender}: {words}" if sender else words
-    return words if len(words) <= BEGINNING_CHARS else f"{words[: BEGINNING_CHARS - 1]}…"
+    return with_ellipsis(words, BEGINNING_CHARS)

@@ -72,9 +72,7 @@ class Lock(msgspec.Struct, frozen=True):
         return found
 
 
-def gateway_lock(
-    auth: GatewayAuth, token: Secret, host: str, limits: GatewayLimits | None = None
-) -> Lock:
+def gateway_lock(auth: GatewayAuth, token: Secret, host: str) -> Lock:
     """The gateway's own lock. The token always opens it; in password mode the password as well.
     What could be guessed is accepted on loopback only, where existing configs have it."""
     secrets = [token]
@@ -88,7 +86,7 @@ def gateway_lock(
         log.warning(
             "gateway.auth.mode %s is not supported: the gateway's token is needed", auth.mode
         )
-    _refuse_weak(auth, secrets, host, limits or GatewayLimits())
+    _refuse_weak(auth, secrets, host)
     kind = "password" if auth.mode == "password" else "token"
     return Lock(tuple(_digest(secret.reveal()) for secret in secrets), kind)
 
@@ -197,25 +195,21 @@ class RateBudget:
         self._left -= 1
         return True
 
-    def give_back(self) -> None:
-        self._left = min(self._most, self._left + 1)
-
 
 def _digest(value: str) -> bytes:
     return sha256(value.encode("utf-8", "surrogatepass")).digest()
 
 
-def _refuse_weak(
-    auth: GatewayAuth, secrets: list[Secret], host: str, limits: GatewayLimits
-) -> None:
-    weak = [s for s in secrets if len(s.reveal()) < limits.secret_chars_min]
+def _refuse_weak(auth: GatewayAuth, secrets: list[Secret], host: str) -> None:
+    chars_min = GatewayLimits().secret_chars_min
+    weak = [s for s in secrets if len(s.reveal()) < chars_min]
     if not weak and auth.mode != "password":
         return
     what = "a password" if auth.mode == "password" else "a short token"
     if not is_loopback(host):
         raise ConfigInvalid(
             f"{what} could be guessed from the network, and the gateway is to listen on {host}: "
-            f"use a random token of at least {limits.secret_chars_min} characters "
+            f"use a random token of at least {chars_min} characters "
             "(gateway.auth.token), or gateway.bind loopback"
         )
     log.warning("the gateway is opened by %s; a random token of 32 characters is safer", what)

@@ -171,7 +171,7 @@ class Handshake:
             raise ConnectRefused(error) from None
         protocol = _common_protocol(params)
         role = _role(params)
-        self._check_origin(params, known)
+        self._check_origin(known)
         shown = await self._check_secret(params, role, known)
         on_secret()
         self._check_device(params, protocol, role, nonce)
@@ -192,7 +192,7 @@ class Handshake:
             new_token=paired.token if paired else None,
         )
 
-    def _check_origin(self, params: ConnectParams, known: Circumstances) -> None:
+    def _check_origin(self, known: Circumstances) -> None:
         if self._origins.origin_allowed(known.origin, known.host):
             return
         raise ConnectRefused(

@@ -17,7 +17,7 @@ def decide_call(
     anything, `output` what its whole answer would take at most. An answer may be cut to what is left."""
     granted = output.tokens
     for account in line:
-        refusal = _refusal(account, fixed, now_ms, priced)
+        refusal = _refusal(account, now_ms, priced)
         if refusal is not None:
             return Grant(False, refusal)
         room, least = _room(account, fixed, output), min(OUTPUT_TOKENS_MIN, output.tokens)
@@ -50,7 +50,7 @@ def time_is_over(purse: Purse) -> str:
     )
 
 
-def _refusal(account: Account, fixed: Amount, now_ms: int, priced: bool) -> str | None:
+def _refusal(account: Account, now_ms: int, priced: bool) -> str | None:
     if account.ends_at_ms is not None and account.ends_at_ms <= now_ms:
         return (
             "over budget: the time for this run and all it belongs to is over"

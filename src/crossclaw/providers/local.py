@@ -46,9 +46,10 @@ Chunk = dict[str, Any]
 
 
 class LocalProvider:
-    def __init__(self, name: str = "local") -> None:
-        self.name = name
-        self._failures = Failures(name, "this machine", "llama.cpp", "")
+    name = "local"
+
+    def __init__(self) -> None:
+        self._failures = Failures(self.name, "this machine", "llama.cpp", "")
         self._model = _Model()
         self._threads = anyio.CapacityLimiter(CALLS_WAITING)
 

@@ -72,10 +72,7 @@ class OpenAIProvider(WireProvider):
         return completion_params(request, facts, dialect)
 
     async def list_models(self) -> list[ListedModel]:
-        return await self._service.get(
-            f"{self._base_url}/models",
-            lambda found: [chat_listed(model) for model in found.get("data") or []],
-        )
+        return await self._service.get(f"{self._base_url}/models", chat_listed)
 
     async def describe(self, model: str) -> ListedModel | None:
         """By its list; where that has no window, by what llama.cpp and LM Studio have beside it."""
@@ -90,7 +87,11 @@ class OpenAIProvider(WireProvider):
         return found
 
 
-def chat_listed(model: Any) -> ListedModel:
+def chat_listed(found: Any) -> list[ListedModel]:
+    return [_listed(model) for model in found.get("data") or []]
+
+
+def _listed(model: Any) -> ListedModel:
     """OpenAI says only names. More is said by OpenRouter, Together (context_length), vLLM, SGLang
     (max_model_len), Mistral (max_context_length), Groq (context_window) and llama.cpp (meta.n_ctx, a slot's share;
     n_ctx_train is what the model could, not what it has). Their API references; 2026-11-16."""

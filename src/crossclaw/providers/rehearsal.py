@@ -91,9 +91,7 @@ class _Sent(msgspec.Struct):
 
 
 class RehearsalProvider:
-    def __init__(self, name: str = "rehearsal", *, pace_s: float = 0.0) -> None:
-        self.name = name
-        self._pace_s = pace_s
+    name = "rehearsal"
 
     async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
         await anyio.lowlevel.checkpoint()
@@ -118,9 +116,7 @@ class RehearsalProvider:
     async def _tell_all(self, blocks: list[AssistantBlock], tell: Tell) -> None:
         for number, piece in enumerate(pieces_of(blocks), start=1):
             tell(piece)
-            if self._pace_s:
-                await anyio.sleep(self._pace_s)
-            elif number % PIECES_AT_ONCE == 0:
+            if number % PIECES_AT_ONCE == 0:
                 await anyio.lowlevel.checkpoint()
 
 

@@ -63,10 +63,7 @@ class ResponsesProvider(WireProvider):
         return response_params(request, facts, summaries=self._summaries)
 
     async def list_models(self) -> list[ListedModel]:
-        return await self._service.get(
-            f"{self._base_url}/models",
-            lambda found: [chat_listed(model) for model in found.get("data") or []],
-        )
+        return await self._service.get(f"{self._base_url}/models", chat_listed)
 
 
 def response_params(

@@ -46,10 +46,10 @@ class Room:
         with self._lock:
             now = self._look()
             if self._quota is not None and keeper.free_room(str(self._folder))[0] < size:
-                raise Forbidden(self._told(now))
+                raise Forbidden(self._told())
             more = Size(now.bytes + size, now.files + 1)
             if self._is_over(more):
-                raise Forbidden(self._told(now))
+                raise Forbidden(self._told())
             self._size = more
 
     def fit(self, limits: CommandLimits) -> tuple[CommandLimits, str]:
@@ -68,7 +68,7 @@ class Room:
                 if self._watches_files
                 else 0,
             )
-            return bounded, self._told(now) if is_full else ""
+            return bounded, self._told() if is_full else ""
 
     @property
     def _watches_bytes(self) -> bool:
@@ -104,7 +104,7 @@ class Room:
         pairs = zip(self._free, now, room, (self._watches_bytes, self._watches_files), strict=True)
         return any(watched and then - free > left // 2 for then, free, left, watched in pairs)
 
-    def _told(self, size: Size) -> str:
+    def _told(self) -> str:
         limits = (
             [f"{self._bytes_max // MB} MB (sandbox.limits.workspaceMb)"] if self._bytes_max else []
         )

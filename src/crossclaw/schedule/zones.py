@@ -10,9 +10,9 @@ from crossclaw.schedule.times import find_zone
 _LOCALTIME = Path("/etc/localtime")
 
 
-def local_zone(environ: Mapping[str, str], localtime: Path = _LOCALTIME) -> tzinfo:
+def local_zone(environ: Mapping[str, str]) -> tzinfo:
     """The machine's: TZ, else what its localtime is a link to, else UTC."""
-    _, _, linked = str(localtime.resolve()).partition("/zoneinfo/")
+    _, _, linked = str(_LOCALTIME.resolve()).partition("/zoneinfo/")
     for name in (environ.get("TZ", "").removeprefix(":"), linked):
         try:
             if name:

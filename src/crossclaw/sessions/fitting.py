@@ -22,6 +22,7 @@ from crossclaw.domain.messages import (
     words_of,
 )
 from crossclaw.domain.sessions import Entry
+from crossclaw.domain.texts import with_ellipsis
 from crossclaw.ledger.contract import Ledger
 from crossclaw.sessions.rows import is_unreadable
 
@@ -173,8 +174,7 @@ def role_of(message: Message) -> str:
 
 def beginning_of(message: Message) -> str:
     """Its first words, and what else it holds that is not words."""
-    words = words_of(message)
-    begun = words if len(words) <= BEGINNING_CHARS else words[: BEGINNING_CHARS - 1] + "…"
+    begun = with_ellipsis(words_of(message), BEGINNING_CHARS)
     return "\n".join(filter(None, [begun, *_wordless(message)]))
 
 

@@ -10,7 +10,9 @@ from crossclaw.domain.ids import Ids
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import Provenance, Text, UserBlock, UserMessage
 from crossclaw.domain.runs import Cause, NewRun, Run, RunKind, RunPlan
+from crossclaw.door.registry import Caller
 from crossclaw.ledger.operations import Submit
+from crossclaw.runs.run_store import RunStore
 
 Content = str | list[UserBlock]
 
@@ -46,6 +48,13 @@ class RunBuilder:
             authority=authority,
             cause=cause,
         )
+
+    async def begun_by(self, caller: Caller, run_store: RunStore) -> str:
+        """The id of a run that a caller begins: the same tool call of the same run begins the same one, however
+        often it is executed."""
+        if caller.run is not None and caller.call_id is not None:
+            return await run_store.follower(caller.run, caller.call_id)
+        return self.ids.new()
 
     def said(self, content: Content, origin: Provenance) -> UserMessage:
         return UserMessage(content, self.clock.now_ms(), origin)

@@ -61,7 +61,7 @@ class Sends:
         if not params.message.strip():
             raise Invalid("message required")
         handle = await self._target(caller, params)
-        run_id = request_id or await self._run_id(caller)
+        run_id = request_id or await self._builder.begun_by(caller, self._run_store)
         shown = handle.key.display(caller.principal.agent_id)
         received = await self._intake.receive(await self._arrival(caller, handle, run_id, params))
         if isinstance(received, Refused):
@@ -95,12 +95,6 @@ class Sends:
         if handle.key == principal.session:
             raise Invalid("a session cannot send to itself; answer in your own reply instead")
         return handle
-
-    async def _run_id(self, caller: Caller) -> str:
-        """The same tool call of the same run is the same send, however often it is executed."""
-        if caller.run is not None and caller.call_id is not None:
-            return await self._run_store.follower(caller.run, caller.call_id)
-        return self._builder.ids.new()
 
     async def _arrival(
         self, caller: Caller, handle: SessionHandle, run_id: str, params: SendToolParams

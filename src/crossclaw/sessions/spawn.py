@@ -93,7 +93,8 @@ class Spawns:
         parent = caller.principal.session
         if parent is None:
             raise Invalid("sessions_spawn is called by a session; clients have sessions.spawn")
-        return await self._spawn(caller, parent, params, await self._run_id(caller))
+        run_id = await self._builder.begun_by(caller, self._run_store)
+        return await self._spawn(caller, parent, params, run_id)
 
     @method(
         "sessions.spawn",
@@ -106,12 +107,6 @@ class Spawns:
         handle = await self._resolver.resolve(caller.principal, params.session_key, "talk")
         run_id = params.idempotency_key or self._builder.ids.new()
         return await self._spawn(caller, handle.key, params, run_id)
-
-    async def _run_id(self, caller: Caller) -> str:
-        """The same tool call of the same run is the same spawn, however often it is executed."""
-        if caller.run is not None and caller.call_id is not None:
-            return await self._run_store.follower(caller.run, caller.call_id)
-        return self._builder.ids.new()
 
     async def _spawn(
         self, caller: Caller, parent: SessionKey, params: SpawnParams, run_id: str

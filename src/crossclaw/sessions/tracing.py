@@ -20,6 +20,7 @@ from crossclaw.domain.messages import (
 )
 from crossclaw.domain.sessions import Entry
 from crossclaw.domain.states import UNDER_WAY, State, call_state, run_state
+from crossclaw.domain.texts import with_ellipsis
 from crossclaw.domain.traces import TraceSpan, arranged
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.watching import SeenDelivery, SeenRun, SeenSpawn, TraceRows
@@ -112,8 +113,7 @@ def _first_message(entries: list[Entry]) -> UserMessage | None:
 
 
 def _short(text: str) -> str:
-    line = " ".join(text[: TEXT_CHARS * 4].split())
-    return line if len(line) <= TEXT_CHARS else line[: TEXT_CHARS - 1] + "…"
+    return with_ellipsis(" ".join(text[: TEXT_CHARS * 4].split()), TEXT_CHARS)
 
 
 class _Assembly:

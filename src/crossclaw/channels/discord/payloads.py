@@ -88,12 +88,6 @@ class DiscordMessage(msgspec.Struct, frozen=True):
     channel_type: int | None = None
 
 
-class DeletedMessage(msgspec.Struct, frozen=True):
-    id: str
-    channel_id: str
-    guild_id: str | None = None
-
-
 class DiscordChannel(msgspec.Struct, frozen=True):
     id: str
     type: int

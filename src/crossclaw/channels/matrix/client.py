@@ -99,11 +99,11 @@ class MatrixClient:
 
     # ── what happens ───────────────────────────────────────────────────────────────────────────
 
-    async def sync(self, since: str | None, *, poll_s: float = POLL_S) -> SyncAnswer:
+    async def sync(self, since: str | None) -> SyncAnswer:
         chosen = FILTER if since else FIRST_FILTER
         query = {
             "filter": msgspec.json.encode(chosen).decode(),
-            "timeout": str(int(poll_s * 1000) if since else 0),
+            "timeout": str(int(POLL_S * 1000) if since else 0),
             "set_presence": "online",
         }
         query |= {"since": since} if since else {}
@@ -112,7 +112,7 @@ class MatrixClient:
             "/_matrix/client/v3/sync",
             params=query,
             headers=self._headers(),
-            timeout_s=poll_s + ANSWER_S,
+            timeout_s=POLL_S + ANSWER_S,
             limit=SYNC_BYTES_MAX,
         )
         return await _decode(_accepted(answer), SyncAnswer)

@@ -16,6 +16,7 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage, ToolResultMessage, words_of
 from crossclaw.domain.models import LEVELS
 from crossclaw.domain.sessions import Entry, Session
+from crossclaw.domain.texts import with_ellipsis
 from crossclaw.door.registry import Caller, Params, Result, method
 from crossclaw.door.resolver import Resolver
 from crossclaw.gateway.publisher import shown_key
@@ -451,4 +452,4 @@ def _preview(entry: Entry, chars_max: int) -> dict[str, str]:
     else:
         role = "assistant" if isinstance(message, AssistantMessage) else "user"
     text = words_of(message) or beginning_of(message)
-    return {"role": role, "text": text if len(text) <= chars_max else text[: chars_max - 1] + "…"}
+    return {"role": role, "text": with_ellipsis(text, chars_max)}
