@@ -21,7 +21,10 @@ class _Remembering(MemoryChannel):
 
     def __init__(self, driver: "MemoryDriver") -> None:
         super().__init__(
-            knows_key_s=driver.knows_key_s, traits=driver.traits, settings=driver.settings
+            account_id=driver.account_id,
+            knows_key_s=driver.knows_key_s,
+            traits=driver.traits,
+            settings=driver.settings,
         )
         self._driver = driver
 
@@ -60,6 +63,7 @@ class _Remembering(MemoryChannel):
 class MemoryDriver(ChannelDriver):
     name = "memory"
     traits = Traits()
+    answers_are_marked = False
 
     def __init__(self, knows_key_s: float = 0.0) -> None:
         super().__init__()
@@ -69,6 +73,7 @@ class MemoryDriver(ChannelDriver):
         self._held: list[Inbound] = []
         self._said: dict[str, Inbound] = {}
         self._seen: dict[str, str] = {}
+        self._places: list[str] = []
         self._acts: list[Callable[[], None]] = []
 
     def channel(self) -> GivenChannel:
@@ -88,6 +93,7 @@ class MemoryDriver(ChannelDriver):
         if not (known and self.knows_key_s):
             key = piece.delivery_key if not known else f"{piece.delivery_key}+{len(self._seen)}"
             self._seen[key] = piece.formatted
+            self._places.append(piece.address.to)
         self._wake()
         if self._acts:
             self._acts.pop()()
@@ -102,7 +108,7 @@ class MemoryDriver(ChannelDriver):
 
     def _inbound(self, text: str, person: str, group: str | None = None) -> Inbound:
         return Inbound(
-            address=Address(self.name, group or person),
+            address=Address(self.name, group or person, self.account_id),
             sender=person,
             text=text,
             message_id=str(len(self._said) + 1),
@@ -127,6 +133,9 @@ class MemoryDriver(ChannelDriver):
 
     def seen(self) -> list[str]:
         return list(self._seen.values())
+
+    def places(self) -> list[str]:
+        return self._places
 
     async def wait_seen(self, count: int) -> None:
         while len(self._seen) < count:

@@ -14,7 +14,7 @@ from crossclaw.testing import VirtualClock
 from tests.channels.contract import ChannelDriver, Failure, HandedOver
 from tests.channels.discord.fake import TOKEN, FakeDiscord
 from tests.channels.discord.rig import HOSTS
-from tests.channels.discord.world import Person
+from tests.channels.discord.world import PUBLIC_THREAD, FakeChannel, Person
 from tests.channels.fake_http import FakeTransport, json_of
 from tests.channels.fake_socket import SocketPlatform
 
@@ -26,6 +26,7 @@ class DiscordDriver(SocketPlatform, ChannelDriver):
     traits = MANIFEST.traits
     text_limit = 2_000
     knows_key_s = 120.0
+    has_threads = True
 
     def __init__(self) -> None:
         super().__init__()
@@ -67,13 +68,29 @@ class DiscordDriver(SocketPlatform, ChannelDriver):
         author = self._person(person)
         where = world.direct(author)
         if group is not None:
-            found = (each for each in world.channels.values() if each.name == group)
-            where = next(found, None) or world.channel(group, guild_id=world.guild(group))
+            where = self._room(group)
         number = self.fake.say(author, text, where)
         message = world.find_message(where, number)
         assert message is not None
         self._said[number] = (where, message)
         return number
+
+    def _room(self, name: str) -> FakeChannel:
+        world = self.fake.world
+        found = (each for each in world.channels.values() if each.name == name)
+        return next(found, None) or world.channel(name, guild_id=world.guild(name))
+
+    async def say_in_thread(self, text: str, *, group: str, person: str = "1001") -> str:
+        world, name = self.fake.world, f"{group} thread"
+        found = next((each for each in world.channels.values() if each.name == name), None)
+        if found is None:
+            found = world.channel(name, type=PUBLIC_THREAD, parent=self._room(group))
+        return self.fake.say(self._person(person), text, found)
+
+    async def say_with_picture(self, text: str, data: bytes, *, person: str = "1001") -> bool:
+        file = self.fake.world.file("a.png", data, "image/png")
+        self.fake.say(self._person(person), text, attachments=[file])
+        return True
 
     async def say_again(self, message_id: str) -> None:
         self.fake.gateway.tell_message("MESSAGE_CREATE", *self._said[message_id])
@@ -113,13 +130,21 @@ class DiscordDriver(SocketPlatform, ChannelDriver):
                 self.fake.gateway.tell_all(name, data)
         self.fake.gateway.order(b'{"op": "what"}')
 
+    def _ours(self) -> list[tuple[str, dict[str, Any]]]:
+        bot = self.fake.world.bot.id
+        channels = self.fake.world.channels.values()
+        said = [(each.id, message) for each in channels for message in each.messages]
+        return [(where, message) for where, message in said if message["author"]["id"] == bot]
+
     def seen(self) -> list[str]:
-        return [
-            str(message["content"])
-            for channel in self.fake.world.channels.values()
-            for message in channel.messages
-            if message["author"]["id"] == self.fake.world.bot.id
-        ]
+        return [str(message["content"]) for _, message in self._ours()]
+
+    def places(self) -> list[str]:
+        return [where for where, _ in self._ours()]
+
+    def answered(self) -> list[str | None]:
+        named = [message.get("message_reference") for _, message in self._ours()]
+        return [each and str(each["message_id"]) for each in named]
 
     async def wait_seen(self, count: int) -> None:
         while len(self.seen()) < count:  # noqa: ASYNC110  time is virtual, and the fake has no event for it

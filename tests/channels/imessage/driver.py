@@ -23,6 +23,7 @@ PERSON = "+1650555{}"
 class IMessageDriver(ChannelDriver):
     name = "imessage"
     traits = MANIFEST.traits
+    later_s = 0.0  # BlueBubbles does not say when
 
     def __init__(self) -> None:
         super().__init__()
@@ -33,6 +34,8 @@ class IMessageDriver(ChannelDriver):
             webhook_secret=Secret("the-secret"),
             dm_policy="open",
             allow_from=("*",),
+            group_policy="open",
+            require_mention=False,
         )
         self.fake.secret = "the-secret"
         self.fake.tells_own = False  # or nothing would stay uncertain
@@ -67,6 +70,12 @@ class IMessageDriver(ChannelDriver):
         chat = f"iMessage;+;chat{group}" if group else None
         return await self.fake.say(PERSON.format(person), text, chat=chat)
 
+    async def say_with_picture(self, text: str, data: bytes, *, person: str = "1001") -> bool:
+        self.fake.files["p1"] = data
+        file = {"guid": "p1", "mimeType": "image/png", "transferName": "a.png", "totalBytes": len(data)}  # fmt: skip
+        await self.fake.say(PERSON.format(person), text, attachments=[file])
+        return True
+
     async def say_again(self, message_id: str) -> None:
         row = next(row for row in self.fake.rows if row["guid"] == message_id)
         await self.fake.post("new-message", row)
@@ -94,6 +103,12 @@ class IMessageDriver(ChannelDriver):
 
     def seen(self) -> list[str]:
         return [seen.text for seen in self.fake.seen]
+
+    def places(self) -> list[str]:
+        return [each.chat for each in self.fake.seen]
+
+    def answered(self) -> list[str | None]:
+        return [each.reply_to for each in self.fake.seen]
 
     async def wait_seen(self, count: int) -> None:
         await self.fake.wait_seen(count)

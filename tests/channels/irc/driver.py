@@ -25,6 +25,7 @@ class IrcDriver(SocketPlatform, ChannelDriver):
     traits = MANIFEST.traits
     text_limit = 400
     brings_again = False
+    answers_are_marked = False
 
     def __init__(self) -> None:
         super().__init__()
@@ -75,6 +76,9 @@ class IrcDriver(SocketPlatform, ChannelDriver):
 
     def seen(self) -> list[str]:
         return [text for _, text in self.fake.shown]
+
+    def places(self) -> list[str]:
+        return [target for target, _ in self.fake.shown]
 
     async def wait_seen(self, count: int) -> None:
         while len(self.fake.shown) < count:  # noqa: ASYNC110  time is virtual, and the fake has no event for it

@@ -20,6 +20,7 @@ class MatrixDriver(ChannelDriver):
     traits = MANIFEST.traits
     text_limit = 8_000
     knows_key_s = math.inf
+    has_threads = True
 
     def __init__(self) -> None:
         super().__init__()
@@ -33,6 +34,7 @@ class MatrixDriver(ChannelDriver):
             require_mention=False,
         )
         self._rooms: dict[str, str] = {}
+        self._root: str | None = None
 
     def transport(self) -> FakeTransport:
         return FakeTransport({"fake.example": self.fake})
@@ -62,11 +64,33 @@ class MatrixDriver(ChannelDriver):
     async def say(self, text: str, *, person: str = "1001", group: str | None = None) -> str:
         return self.fake.say(self._room(person, group), _id(person), text)
 
+    async def say_in_thread(self, text: str, *, group: str, person: str = "1001") -> str:
+        room = self._room(person, group)
+        if self._root is None:
+            notice = {"msgtype": "m.notice", "body": "the thread's first message"}
+            self._root = self.fake.happen(room, _id(person), "m.room.message", notice)
+        relation = {"rel_type": "m.thread", "event_id": self._root}
+        return self.fake.say(room, _id(person), text, **{"m.relates_to": relation})
+
+    async def say_with_picture(self, text: str, data: bytes, *, person: str = "1001") -> bool:
+        self.fake.media["a.png"] = data
+        content = {"msgtype": "m.image", "body": text, "filename": "a.png", "url": "mxc://fake.example/a.png"}  # fmt: skip
+        info = {"mimetype": "image/png", "size": len(data)}
+        room = self._room(person, None)
+        self.fake.happen(room, _id(person), "m.room.message", {**content, "info": info})
+        return True
+
     async def say_again(self, message_id: str) -> None:
         self.fake.bring(*self.fake.find(message_id))
 
     async def say_as_us(self, text: str) -> None:
         self.fake.say(self._room("1001", None), BOT, text)
+
+    async def say_as_bot(self, text: str) -> bool:
+        """A notice: what bots say, by the specification, and what nobody answers."""
+        words = {"msgtype": "m.notice", "body": text}
+        self.fake.happen(self._room("1001", None), _id("1001"), "m.room.message", words)
+        return True
 
     async def bring_hostile(self) -> None:
         room, sender = self._room("1001", None), _id("1001")
@@ -93,6 +117,19 @@ class MatrixDriver(ChannelDriver):
 
     def seen(self) -> list[str]:
         return [text for _, text in self.fake.seen]
+
+    def places(self) -> list[str]:
+        return [f"{room} {self._relation(at).get('event_id')}" for at, (room, _) in self._shown()]
+
+    def answered(self) -> list[str | None]:
+        named = [self._relation(at).get("m.in_reply_to") or {} for at, _ in self._shown()]
+        return [each.get("event_id") for each in named]
+
+    def _shown(self) -> list[tuple[int, tuple[str, str]]]:
+        return list(enumerate(self.fake.seen))
+
+    def _relation(self, at: int) -> dict[str, Any]:
+        return self.fake.relations[at]
 
     async def wait_seen(self, count: int) -> None:
         await self.fake.wait_seen(count)

@@ -23,6 +23,8 @@ MEGOLM = {"algorithm": "m.megolm.v1.aes-sha2"}
 _CLIENT = "/_matrix/client/v3"
 _ROOM = re.compile(rf"{_CLIENT}/rooms/([^/]+)/(\w+)(?:/([^/]+))?(?:/(.*))?")
 
+DOWNLOAD = "/_matrix/client/v1/media/download"
+
 
 def refusal(status: int, errcode: str, text: str, **more: Any) -> FakeAnswer:
     return json_of({"errcode": errcode, "error": text, **more}, status)
@@ -46,6 +48,10 @@ class FakeHomeserver(FakeHttpService):
         self.typing: list[bool] = []
         self.reactions: list[str] = []
         self.uploads: list[bytes] = []
+        self.media: dict[str, bytes] = {}
+        """What people have uploaded, by its name behind `mxc://fake.example/`."""
+        self.relations: list[dict[str, Any]] = []
+        """The `m.relates_to` of each of `seen`."""
         self._places: dict[str, int] = {}
         self.seen: list[tuple[str, str]] = []
         """What people got to see of the bot: (room, text)."""
@@ -130,9 +136,8 @@ class FakeHomeserver(FakeHttpService):
         path = asked.path
         if path == f"{_CLIENT}/account/whoami":
             return json_of({"user_id": BOT, "device_id": DEVICE, "is_guest": False})
-        if path == "/_matrix/media/v3/upload":
-            self.uploads.append(asked.body)
-            return json_of({"content_uri": f"mxc://fake.example/{len(self.uploads)}"})
+        if "/media/" in path:
+            return self._file(asked)
         if path == f"{_CLIENT}/sync":
             return await self._sync(asked)
         if path == f"{_CLIENT}/keys/upload":
@@ -153,6 +158,15 @@ class FakeHomeserver(FakeHttpService):
         if found := _ROOM.fullmatch(path):
             return self._in_room(asked, *found.groups())
         return refusal(404, "M_UNRECOGNIZED", "Unrecognized request")
+
+    def _file(self, asked: AskedOfFake) -> FakeAnswer:
+        if asked.path == "/_matrix/media/v3/upload":
+            self.uploads.append(asked.body)
+            return json_of({"content_uri": f"mxc://fake.example/{len(self.uploads)}"})
+        data = self.media.get(asked.path.removeprefix(f"{DOWNLOAD}/fake.example/"))
+        if data is None:
+            return refusal(404, "M_NOT_FOUND", "Not found")
+        return FakeAnswer(200, data, "application/octet-stream")
 
     async def _sync(self, asked: AskedOfFake) -> FakeAnswer:
         try:
@@ -257,6 +271,7 @@ class FakeHomeserver(FakeHttpService):
             elif kind == "m.room.message":
                 self._places[event_id] = len(self.seen)
                 self.seen.append((room, content["body"]))
+                self.relations.append(relation)
             elif kind == "m.reaction":
                 self.reactions.append(relation["key"])
         return json_of({"event_id": self._sent[DEVICE, key]})

@@ -86,6 +86,13 @@ class SignalDriver(ChannelDriver):
         self._said[str(said["timestamp"])] = said
         return str(said["timestamp"])
 
+    async def say_with_picture(self, text: str, data: bytes, *, person: str = "1001") -> bool:
+        self.fake.files["p1"] = base64.b64encode(data).decode()
+        file = {"contentType": "image/png", "filename": "a.png", "id": "p1", "size": len(data)}
+        number = f"+49151000{person}"
+        self.fake.say(text, number=number, uuid=UUID.format(person), attachments=[file])
+        return True
+
     async def say_again(self, message_id: str) -> None:
         self.fake.bring(self._said[message_id])
 
@@ -114,6 +121,14 @@ class SignalDriver(ChannelDriver):
 
     def seen(self) -> list[str]:
         return [text for _, text in self.fake.seen]
+
+    def places(self) -> list[str]:
+        return [to for to, _ in self.fake.seen]
+
+    def answered(self) -> list[str | None]:
+        sent = [params for method, params in self.fake.calls if method == "send"]
+        quoted = [params.get("quoteTimestamp") for params in sent]
+        return [None if at is None else str(at) for at in quoted]
 
     async def wait_seen(self, count: int) -> None:
         await self.fake.wait_seen(count)

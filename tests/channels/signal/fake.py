@@ -42,7 +42,8 @@ class FakeSignalCli:
         self.seen: list[tuple[str, str]] = []
         """What people got to see: (to, text)."""
         self.calls: list[tuple[str, dict[str, Any]]] = []
-        self.files: dict[str, bytes] = {}
+        self.files: dict[str, str] = {}
+        """In base64, as the daemon gives them."""
         self.cuts: deque[CutAt] = deque()
         self._places: dict[int, int] = {}
         self.refusals: deque[Refused] = deque()

@@ -83,7 +83,7 @@ async def test_words_styles_quotes_files_typing_and_reactions_are_as_signal_cli_
         await account.show_typing(where)
         await account.react(where, at, "👀")
         await account.react(where, "999", "👀")
-        fake.files["f1"] = base64.b64encode(b"data").decode()  # type: ignore[assignment]
+        fake.files["f1"] = base64.b64encode(b"data").decode()
         account._files["f1"] = where
         assert await account.fetch(Attachment(kind="image", id="f1"), 10) == b"data"
         with pytest.raises(MediaRefused):

@@ -24,11 +24,13 @@ class SlackDriver(SocketPlatform, ChannelDriver):
     name = "slack"
     traits = MANIFEST.traits
     finds_lost = True
+    has_threads = True
 
     def __init__(self) -> None:
         super().__init__()
         self.fake = FakeSlack(VirtualClock().now_ms)
         self._said: dict[str, dict[str, Any]] = {}
+        self._root: str | None = None
         self.settings = SlackSettings(
             bot_token=Secret(BOT_TOKEN),
             app_token=Secret(APP_TOKEN),
@@ -68,6 +70,18 @@ class SlackDriver(SocketPlatform, ChannelDriver):
         self._said[ts] = {**message, "channel": where.id, "channel_type": where.kind}
         return ts
 
+    async def say_in_thread(self, text: str, *, group: str, person: str = "1001") -> str:
+        root = self._root = self._root or self.fake.ts()
+        return self.fake.say(self._user(person), text, self.fake.room, thread_ts=root)
+
+    async def say_with_picture(self, text: str, data: bytes, *, person: str = "1001") -> bool:
+        path = "/files-pri/T1-F1/download/a.png"
+        self.fake.files[path] = data
+        file = {"id": "F1", "name": "a.png", "mimetype": "image/png", "size": len(data)}
+        file |= {"url_private_download": f"https://files.slack.com{path}"}
+        self.fake.say(self._user(person), text, subtype="file_share", files=[file])
+        return True
+
     async def say_again(self, message_id: str) -> None:
         self.fake.tell(self._said[message_id])
 
@@ -99,13 +113,20 @@ class SlackDriver(SocketPlatform, ChannelDriver):
             self.fake.tell(event)
         self.fake.order(b'{"type": 7}')
 
+    def _ours(self) -> list[tuple[str, dict[str, Any]]]:
+        chats = self.fake.chats.values()
+        said = [(chat.id, message) for chat in chats for message in chat.messages]
+        return [(where, message) for where, message in said if message["user"] == BOT_USER]
+
     def seen(self) -> list[str]:
-        return [
-            str(message["text"])
-            for chat in self.fake.chats.values()
-            for message in chat.messages
-            if message["user"] == BOT_USER
-        ]
+        return [str(message["text"]) for _, message in self._ours()]
+
+    def places(self) -> list[str]:
+        return [f"{where} {message.get('thread_ts')}" for where, message in self._ours()]
+
+    def answered(self) -> list[str | None]:
+        """By a thread under it."""
+        return [message.get("thread_ts") for _, message in self._ours()]
 
     async def wait_seen(self, count: int) -> None:
         while len(self.seen()) < count:  # noqa: ASYNC110  time is virtual, and the fake has no event for it

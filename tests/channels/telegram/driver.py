@@ -25,6 +25,7 @@ class TelegramDriver(ChannelDriver):
     name = "telegram"
     traits = MANIFEST.traits
     text_limit = 4_096
+    has_threads = True
 
     def __init__(self, **settings: Any) -> None:
         super().__init__()
@@ -48,6 +49,20 @@ class TelegramDriver(ChannelDriver):
         number = self.fake.say(self.bot, int(group or person), text, **fields)
         self._brought[str(number)] = self.bot.updates[-1]
         return str(number)
+
+    async def say_in_thread(self, text: str, *, group: str, person: str = "1001") -> str:
+        sender = {"id": int(person), "is_bot": False, "first_name": "Ann"}
+        forum = int(group) - 1
+        if forum not in self.fake.chats:
+            self.fake.add_chat(forum, "supergroup", title="Forum", is_forum=True, topics={7})
+        topic = {"message_thread_id": 7, "is_topic_message": True}
+        return str(self.fake.say(self.bot, forum, text, **{"from": sender}, **topic))
+
+    async def say_with_picture(self, text: str, data: bytes, *, person: str = "1001") -> bool:
+        self.fake.files["p1"] = data
+        photo = [{"file_id": "p1", "width": 9, "height": 9, "file_size": len(data)}]
+        self.fake.say(self.bot, int(person), photo=photo, caption=text)
+        return True
 
     async def say_again(self, message_id: str) -> None:
         self.fake.update(self.bot, {"message": self._brought[message_id]["message"]})
@@ -84,6 +99,12 @@ class TelegramDriver(ChannelDriver):
 
     def seen(self) -> list[str]:
         return self.fake.texts()
+
+    def places(self) -> list[str]:
+        return [f"{each.bot} {each.chat} {each.thread}" for each in self.fake.seen]
+
+    def answered(self) -> list[str | None]:
+        return [str(each.reply_to) if each.reply_to else None for each in self.fake.seen]
 
     async def wait_seen(self, count: int) -> None:
         await self.fake.wait_seen(count)

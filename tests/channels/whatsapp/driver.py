@@ -24,6 +24,8 @@ class WhatsAppDriver(ChannelDriver):
     name = "whatsapp"
     traits = MANIFEST.traits
     text_limit = 4_096
+    has_groups = False  # the Cloud API has none
+    later_s = 6.0  # the pace to one person, which Meta names in its documents and not in its answer
 
     def __init__(self) -> None:
         super().__init__()
@@ -68,6 +70,11 @@ class WhatsAppDriver(ChannelDriver):
         self._brought[message_id] = self.fake.waiting[-1]
         return message_id
 
+    async def say_with_picture(self, text: str, data: bytes, *, person: str = "1001") -> bool:
+        image = {**self.fake.put_media(data, "image/png"), "caption": text}
+        self.fake.say(self.person_id(person), image=image)
+        return True
+
     async def say_again(self, message_id: str) -> None:
         self.fake.notify(self._brought[message_id])
 
@@ -92,6 +99,12 @@ class WhatsAppDriver(ChannelDriver):
 
     def seen(self) -> list[str]:
         return [seen.text for seen in self.fake.seen]
+
+    def places(self) -> list[str]:
+        return [each.person for each in self.fake.seen]
+
+    def answered(self) -> list[str | None]:
+        return [each.reply_to for each in self.fake.seen]
 
     async def wait_seen(self, count: int) -> None:
         await self.fake.wait_seen(count)
