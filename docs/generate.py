@@ -58,6 +58,7 @@ the event `connect.challenge`, answers with the request `connect` and gets `hell
 | `GET /health`, `GET /health/live` | nothing | says that the gateway lives, nothing more |
 | `GET /health/ready` | nothing | whether it takes work now: 200, or 503 while it drains, its ledger does not answer, or (of several gateways) its lease is over |
 | `GET /gateways/events` | the gateway's own secret, or a proof of it | what this gateway's runs tell, a line an event, for the others that share its ledger; there only where it is shared |
+| `POST /gateways/ask` | a proof of the gateway's own secret, over the whole question | what only this gateway can do, for the others that share its ledger: ask a device that is connected here, take a webhook of an account that is kept here |
 | `POST /tools/invoke` | `Authorization: Bearer <token>` | calls one tool as the session named in `sessionKey` |
 | `POST /v1/chat/completions`, `/v1/responses`, `GET /v1/models` | the same | OpenAI's interface: an agent is a model, plain or streamed; see [clients](clients.md) |
 | `POST /hooks/…` | the hooks' own token | programs elsewhere speak; see [hooks](cron-and-hooks.md#hooks) |

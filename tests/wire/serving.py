@@ -273,7 +273,7 @@ async def dial(served: Served | Housed, path: str = "/", **headers: str) -> Asyn
 
 
 @asynccontextmanager
-async def guest(served: Served, protocol: int = 4, **changes: Any) -> AsyncGenerator[Peer]:
+async def guest(served: Served | Housed, protocol: int = 4, **changes: Any) -> AsyncGenerator[Peer]:
     """A client that is in."""
     async with dial(served) as peer:
         await peer.next()

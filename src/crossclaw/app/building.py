@@ -190,6 +190,7 @@ def _furnished(
         pairings=session_services.pairings,
         claiming=run_services.claiming,
         lease=run_services.lease,
+        neighbours=resources.neighbours,
         roles=run_services.roles,
     )
 

@@ -1,12 +1,14 @@
-"""Links: what runs on other gateways say reaches the clients of this one.
+"""Links: what runs on other gateways say reaches the clients of this one, and what only another gateway can do is asked of it.
 
-A link to each of the others, which brings their events. An end is told also without it: by the ledger's hint, a moment later.
+A link to each of the others, which brings their events and tells who is connected there. An end is told also without it: by the
+ledger's hint, a moment later.
 """
 
 import logging
 import socket
 from collections import OrderedDict
 from collections.abc import Sequence
+from functools import partial
 from hmac import compare_digest
 
 import anyio
@@ -16,9 +18,11 @@ from anyio.abc import TaskGroup
 from crossclaw.app.parts import House
 from crossclaw.domain.errors import CrossclawError, Forbidden
 from crossclaw.domain.events import RunEnded
+from crossclaw.gateway.asking import GatewayRequests
 from crossclaw.gateway.http.links import PATH, SIGN_OF_LIFE_S
 from crossclaw.gateway.link_proof import LinkKey
 from crossclaw.gateway.linking import LinkReader
+from crossclaw.gateway.neighbours import ConnectedClients
 from crossclaw.ledger.gateways import BEAT_S, Membership, SharingGateway
 from crossclaw.ledger.hints import ENDED, Hints
 
@@ -32,6 +36,8 @@ ENDS_KNOWN_MAX = 10_000
 class GatewayLinks:
     def __init__(self, house: House, membership: Membership, key: LinkKey) -> None:
         self._house, self._membership, self._key = house, membership, key
+        self._requests = GatewayRequests(key, house.context.clock)
+        house.neighbours.carry = self._requests.carry
         self._linked: dict[str, anyio.CancelScope] = {}
         """By the incarnation of the neighbour."""
         self._told_ends: OrderedDict[str, None] = OrderedDict()
@@ -40,14 +46,21 @@ class GatewayLinks:
 
     async def serve(self) -> None:
         self._house.ledger.on_hint(ENDED, self._hear_ends)
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._tell_ends, name="ends on other gateways")
-            while True:
-                try:
-                    self._settle(tasks, await self._membership.list_gateways())
-                except CrossclawError as error:
-                    log.warning("the other gateways are looked for again: %s", error)
-                await anyio.sleep(BEAT_S)
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._tell_ends, name="ends on other gateways")
+                while True:
+                    await self._look_around(tasks)
+                    await anyio.sleep(BEAT_S)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self._requests.close()
+
+    async def _look_around(self, tasks: TaskGroup) -> None:
+        try:
+            self._settle(tasks, await self._membership.list_gateways())
+        except CrossclawError as error:
+            log.warning("the other gateways are looked for again: %s", error)
 
     def _settle(self, tasks: TaskGroup, found: Sequence[SharingGateway]) -> None:
         others = {
@@ -55,6 +68,7 @@ class GatewayLinks:
             for each in found
             if each.incarnation != self._house.ledger.owner and each.address and each.left_ms > 0
         }
+        self._house.neighbours.settle(others.values())
         for gone in self._linked.keys() - others.keys():
             self._linked.pop(gone).cancel()
         for incarnation, each in others.items():
@@ -71,12 +85,16 @@ class GatewayLinks:
                     await self._listen(other)
                 except (httpx2.HTTPError, OSError, CrossclawError, msgspec.MsgspecError) as error:
                     log.info("the link to gateway %s is made again: %s", other.gateway_id, error)
+                finally:
+                    self._house.neighbours.hear(other.incarnation, ConnectedClients())
                 await anyio.sleep(AGAIN_S)
 
     async def _listen(self, other: SharingGateway) -> None:
         import httpx2  # noqa: PLC0415  loaded by now
 
-        reader = LinkReader(self._house.ledger)
+        reader = LinkReader(
+            self._house.ledger, partial(self._house.neighbours.hear, other.incarnation)
+        )
         ticket = self._key.ticket(other.incarnation, self._house.context.clock.now_ms())
         headers = {"authorization": f"Bearer {ticket.text}"}
         limits = httpx2.Timeout(5.0, read=SIGN_OF_LIFE_S * 3)

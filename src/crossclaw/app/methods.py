@@ -169,7 +169,12 @@ def of_the_rest(
     outside = resources.outside
     written = Settings(resources.loaded, outside.environ, clock, outside.take_rules)
     nodes = Nodes(
-        resources.context, run_services.resolver, session_services.intake, schedule.notices, clients
+        resources.context,
+        run_services.resolver,
+        session_services.intake,
+        schedule.notices,
+        clients,
+        resources.neighbours,
     )
     return [
         written,
@@ -195,7 +200,13 @@ def of_the_rest(
         Waking(config, resources.ledger, schedule.notices, schedule.heartbeats, clock),
         schedule.hooks,
         nodes,
-        Devices(session_services.pairings, clients, run_services.revoking.end_runs, clock),
+        Devices(
+            session_services.pairings,
+            clients,
+            run_services.revoking.end_runs,
+            clock,
+            resources.neighbours,
+        ),
         GuestMethods(session_services.guest_names, run_services.revoking.end_runs),
         ApprovalMethods(run_services.approvals),
         LeavingMethods(resources.outside.leave, lambda: len(run_services.lanes.under_way)),

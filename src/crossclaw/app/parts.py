@@ -24,6 +24,7 @@ from crossclaw.door.dispatch import Door
 from crossclaw.door.resolver import Resolver
 from crossclaw.gateway.client import Client
 from crossclaw.gateway.methods.about import About
+from crossclaw.gateway.neighbours import Neighbours
 from crossclaw.gateway.pairing import Pairings
 from crossclaw.ledger.contract import Ledger
 from crossclaw.policy.answering import is_gone
@@ -127,6 +128,11 @@ class Resources(msgspec.Struct, frozen=True, dict=True):
         return ServiceContext(
             self.config, self.ledger, Feed(), self.clock, self.ids, self.credentials
         )
+
+    @cached_property
+    def neighbours(self) -> Neighbours:
+        """The other gateways on the same ledger."""
+        return Neighbours()
 
     @property
     def loaded(self) -> Loaded:
@@ -239,5 +245,6 @@ class House(msgspec.Struct, frozen=True):
     pairings: Pairings
     lease: GatewayLease | None
     """Where several gateways share the ledger."""
+    neighbours: Neighbours
     claiming: Claiming | None
     roles: Roles

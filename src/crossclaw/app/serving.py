@@ -48,15 +48,16 @@ from crossclaw.gateway.http.following import Followers
 from crossclaw.gateway.http.health import ready_endpoint
 from crossclaw.gateway.http.hooks import Dispatch as HookDispatch
 from crossclaw.gateway.http.hooks import hook_endpoints, hook_lock
-from crossclaw.gateway.http.links import link_endpoint
+from crossclaw.gateway.http.links import ask_endpoint, link_endpoint
 from crossclaw.gateway.http.mcp import mcp_endpoint, mcp_leaving_endpoint
 from crossclaw.gateway.http.metrics import EventCounter, metrics_endpoint
 from crossclaw.gateway.http.openai import OpenAiRuns
 from crossclaw.gateway.http.openai_chat import chat_endpoints
 from crossclaw.gateway.http.openai_responses import responses_endpoint
 from crossclaw.gateway.http.tools import tools_invoke
-from crossclaw.gateway.http.webhooks import AccountWebhook, FindWebhook, Webhooks
+from crossclaw.gateway.http.webhooks import AccountWebhook, PassingWebhooks, Webhooks
 from crossclaw.gateway.link_proof import LinkKey
+from crossclaw.gateway.methods.nodes import connected_clients
 from crossclaw.gateway.reception import Admission
 from crossclaw.gateway.server import Gateway, bind, listen_host
 from crossclaw.gateway.watchdog import Watchdog
@@ -315,7 +316,10 @@ def build_gateway(
 ) -> Gateway:
     """`link`: by which gateways that share the ledger know each other."""
     context = GatewayContext(
-        clock=outside.clock, ids=outside.ids, with_media=house.ledger.with_media
+        clock=outside.clock,
+        ids=outside.ids,
+        with_media=house.ledger.with_media,
+        neighbours=house.neighbours,
     )
     admission = Admission(
         Gatekeeper(locks, outside.clock, context.limits, house.credentials),
@@ -328,7 +332,7 @@ def build_gateway(
         ),
         house.about.snapshot,
     )
-    return Gateway(
+    gateway = Gateway(
         house.door,
         house.feed,
         config.gateway,
@@ -339,15 +343,23 @@ def build_gateway(
                 *_endpoints(config, outside, house, context.watchdog),
                 *_link_endpoints(outside, house, link),
             ],
-            Webhooks(_webhook_of(house)).find_endpoints,
+            Webhooks(_webhooks(house).find).find_endpoints,
         ),
     )
+    house.neighbours.own_clients = lambda: connected_clients(
+        gateway.presence_here(), gateway.clients()
+    )
+    return gateway
 
 
 def _link_endpoints(outside: Outside, house: House, link: LinkKey | None) -> list[Endpoint]:
     if link is None or house.lease is None:
         return []
-    return [link_endpoint(house.feed, link, house.ledger.owner, outside.clock)]
+    own, clock, neighbours = house.ledger.owner, outside.clock, house.neighbours
+    return [
+        link_endpoint(house.feed, neighbours, link, own, clock),
+        ask_endpoint(neighbours, link, own, clock),
+    ]
 
 
 def _endpoints(
@@ -367,7 +379,7 @@ def _endpoints(
     meter = EventCounter(
         house.feed,
         lambda: house.slots.taken,
-        lambda: len(outside.presence()) - 1,
+        lambda: len(outside.clients()),
         watchdog,
         house.ledger.unreadable,
         house.ledger.watching.open_runs,
@@ -393,12 +405,12 @@ def _endpoints(
     ]
 
 
-def _webhook_of(house: House) -> FindWebhook:
-    def find(path: str) -> AccountWebhook | None:
+def _webhooks(house: House) -> PassingWebhooks:
+    def find_here(path: str) -> AccountWebhook | None:
         account = house.channels.find_webhook(path)
         return None if account is None else account.webhook
 
-    return find
+    return PassingWebhooks(find_here, house.channels.find_webhook_role, house.neighbours)
 
 
 def _guest_of(house: House) -> FindToken:

@@ -194,9 +194,18 @@ class ChannelSupervisor:
 
     def find_webhook(self, path: str) -> ChannelAccount | None:
         """Whose webhook a path is."""
+        kept = self._find_webhook(path)
+        return kept.account if kept is not None and kept.state != "elsewhere" else None
+
+    def find_webhook_role(self, path: str) -> str | None:
+        """Of an account that another gateway keeps, as that one's role is called."""
+        kept = self._find_webhook(path)
+        return _role(kept.place) if kept is not None and kept.state == "elsewhere" else None
+
+    def _find_webhook(self, path: str) -> _Kept | None:
         for kept in self._kept.values():
-            if kept.account and webhook_path(kept.place, kept.settings, kept.traits) == path:
-                return kept.account
+            if webhook_path(kept.place, kept.settings, kept.traits) == path:
+                return kept
         return None
 
     def start_again(self, channel: str, account_id: str) -> None:
@@ -282,7 +291,7 @@ class ChannelSupervisor:
             return
         kept.turn("elsewhere")
         kept.settled.set()
-        await self._wait_for_role(f"channel:{':'.join(kept.place)}")
+        await self._wait_for_role(_role(kept.place))
         kept.turn("starting")
 
     async def _keep_open(self, kept: _Kept) -> None:
@@ -355,6 +364,10 @@ class ChannelSupervisor:
         assert manifest is not None, "the config was read with it"
         assert kept.settings is not None, "only given accounts have none"
         return await open_account(manifest, kept.settings, kept.host, inline=self._inline)
+
+
+def _role(place: Place) -> str:
+    return f"channel:{':'.join(place)}"
 
 
 def webhook_path(place: Place, settings: ChannelSettings | None, traits: Traits) -> str | None:

@@ -1,6 +1,7 @@
 """The gateway: frames in, `dispatch`, frames out. Thin wire, thick service."""
 
 __all__ = [
+    "asking",
     "auth",
     "certificate",
     "client",
@@ -15,6 +16,7 @@ __all__ = [
     "linking",
     "mcp_server",
     "methods",
+    "neighbours",
     "otlp",
     "pairing",
     "publisher",

@@ -9,6 +9,7 @@ from crossclaw.domain.ids import Ids
 from crossclaw.domain.media import Kinds
 from crossclaw.domain.sessions import Entry
 from crossclaw.gateway.limits import GatewayLimits
+from crossclaw.gateway.neighbours import Neighbours
 from crossclaw.gateway.watchdog import Watchdog
 
 WithMedia = Callable[[Sequence[Entry], Kinds], Awaitable[list[Entry]]]
@@ -21,3 +22,5 @@ class GatewayContext(msgspec.Struct, frozen=True, kw_only=True):
     watchdog: Watchdog = msgspec.field(default_factory=Watchdog)
     with_media: WithMedia | None = None
     """The ledger's: events of messages with pictures carry these. None: they only tell of them."""
+    neighbours: Neighbours = msgspec.field(default_factory=Neighbours)
+    """The other gateways on the same ledger."""

@@ -1,6 +1,6 @@
 """Hello: what a client learns when it comes in, and who else is here."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import Any
 
@@ -11,6 +11,8 @@ from crossclaw.domain.keys import MAIN, SessionKey
 from crossclaw.gateway.handshake import Admitted
 from crossclaw.gateway.limits import GatewayLimits
 from crossclaw.gateway.publisher import EVENT_NAMES
+
+ListPresence = Callable[[], list[dict[str, Any]]]
 
 CAPABILITIES = ("published-model-catalog",)
 """What clients of 2026.9 ask for by name: that `models.list` tells the models that can be used."""
@@ -27,9 +29,12 @@ class ServerFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Presence:
-    """Who is connected, newest first. `version` grows with every change."""
+    """Who is connected, newest first: here, then on other gateways (`others`). `version` grows with every change."""
 
-    def __init__(self, about: ServerFacts, clock: Clock, limits: GatewayLimits) -> None:
+    def __init__(
+        self, about: ServerFacts, clock: Clock, limits: GatewayLimits, others: ListPresence = list
+    ) -> None:
+        self._others = others
         self._about = about
         self._clock = clock
         self._limits = limits
@@ -47,6 +52,10 @@ class Presence:
         return gone
 
     def entries(self) -> list[dict[str, Any]]:
+        others = sorted(self._others(), key=_is_client)[: self._limits.presence_entries_max]
+        return [*self.entries_here(), *others]
+
+    def entries_here(self) -> list[dict[str, Any]]:
         newest = islice(reversed(self._here.values()), self._limits.presence_entries_max)
         return [self._own(), *(_entry(*each) for each in newest)]
 
@@ -59,6 +68,11 @@ class Presence:
             "text": f"Gateway: crossclaw {self._about.version}",
             "ts": self._since,
         }
+
+
+def _is_client(entry: dict[str, Any]) -> tuple[bool, int]:
+    """In the order in which those of other gateways are shown: the gateways, then their newest clients."""
+    return entry.get("mode") != "gateway", -entry.get("ts", 0)
 
 
 def _entry(admitted: Admitted, address: str, since: int) -> dict[str, Any]:

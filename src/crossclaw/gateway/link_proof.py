@@ -4,13 +4,16 @@ to nobody. Where the others are is read from the ledger, and whoever can write t
 
 import hmac
 import secrets
+from collections import OrderedDict
 from hashlib import sha256
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from crossclaw.domain.secret import Secret
 
 LIFE_MS = 60_000  # clocks of two machines differ, and a request takes a moment
 _HEAD = "link"
+
+Side = Literal["question", "reply"]
 
 
 class LinkKey:
@@ -24,6 +27,18 @@ class LinkKey:
 
     def answer(self, own: str, text: str, now_ms: int) -> str | None:
         return answer_ticket(self.secret, own, text, now_ms)
+
+    def seal(self, side: Side, to: str, ticket: str, body: bytes) -> str:
+        """Proves that what came with a ticket, as a question or as its answer, was said by a gateway and is whole:
+        whoever carries it between the two can neither change it nor put another in its place."""
+        return _mac(
+            self.secret,
+            f"{side} {to} {sha256(ticket.encode()).hexdigest()} {sha256(body).hexdigest()}",
+        )
+
+    def is_sealed(self, side: Side, to: str, ticket: str, body: bytes, seal: str) -> bool:
+        right = self.seal(side, to, ticket, body)
+        return hmac.compare_digest(right.encode(), seal.encode("utf-8", "replace"))
 
 
 class LinkTicket(NamedTuple):
@@ -51,6 +66,22 @@ def answer_ticket(secret: Secret, own: str, text: str, now_ms: int) -> str | Non
     if not hmac.compare_digest(_mac(secret, f"ask {own} {at} {nonce}").encode(), mac.encode()):
         return None
     return _mac(secret, f"answer {own} {nonce}") if abs(now_ms - int(at)) <= LIFE_MS else None
+
+
+class UsedTickets:
+    """A question is heard once: who has recorded it on its way cannot put it again."""
+
+    def __init__(self) -> None:
+        self._used: OrderedDict[str, int] = OrderedDict()
+
+    def use(self, ticket: str, now_ms: int) -> bool:
+        """False: it was used before. They are forgotten when they are too old to be taken."""
+        while self._used and next(iter(self._used.values())) < now_ms - 2 * LIFE_MS:
+            self._used.popitem(last=False)
+        if ticket in self._used:
+            return False
+        self._used[ticket] = now_ms
+        return True
 
 
 def _mac(secret: Secret, words: str) -> str:

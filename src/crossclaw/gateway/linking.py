@@ -4,6 +4,7 @@ What is stored is only named, and read from the ledger by whoever hears of it; w
 of a tool) travels whole. A link that breaks loses those pieces and nothing else.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import anyio
@@ -29,11 +30,13 @@ from crossclaw.domain.events import (
     ToolStarted,
 )
 from crossclaw.domain.keys import SessionKey, key_of
+from crossclaw.gateway.neighbours import ConnectedClients, read_clients
 from crossclaw.ledger.contract import Ledger
 
 WAITING_MAX = (
     10_000  # events that a slow neighbour has not taken; beyond, its link ends and it comes again
 )
+CLIENTS_EVERY_S = 0.1  # a thousand that come back at once are a few lines, not a thousand
 RUNS_SPOKEN_MAX = 10_000  # runs whose words so far are known, on either side
 
 _WHOLE: dict[str, Any] = {
@@ -71,9 +74,12 @@ _decoder = msgspec.json.Decoder(LinkedEvent)
 
 
 class LinkWriter:
-    """One neighbour's ear for the feed. `lines` is what it has not read yet."""
+    """One neighbour's ear for the feed, and for who is connected here (`clients`). `lines` is what it has not read yet."""
 
-    def __init__(self) -> None:
+    def __init__(self, clients: Callable[[], ConnectedClients] = ConnectedClients) -> None:
+        self._clients, self._clients_changed = clients, True
+        self._clients_from = 0.0
+        """When they may be told next, by the event loop's clock."""
         self._lines: list[bytes] = []
         self._spoken: set[str] = set()
         self._news = anyio.Event()
@@ -89,13 +95,28 @@ class LinkWriter:
             self._lines.append(msgspec.json.encode(told) + b"\n")
         self._news.set()
 
+    def tell_clients(self) -> None:
+        """Somebody has come or gone."""
+        self._clients_changed = True
+        self._news.set()
+
     async def take(self, patience_s: float) -> bytes:
         """What there is, after a while at least a sign of life."""
+        if self._clients_changed:
+            patience_s = min(patience_s, max(0.0, self._clients_from - anyio.current_time()))
         with anyio.move_on_after(patience_s):
             await self._news.wait()
         self._news = anyio.Event()
         lines, self._lines = self._lines, []
+        if self._clients_changed and anyio.current_time() >= self._clients_from:
+            lines.append(self._told_clients())
         return b"".join(lines) or b"\n"
+
+    def _told_clients(self) -> bytes:
+        self._clients_changed = False
+        self._clients_from = anyio.current_time() + CLIENTS_EVERY_S
+        body = msgspec.to_builtins(self._clients())
+        return msgspec.json.encode(LinkedEvent("clients", body=body)) + b"\n"
 
     def _told(self, event: Event) -> LinkedEvent | None:
         match event:
@@ -136,8 +157,10 @@ class LinkWriter:
 class LinkReader:
     """Lines of a link as events, with what was only named read from the ledger."""
 
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
+    def __init__(
+        self, ledger: Ledger, hear_clients: Callable[[ConnectedClients], None] = lambda _: None
+    ) -> None:
+        self._ledger, self._hear_clients = ledger, hear_clients
         self._texts: dict[str, str] = {}
 
     async def read(self, line: bytes) -> Event | None:
@@ -145,6 +168,9 @@ class LinkReader:
         match told.kind:
             case "piece":
                 return self._said(told)
+            case "clients":
+                self._hear_clients(read_clients(told.body))
+                return None
             case "start" | "end":
                 return await self._run(told)
             case "entry":

@@ -94,7 +94,9 @@ class Pairings:
         self._changing = anyio.Lock()
 
     async def load(self) -> None:
-        """As the ledger has them; those that it has no longer are forgotten."""
+        """As the ledger has them; those that it has no longer are forgotten. Who asked on another gateway, and was answered
+        there, is told of as here."""
+        waited = {each.credential_id: each for each in self.pending}
         stored = [
             each
             for each in await self._ledger.list_credentials()
@@ -105,6 +107,15 @@ class Pairings:
         self._forget([each for each in held if each.credential_id not in there])
         for each in stored:
             self._remember(each)
+        waiting = {each.credential_id: each for each in self.pending}
+        for name in waiting.keys() - waited.keys():
+            self._tell("device.pair.requested", described(waiting[name]))
+        for name in waited.keys() - there:
+            gone = waited[name]
+            found = self.find(gone.subject, gone.role)
+            stands = found is not None and found.revoked_at is None
+            is_approved = stands and found is not None and covers(found.scopes, gone.scopes)
+            self._resolved(name, gone.subject, "approved" if is_approved else "rejected")
 
     # ── what is known ──────────────────────────────────────────────────────────────────────────
 

@@ -49,13 +49,14 @@ class Reception:
         self._gatekeeper.credentials.listen(self._send_away)
         clock, limits = context.clock, context.limits
         self.audience = Audience(limits)
-        self.presence = Presence(about, clock, limits)
+        self.presence = Presence(about, clock, limits, context.neighbours.presence)
         self._health = Health()
         self._hello = Hello(about, self.presence, self._health, clock, limits)
         self._clients: set[Client] = set()
         self._newcomers: list[Client] = []
         self._changed = anyio.Event()
         self._empty = anyio.Event()
+        context.neighbours.on_others.append(self._others_changed)
 
     @property
     def ended(self) -> int:
@@ -83,7 +84,7 @@ class Reception:
         self._clients.add(client)
         self.presence.came(client.conn_id, admitted, client.address)
         self._newcomers.append(client)
-        self._changed.set()
+        self._here_changed()
         return self.audience.join(client, is_page=admitted.is_page)
 
     def farewell(self, client: Client) -> None:
@@ -93,7 +94,16 @@ class Reception:
         if client.subscription is not None:
             self.audience.leave(client.subscription)
         if self.presence.went(client.conn_id):
-            self._changed.set()
+            self._here_changed()
+
+    def _here_changed(self) -> None:
+        self._changed.set()
+        self._context.neighbours.own_changed()
+
+    def _others_changed(self) -> None:
+        """Somebody came to another gateway, or left it."""
+        self.presence.version += 1
+        self._changed.set()
 
     def _send_away(self) -> None:
         """All whose credential no longer stands. Who has ended its own hears the answer first."""

@@ -69,6 +69,10 @@ class Gateway:
     def presence(self) -> list[dict[str, Any]]:
         return self._reception.presence.entries()
 
+    def presence_here(self) -> list[dict[str, Any]]:
+        """Without those of other gateways."""
+        return self._reception.presence.entries_here()
+
     def clients(self) -> list[Client]:
         return self._reception.clients
 
@@ -114,6 +118,7 @@ class Gateway:
                 finally:
                     with anyio.CancelScope(shield=True):
                         await server.admit_nobody()
+                        self._context.neighbours.close()
                         await self._reception.close("service restart")
                         server.stop.set()
 

@@ -1,20 +1,26 @@
-"""The link between two gateways that share a ledger: one reads what the other's feed tells, a line an event."""
+"""The links between two gateways that share a ledger: one reads what the other's feed tells, a line an event, and asks it for
+what only that one can do."""
 
 from collections.abc import AsyncGenerator
 
+import msgspec
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
 from crossclaw.domain.authority import Authority
 from crossclaw.domain.clock import Clock
 from crossclaw.door.principal import Principal
 from crossclaw.gateway.edge import Endpoint, bearer
-from crossclaw.gateway.link_proof import LinkKey
+from crossclaw.gateway.link_proof import LinkKey, UsedTickets
 from crossclaw.gateway.linking import LinkWriter
+from crossclaw.gateway.neighbours import Neighbours
 from crossclaw.runs.feed import Feed
 
 PATH = "/gateways/events"
+ASK_PATH = "/gateways/ask"
+SEAL = "x-crossclaw-seal"
 SIGN_OF_LIFE_S = 2.0
+QUESTION_BYTES_MAX = 8 * 2**20  # a webhook's body of 4 MB, written as text
 
 
 LINKED = Principal(
@@ -22,7 +28,9 @@ LINKED = Principal(
 )
 
 
-def link_endpoint(feed: Feed, key: LinkKey, own: str, clock: Clock) -> Endpoint:
+def link_endpoint(
+    feed: Feed, neighbours: Neighbours, key: LinkKey, own: str, clock: Clock
+) -> Endpoint:
     """For a gateway that proves that it has the secret of all, or for whoever shows it: they may see everything anyway.
     The first line proves the same to the other side. `own` names this gateway's start."""
 
@@ -32,18 +40,52 @@ def link_endpoint(feed: Feed, key: LinkKey, own: str, clock: Clock) -> Endpoint:
     async def handle(request: Request, _principal: Principal) -> Response:
         proof = key.answer(own, bearer(request.headers) or "", clock.now_ms()) or ""
         headers = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
-        lines = _lines(feed, proof)
+        lines = _lines(feed, neighbours, proof)
         return StreamingResponse(lines, headers=headers, media_type="application/x-ndjson")
 
     return Endpoint(method="GET", path=PATH, handle=handle, find_token=find)
 
 
-async def _lines(feed: Feed, proof: str) -> AsyncGenerator[bytes]:
-    writer = LinkWriter()
+async def _lines(feed: Feed, neighbours: Neighbours, proof: str) -> AsyncGenerator[bytes]:
+    writer = LinkWriter(neighbours.own_clients)
     leave = feed.subscribe(writer.hear)
+    stop_listening = neighbours.listen(writer.tell_clients)
     try:
         yield proof.encode() + b"\n"
-        while not writer.is_full:
+        while not writer.is_full and not neighbours.is_closed:
             yield await writer.take(SIGN_OF_LIFE_S)
     finally:
         leave()
+        stop_listening()
+
+
+def ask_endpoint(neighbours: Neighbours, key: LinkKey, own: str, clock: Clock) -> Endpoint:
+    """For gateways alone: what is asked here may be an act, so the question is sealed with its ticket, and heard once."""
+    used = UsedTickets()
+
+    def find(token: str) -> Principal | None:
+        return None if key.answer(own, token, clock.now_ms()) is None else LINKED
+
+    async def handle(request: Request, principal: Principal) -> Response:
+        ticket, body = bearer(request.headers) or "", await request.body()
+        seal = request.headers.get(SEAL, "")
+        if principal is not LINKED or not key.is_sealed("question", own, ticket, body, seal):
+            return PlainTextResponse("only gateways that share the ledger ask here", 403)
+        if not used.use(ticket, clock.now_ms()):
+            return PlainTextResponse("this was asked before", 409)
+        try:
+            said = await neighbours.answer_one(body)
+        except msgspec.MsgspecError as error:
+            return PlainTextResponse(f"this is no question: {error}", 400)
+        if said is None:
+            return PlainTextResponse("this gateway closes", 500)
+        headers = {SEAL: key.seal("reply", own, ticket, said), "cache-control": "no-store"}
+        return Response(said, headers=headers, media_type="application/json")
+
+    return Endpoint(
+        method="POST",
+        path=ASK_PATH,
+        handle=handle,
+        find_token=find,
+        body_bytes_max=QUESTION_BYTES_MAX,
+    )

@@ -3,15 +3,18 @@ account, by the platform's own rule: a signature, a secret in a header. So no se
 
 import logging
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import anyio
+import msgspec
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from crossclaw.channels.contract import WebhookAnswer, WebhookRequest
-from crossclaw.domain.errors import CrossclawError
+from crossclaw.domain.errors import ChannelDown, CrossclawError
 from crossclaw.door.principal import Principal
 from crossclaw.gateway.edge import Endpoint
+from crossclaw.gateway.neighbours import Neighbours
 
 log = logging.getLogger(__name__)
 
@@ -22,6 +25,39 @@ AT_ONCE = 64  # each holds a body in memory; beyond, the platform sends it again
 AccountWebhook = Callable[[WebhookRequest], Awaitable[WebhookAnswer]]
 FindWebhook = Callable[[str], AccountWebhook | None]
 """By path; None where no account has one there."""
+
+
+class PassingWebhooks:
+    """Those of the accounts here, and those of accounts that another gateway keeps: what arrives for these is passed on to it,
+    as it came, and its answer is the platform's. So nothing is acknowledged that it has not stored."""
+
+    def __init__(
+        self,
+        find_here: FindWebhook,
+        find_role: Callable[[str], str | None],
+        neighbours: Neighbours,
+    ) -> None:
+        self._find_here, self._find_role, self._neighbours = find_here, find_role, neighbours
+        neighbours.answer("webhook", self._take_for_others)
+
+    def find(self, path: str) -> AccountWebhook | None:
+        here = self._find_here(path)
+        if here is not None or (role := self._find_role(path)) is None:
+            return here
+
+        async def pass_on(request: WebhookRequest) -> WebhookAnswer:
+            if (holder := self._neighbours.find_holder(role)) is None:
+                raise ChannelDown(f"no gateway that can be reached has the role {role} now")
+            asked = msgspec.to_builtins(request)
+            return await self._neighbours.ask(holder, "webhook", asked, WebhookAnswer, ANSWER_S)
+
+        return pass_on
+
+    async def _take_for_others(self, asked: Any) -> WebhookAnswer:
+        request = msgspec.convert(asked, WebhookRequest)
+        if (call := self._find_here(request.path)) is None:
+            raise ChannelDown("the account of this webhook is not open here")
+        return await call(request)
 
 
 class Webhooks:

@@ -16,6 +16,7 @@ from crossclaw.gateway.client import Client
 from crossclaw.gateway.devices import Filled
 from crossclaw.gateway.frames import event
 from crossclaw.gateway.handshake import POLICY_VIOLATION
+from crossclaw.gateway.neighbours import Neighbours
 from crossclaw.gateway.pairing import Pairings, Tell, described, shown_device
 
 Clients = Callable[[], Sequence[Client]]
@@ -97,8 +98,14 @@ class Devices:
     """`clients` answers who is connected."""
 
     def __init__(
-        self, pairings: Pairings, clients: Clients, end_runs: EndRuns, clock: Clock
+        self,
+        pairings: Pairings,
+        clients: Clients,
+        end_runs: EndRuns,
+        clock: Clock,
+        neighbours: Neighbours,
     ) -> None:
+        self._neighbours = neighbours
         self._pairings = pairings
         self._end_runs = end_runs
         self._clients = clients
@@ -242,7 +249,8 @@ class Devices:
         )
 
     def _connected(self) -> set[str | None]:
-        return {client.admitted.device_id for client in self._clients() if client.admitted}
+        here = {client.admitted.device_id for client in self._clients() if client.admitted}
+        return here | self._neighbours.devices()
 
 
 def _bound_to(principal: Principal) -> str | None:

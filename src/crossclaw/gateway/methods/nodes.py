@@ -1,10 +1,11 @@
 """node.*: devices that do things for the house, and what they tell it.
 
 A node is a connection of role `node`. It is asked by an event and answers by a call; while it is not
-connected it can do nothing, so nothing of this needs the ledger but the words it brings.
+connected it can do nothing, so nothing of this needs the ledger but the words it brings. One that is connected to another
+gateway on the same ledger is asked through that one.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated, Any
 
 import anyio
@@ -19,6 +20,7 @@ from crossclaw.door.registry import Caller, NoParams, Params, Result, method
 from crossclaw.door.resolver import Resolver
 from crossclaw.gateway.client import Client
 from crossclaw.gateway.frames import event
+from crossclaw.gateway.neighbours import ConnectedClients, Neighbour, Neighbours
 from crossclaw.gateway.subscribers import Subscription
 from crossclaw.policy.visibility import given_to_node
 from crossclaw.runs.context import ServiceContext
@@ -28,6 +30,9 @@ from crossclaw.sessions.intake import Intake
 
 INVOKE_DEFAULT_MS, INVOKE_MAX_MS = 30_000, 10 * 60_000  # a person may have to say yes on the device
 INVOCATIONS_MAX = 1_000  # each holds a task; devices are few
+BETWEEN_GATEWAYS_S = (
+    5.0  # more than the node itself has: its own gateway tells that it was too slow
+)
 TEXT_CHARS_MAX = 100_000  # of what a node says; a long dictation has a tenth of it
 
 NOT_BOUND = "the main session is not bound to this node (gateway.nodes.sessions)"
@@ -99,7 +104,10 @@ class Nodes:
         intake: Intake,
         notices: Notices,
         clients: Callable[[], Sequence[Client]],
+        neighbours: Neighbours,
     ) -> None:
+        self._neighbours = neighbours
+        neighbours.answer("node.invoke", self._invoke_for_others)
         self._config = context.config
         self._resolver = resolver
         self._intake = intake
@@ -114,26 +122,53 @@ class Nodes:
 
     @method("node.list", "operator.read", "read", "The nodes that are connected.")
     async def list_nodes(self, caller: Caller, params: NoParams) -> dict[str, Any]:
-        nodes = [_described(client) for client in self._connected().values()]
-        return {"ts": self._clock.now_ms(), "nodes": nodes}
+        return {"ts": self._clock.now_ms(), "nodes": list(self._described().values())}
 
     @method("node.describe", "operator.read", "read", "One node and what it offers.")
     async def describe(self, caller: Caller, params: NodeParams) -> dict[str, Any]:
-        client = self._connected().get(params.node_id)
-        if client is None:
+        if (node := self._described().get(params.node_id)) is None:
             raise Invalid("unknown nodeId")
-        return {"ts": self._clock.now_ms(), **_described(client)}
+        return {"ts": self._clock.now_ms(), **node}
+
+    def _described(self) -> dict[str, dict[str, Any]]:
+        """By its id; those that are connected here before those of other gateways."""
+        here = {name: described_node(client) for name, client in self._connected().items()}
+        there = {name: node for name, (_where, node) in self._neighbours.nodes().items()}
+        return here | {name: node for name, node in there.items() if name not in here}
 
     @method("node.invoke", "operator.write", "change", "Have a node do something, and wait for it.")
     async def invoke(self, caller: Caller, params: InvokeParams) -> dict[str, Any]:
-        client = self._connected().get(params.node_id)
-        if client is None or client.admitted is None:
+        if (client := self._connected().get(params.node_id)) is not None:
+            return await self._invoke_here(client, params)
+        if (elsewhere := self._neighbours.nodes().get(params.node_id)) is None:
             raise NotConnected(params.node_id)
-        if params.command not in client.admitted.commands:
-            known = ", ".join(client.admitted.commands) or "none"
-            raise Invalid(f"node command not allowed: {params.command}; this node offers {known}")
-        if params.command in self._config.gateway.nodes.deny_commands:
-            raise Forbidden(f"{params.command} is in gateway.nodes.denyCommands")
+        return await self._invoke_there(*elsewhere, params)
+
+    async def _invoke_there(
+        self, neighbour: Neighbour, node: dict[str, Any], params: InvokeParams
+    ) -> dict[str, Any]:
+        """Once: whether a device has done something is known to its own gateway alone."""
+        self._check_command(params.command, node.get("commands", ()))
+        timeout_s = _timeout_ms(params) / 1000 + BETWEEN_GATEWAYS_S
+        asked = msgspec.to_builtins(params)
+        return await self._neighbours.ask(neighbour, "node.invoke", asked, dict, timeout_s)
+
+    async def _invoke_for_others(self, asked: Any) -> dict[str, Any]:
+        """Another gateway asks, for a caller that it has let in."""
+        params = msgspec.convert(asked, InvokeParams)
+        if (client := self._connected().get(params.node_id)) is None:
+            raise NotConnected(params.node_id)
+        return await self._invoke_here(client, params)
+
+    def _check_command(self, command: str, offered: Iterable[str]) -> None:
+        if command not in offered:
+            known = ", ".join(offered) or "none"
+            raise Invalid(f"node command not allowed: {command}; this node offers {known}")
+        if command in self._config.gateway.nodes.deny_commands:
+            raise Forbidden(f"{command} is in gateway.nodes.denyCommands")
+
+    async def _invoke_here(self, client: Client, params: InvokeParams) -> dict[str, Any]:
+        self._check_command(params.command, client.admitted.commands if client.admitted else ())
         answer = await self._ask(client, params)
         if not answer.ok:
             error = answer.error or {}
@@ -151,7 +186,7 @@ class Nodes:
     async def _ask(self, client: Client, params: InvokeParams) -> ResultParams:
         if len(self._pending) >= INVOCATIONS_MAX:
             raise Busy(f"{INVOCATIONS_MAX} calls of nodes are under way; try again in a moment")
-        timeout_ms = min(params.timeout_ms or INVOKE_DEFAULT_MS, INVOKE_MAX_MS)
+        timeout_ms = _timeout_ms(params)
         request_id, pending = self._ids.new(), _Pending(params.node_id)
         body: dict[str, Any] = {
             "id": request_id,
@@ -280,7 +315,23 @@ def _own_id(caller: Caller) -> str:
     return node_id(caller.listening.subscriber)
 
 
-def _described(client: Client) -> dict[str, Any]:
+def _timeout_ms(params: InvokeParams) -> int:
+    return min(params.timeout_ms or INVOKE_DEFAULT_MS, INVOKE_MAX_MS)
+
+
+def connected_clients(
+    presence: Sequence[dict[str, Any]], clients: Iterable[Client]
+) -> ConnectedClients:
+    """What the other gateways on the same ledger are told of those who are connected here."""
+    known = [(each, each.admitted) for each in clients if each.admitted is not None]
+    return ConnectedClients(
+        presence=presence,
+        nodes=[described_node(client) for client, admitted in known if admitted.role == "node"],
+        devices=sorted({admitted.device_id for _, admitted in known if admitted.device_id}),
+    )
+
+
+def described_node(client: Client) -> dict[str, Any]:
     admitted = client.admitted
     assert admitted is not None
     said = admitted.client

@@ -1,0 +1,68 @@
+"""Asking another gateway: one request, sealed both ways, and never made a second time by itself."""
+
+from typing import Any
+
+from crossclaw.domain.clock import Clock
+from crossclaw.gateway.http.links import ASK_PATH, SEAL
+from crossclaw.gateway.link_proof import LinkKey
+from crossclaw.gateway.neighbours import Neighbour, NeighbourLost, NeighbourUnreached
+
+CONNECT_S = 5.0
+_NOT_HEARD = frozenset({400, 401, 403, 404, 405, 409, 413, 415, 421, 503})
+"""Answers of the edge, before anything was done."""
+
+
+class GatewayRequests:
+    """The way from this gateway to the others. `close` ends it."""
+
+    def __init__(self, key: LinkKey, clock: Clock) -> None:
+        self._key, self._clock = key, clock
+        self._http: Any = None
+
+    async def carry(self, neighbour: Neighbour, question: bytes, timeout_s: float) -> bytes:
+        """The answer to a question, as its gateway wrote it."""
+        import httpx2  # noqa: PLC0415  only where there are other gateways
+
+        facts, client = neighbour.facts, self._client()
+        if not facts.address:
+            raise NeighbourUnreached(neighbour.name, "it does not listen yet")
+        ticket = self._key.ticket(facts.incarnation, self._clock.now_ms())
+        headers = {
+            "authorization": f"Bearer {ticket.text}",
+            "content-type": "application/json",
+            SEAL: self._key.seal("question", facts.incarnation, ticket.text, question),
+        }
+        limits = httpx2.Timeout(CONNECT_S, read=timeout_s)
+        url = f"{facts.address.rstrip('/')}{ASK_PATH}"
+        try:
+            said = await client.post(url, content=question, headers=headers, timeout=limits)
+        except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.InvalidURL) as error:
+            raise NeighbourUnreached(neighbour.name, _words(error)) from error
+        except (httpx2.HTTPError, OSError) as error:
+            raise NeighbourLost(neighbour.name, _words(error)) from error
+        seal = said.headers.get(SEAL, "")
+        if said.status_code in _NOT_HEARD:
+            raise NeighbourUnreached(neighbour.name, f"it answers {said.status_code}")
+        sealed = self._key.is_sealed("reply", facts.incarnation, ticket.text, said.content, seal)
+        if said.status_code != 200 or not sealed:
+            raise NeighbourLost(
+                neighbour.name, f"no gateway's answer has come, but {said.status_code}"
+            )
+        return bytes(said.content)
+
+    def _client(self) -> Any:
+        """A connection a question: one that was kept open may be gone, and nobody would know what has arrived."""
+        import httpx2  # noqa: PLC0415  loaded by now
+
+        if self._http is None:
+            limits = httpx2.Limits(max_keepalive_connections=0)
+            self._http = httpx2.AsyncClient(limits=limits, trust_env=False)
+        return self._http
+
+    async def close(self) -> None:
+        if self._http is not None:
+            await self._http.aclose()
+
+
+def _words(error: BaseException) -> str:
+    return str(error) or type(error).__name__

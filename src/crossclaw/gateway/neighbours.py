@@ -1,0 +1,235 @@
+"""Neighbours: the other gateways on the same ledger, as far as the ledger does not tell: who is connected to them, and a way to
+ask them for what only they can do, because a device or a chat account is theirs.
+
+Nothing of this is stored. What a neighbour has told of its clients is forgotten with the link to it, and a question whose
+neighbour is gone ends with an error; it is never put a second time.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+import anyio
+import msgspec
+
+from crossclaw.domain.errors import CrossclawError
+from crossclaw.ledger.gateways import SharingGateway
+
+T = TypeVar("T")
+
+ASK_S = 20.0  # for an answer that takes no person's yes
+
+
+class ConnectedClients(msgspec.Struct, frozen=True, kw_only=True):
+    """What a gateway tells the others of those who are connected to it."""
+
+    presence: Sequence[dict[str, Any]] = ()
+    nodes: Sequence[dict[str, Any]] = ()
+    """As `node.list` shows them."""
+    devices: Sequence[str] = ()
+
+
+class Neighbour:
+    """Another gateway, as long as its lease runs."""
+
+    def __init__(self, facts: SharingGateway) -> None:
+        self.facts = facts
+        self.clients = ConnectedClients()
+        self.asks: set[anyio.CancelScope] = set()
+
+    @property
+    def name(self) -> str:
+        return self.facts.gateway_id
+
+
+class NeighbourUnreached(CrossclawError):
+    """It was not asked: nothing was done."""
+
+    def __init__(self, name: str, why: str) -> None:
+        super().__init__(f"gateway {name} cannot be reached, so nothing was done: {why}")
+
+
+class NeighbourLost(CrossclawError):
+    """It was asked, and nobody knows what became of it."""
+
+    def __init__(self, name: str, why: str) -> None:
+        super().__init__(
+            f"gateway {name} was asked and did not answer, so it is not known whether it was done: {why}"
+        )
+
+
+class NeighbourRefused(CrossclawError):
+    """What it answered in place of a result, with its own code and details."""
+
+    def __init__(self, refusal: "AskRefusal") -> None:
+        super().__init__(refusal.message)
+        self.code = refusal.code
+        self.retryable = refusal.retryable
+        if refusal.details is not None:
+            self.details = refusal.details
+
+
+class AskRefusal(msgspec.Struct, frozen=True):
+    code: str
+    message: str
+    retryable: bool = False
+    details: dict[str, Any] | None = None
+
+
+class AskQuestion(msgspec.Struct, frozen=True):
+    kind: str
+    body: Any = None
+
+
+class AskAnswer(msgspec.Struct, frozen=True):
+    result: Any = None
+    refusal: AskRefusal | None = None
+
+
+Ask = Callable[[Neighbour, bytes, float], Awaitable[bytes]]
+"""Carries a question to a neighbour and its answer back, within so many seconds."""
+AnswerQuestion = Callable[[Any], Awaitable[Any]]
+
+
+async def _no_way(neighbour: Neighbour, _question: bytes, _timeout_s: float) -> bytes:
+    raise NeighbourUnreached(neighbour.name, "this gateway has no links")
+
+
+class Neighbours:
+    """Empty for a gateway that has its ledger for itself."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Neighbour] = {}
+        self._answers: dict[str, AnswerQuestion] = {}
+        self.carry: Ask = _no_way
+        self.own_clients: Callable[[], ConnectedClients] = ConnectedClients
+        """What is told of those who are connected here."""
+        self.on_others: list[Callable[[], None]] = []
+        """Called after a neighbour's clients have changed."""
+        self._on_own: dict[int, Callable[[], None]] = {}
+        self._answering: set[anyio.CancelScope] = set()
+        self.is_closed = False
+        """This gateway closes: its links end, and what it was asked and has not done stays without an answer."""
+
+    # ── who is connected ───────────────────────────────────────────────────────────────────────
+
+    def settle(self, others: Iterable[SharingGateway]) -> None:
+        """Those whose lease runs now."""
+        found = {each.incarnation: each for each in others}
+        for gone in self._known.keys() - found.keys():
+            neighbour = self._known.pop(gone)
+            for scope in neighbour.asks:
+                scope.cancel()
+            self._tell(neighbour, ConnectedClients())
+        for incarnation, facts in found.items():
+            if (known := self._known.get(incarnation)) is None:
+                self._known[incarnation] = Neighbour(facts)
+            else:
+                known.facts = facts
+
+    def hear(self, incarnation: str, clients: ConnectedClients) -> None:
+        """What a neighbour tells of its clients; none of them when the link to it has ended."""
+        if (neighbour := self._known.get(incarnation)) is not None:
+            self._tell(neighbour, clients)
+
+    def _tell(self, neighbour: Neighbour, clients: ConnectedClients) -> None:
+        if neighbour.clients != clients:
+            neighbour.clients = clients
+            for each in self.on_others:
+                each()
+
+    def __iter__(self) -> Iterator[Neighbour]:
+        return iter(list(self._known.values()))
+
+    def presence(self) -> list[dict[str, Any]]:
+        return [_named(entry, each) for each in self for entry in each.clients.presence]
+
+    def nodes(self) -> dict[str, tuple[Neighbour, dict[str, Any]]]:
+        """Devices that are connected elsewhere: where, and as they are described there."""
+        return {node["nodeId"]: (each, node) for each in self for node in each.clients.nodes}
+
+    def devices(self) -> set[str]:
+        return {device_id for each in self for device_id in each.clients.devices}
+
+    def find_holder(self, role: str) -> Neighbour | None:
+        return next((each for each in self if role in each.facts.roles), None)
+
+    # ── telling the others ─────────────────────────────────────────────────────────────────────
+
+    def own_changed(self) -> None:
+        for each in list(self._on_own.values()):
+            each()
+
+    def listen(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Called when clients of this gateway come or go. Answers the way to end it."""
+        self._on_own[id(listener)] = listener
+
+        def end() -> None:
+            self._on_own.pop(id(listener), None)
+
+        return end
+
+    # ── asking ─────────────────────────────────────────────────────────────────────────────────
+
+    def answer(self, kind: str, handler: AnswerQuestion) -> None:
+        """From now on, questions of this kind are answered so."""
+        self._answers[kind] = handler
+
+    def close(self) -> None:
+        self.is_closed = True
+        self.own_changed()
+        for scope in self._answering:
+            scope.cancel()
+
+    async def answer_one(self, question: bytes) -> bytes | None:
+        """None: this gateway closes, and cannot tell what becomes of it."""
+        asked = msgspec.json.decode(question, type=AskQuestion)
+        with anyio.CancelScope() as answering:
+            self._answering.add(answering)
+            try:
+                return await self._answered(asked)
+            finally:
+                self._answering.discard(answering)
+        return None
+
+    async def _answered(self, asked: AskQuestion) -> bytes:
+        handler = self._answers.get(asked.kind)
+        try:
+            if handler is None:
+                raise CrossclawError(f"this gateway does not know the question {asked.kind!r}")
+            answer = AskAnswer(await handler(asked.body))
+        except CrossclawError as error:
+            details = getattr(error, "details", None)
+            answer = AskAnswer(None, AskRefusal(error.code, str(error), error.retryable, details))
+        return msgspec.json.encode(answer)
+
+    async def ask(
+        self, neighbour: Neighbour, kind: str, body: Any, result: type[T], timeout_s: float = ASK_S
+    ) -> T:
+        """Once. `NeighbourUnreached`: nothing was done; `NeighbourLost`: nobody knows."""
+        question = msgspec.json.encode(AskQuestion(kind, body))
+        said: bytes | None = None
+        with anyio.CancelScope() as asking:
+            neighbour.asks.add(asking)
+            try:
+                said = await self.carry(neighbour, question, timeout_s)
+            finally:
+                neighbour.asks.discard(asking)
+        if said is None:
+            raise NeighbourLost(neighbour.name, "it has ended meanwhile")
+        answer = msgspec.json.decode(said, type=AskAnswer)
+        if answer.refusal is not None:
+            raise NeighbourRefused(answer.refusal)
+        return msgspec.convert(answer.result, result)
+
+
+def _named(entry: Mapping[str, Any], neighbour: Neighbour) -> dict[str, Any]:
+    """A gateway shows itself as such; to the clients of another one it has a name."""
+    if entry.get("reason") != "self":
+        return dict(entry)
+    name = neighbour.name
+    text = f"Gateway {name}: crossclaw {entry.get('version', '')}".rstrip()
+    return {**entry, "host": name, "reason": "shares the ledger", "text": text}
+
+
+def read_clients(body: Any) -> ConnectedClients:
+    return msgspec.convert(body, ConnectedClients)

@@ -1,0 +1,106 @@
+"""Gateways with their ports and links, in one process: what one's clients do is looked at through the other."""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.abc
+import msgspec
+
+from crossclaw import app
+from crossclaw.app.links import begin_links
+from crossclaw.channels.contract import GivenChannel
+from crossclaw.config import Config, Paths
+from crossclaw.domain.authority import HOOKS
+from crossclaw.domain.secret import Secret
+from crossclaw.gateway.auth import GATEWAY, lock_for
+from crossclaw.gateway.door_secrets import DoorSecrets
+from crossclaw.gateway.http.hooks import hook_lock
+from crossclaw.gateway.link_proof import LinkKey
+from crossclaw.gateway.server import Gateway
+from crossclaw.providers.contract import Provider
+from crossclaw.testing.house import config_for
+from tests.wire.housed import TOKEN, Housed, serve_somewhere
+
+SOON_S = 20.0  # only for a test that fails: the machine may be busy
+
+
+@dataclass
+class Linked(Housed):
+    house: app.House
+    cut: Callable[[], None]
+    """Its port closes, with all that is connected to it."""
+
+
+@asynccontextmanager
+async def linked(
+    folder: Path,
+    url: str,
+    name: str,
+    model: Provider,
+    raw: Any = None,
+    *,
+    served: Sequence[str] | None = None,
+    channels: Sequence[GivenChannel] = (),
+) -> AsyncGenerator[Linked]:
+    """`served`: the agents whose runs it takes."""
+    ledger = {"url": url, "shared": True, "gateway": name, "agents": served}
+    config = msgspec.convert(
+        {**(raw or {}), "ledger": ledger}, Config, dec_hook=lambda kind, value: kind(value)
+    )
+    gateways: list[Gateway] = []
+    outside = app.Outside(
+        environ={},
+        providers={model.name: model},
+        channels=tuple(channels),
+        clients=lambda: [each for gateway in gateways for each in gateway.clients()],
+        presence=lambda: [each for gateway in gateways for each in gateway.presence()],
+    )
+    place = folder / name
+    place.mkdir(exist_ok=True)
+    paths = Paths(home=place, state_dir=place / "state", config_path=place / "openclaw.json")
+    config, key = config_for(model, config), LinkKey(Secret(TOKEN))
+    async with app.open_house(config, paths, outside) as house:
+        locks = {GATEWAY: lock_for(Secret(TOKEN))}
+        if (hooks := hook_lock(config.hooks, Secret(TOKEN), "127.0.0.1")) is not None:
+            locks[HOOKS] = hooks
+        await DoorSecrets(house.ledger, house.credentials, outside.clock).settle(
+            locks, is_agreed=False
+        )
+        gateway = app.build_gateway(config, outside, house, locks, key)
+        gateways.append(gateway)
+        scope = anyio.CancelScope()
+
+        async def serve(*, task_status: anyio.abc.TaskStatus[int]) -> None:
+            with scope:
+                async with anyio.create_task_group() as serving:
+                    port = await serving.start(serve_somewhere, gateway)
+                    await begin_links(serving, house, f"http://127.0.0.1:{port}", key)
+                    task_status.started(port)
+
+        async with anyio.create_task_group() as tasks:
+            port = await tasks.start(serve)
+            yield Linked(f"http://127.0.0.1:{port}", port, place, house, scope.cancel)
+            tasks.cancel_scope.cancel()
+
+
+async def until(holds: Callable[[], bool] | Callable[[], Awaitable[bool]]) -> None:
+    with anyio.fail_after(SOON_S):
+        while True:
+            held = holds()
+            if held if isinstance(held, bool) else await held:
+                return
+            await anyio.sleep(0.01)
+
+
+async def see_each_other(*gateways: Linked) -> None:
+    """All links are made."""
+
+    def all_linked() -> bool:
+        known = [[n for n in each.house.neighbours if n.clients.presence] for each in gateways]
+        return all(len(others) == len(gateways) - 1 for others in known)
+
+    await until(all_linked)
