@@ -3,7 +3,8 @@
 People write to one gateway on a real Synapse and on a fake Telegram (strict, over TCP), while it is killed again and again: at any
 time after its start, shortly after somebody wrote, and right after a platform has shown a message and before the gateway hears
 of it. The verdict is read from the platforms' own logs: every message is answered exactly once and in its order. A reply whose
-fate nobody can know is `uncertain`, is counted apart and is never repeated: none on Matrix, at most one a kill on Telegram.
+fate nobody can know is `uncertain`, is counted apart and is never repeated: none on Matrix, at most one a kill on Telegram. A run
+that was at work at three kills is given up and says so once, counted apart too.
 At the end two builds that break a promise are tried in the same way; one that is not caught means that the rig is blind.
 """
 
@@ -47,6 +48,7 @@ DRAIN_S_MAX = 120.0
 LIFE_S = 0.8
 EFFECT_S = 5.0  # for a reply to be shown, on a machine that is busy
 BACKLOG_MAX = 40
+GIVEN_UP = "⚠️ No answer this time: given up after 3 attempts"
 SENT = "/send/m.room.message/"
 CONTROLS: dict[Build, str] = {"doubling": "doubled", "hasty": "lost"}
 CONTROL_KILLS, CONTROL_KILLS_MAX = 10, 60
@@ -292,12 +294,21 @@ class ChannelChapter:
         await self._nest.bury()
 
     async def judge(self, score: Score) -> None:
-        uncertain = self._uncertain()
+        uncertain, given_up = self._uncertain(), self._given_up()
         answers = await self._people.answers()
+        score.counts["given up"] += len(given_up)
         for chat, said in (await self._people.in_their_order()).items():
             on_matrix = chat.startswith("!")
-            seen = Counter(answers[chat])
+            answered = [words for words in answers[chat] if not words.startswith(GIVEN_UP)]
+            seen = Counter(answered)
+            excused = sum(token in given_up for token in said)
+            if (notices := len(answers[chat]) - len(answered)) != excused:
+                score.findings.append(
+                    f"notices: {chat} was told {notices} times that one is given up, not {excused}"
+                )
             for token in said:
+                if token in given_up:
+                    continue
                 words = f"re {token}"
                 if seen[words] > 1:
                     score.findings.append(
@@ -306,8 +317,8 @@ class ChannelChapter:
                 elif not seen[words] and words not in uncertain:
                     score.findings.append(f"lost: {words} was never shown in {chat}")
             wanted = [f"re {token}" for token in said if seen[f"re {token}"]]
-            if list(dict.fromkeys(answers[chat])) != wanted:
-                score.findings.append(f"order: {chat} saw {answers[chat]}, not {wanted}")
+            if list(dict.fromkeys(answered)) != wanted:
+                score.findings.append(f"order: {chat} saw {answered}, not {wanted}")
             score.counts["matrix" if on_matrix else "telegram"] += len(said)
             if on_matrix and uncertain & set(wanted):
                 score.findings.append(f"uncertain on Matrix: {uncertain & set(wanted)}")
@@ -321,6 +332,15 @@ class ChannelChapter:
         with closing(open_reader(self._folder / "state" / "crossclaw.sqlite")) as db:
             rows = map(delivery_of, db.execute(f"SELECT {DELIVERY} FROM outbox"))
             return {row.text for row in rows if row.state == "uncertain"}
+
+    def _given_up(self) -> set[str]:
+        """What was at work at three kills, and says so instead of an answer: nobody can tell it from a poison."""
+        asked = (
+            "SELECT e.body ->> 'content' FROM runs r JOIN entries e ON e.run_id = r.run_id AND e.role = 'user' "
+            "WHERE r.error LIKE 'given up after %' AND r.attempt >= 3"
+        )
+        with closing(open_reader(self._folder / "state" / "crossclaw.sqlite")) as db:
+            return {words.removeprefix("say: re ") for (words,) in db.execute(asked)}
 
     def _most_at_once(self) -> int:
         """An attempt that was cut off is of the first kill after it began; when it is found does not matter: a life may
@@ -416,7 +436,7 @@ def _verdict(score: Score) -> str:
         f"channels: {counts['kills']} kills, {counts['matrix']} messages on Matrix and {counts['telegram']} on "
         f"Telegram: {score.found('lost')} lost, {score.found('doubled')} doubled, {score.found('order')} out of "
         f"order; {counts['uncertain']} uncertain on Telegram, at most {counts['most']} a kill, "
-        f"{score.found('uncertain on Matrix')} on Matrix"
+        f"{score.found('uncertain on Matrix')} on Matrix; {counts['given up']} given up and said so"
     )
 
 
