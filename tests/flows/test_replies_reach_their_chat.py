@@ -6,7 +6,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from crossclaw.domain.errors import DeliveryError, DeliveryUncertain
+from crossclaw.domain.errors import DeliveryError, DeliveryUncertain, PlatformUnreachable
 from crossclaw.ledger.operations import Delivery
 from crossclaw.testing import MemoryChannel, open_house
 from crossclaw.testing.time import NOON_MS, VirtualClock
@@ -70,6 +70,40 @@ async def test_retries_end(folder: Path) -> None:
     delivery = await delivery_after(folder, chat, seconds=36_000)
 
     assert (delivery.state, delivery.attempt) == ("failed", 8)
+
+
+@pytest.mark.spec("B2")
+async def test_a_platform_that_is_not_to_be_reached_for_hours_loses_nobody_a_reply(
+    folder: Path,
+) -> None:
+    """A cable that was pulled says nothing of the message: it is no attempt, and there is no last one."""
+    chat = MemoryChannel()
+    away = PlatformUnreachable("the network is unreachable")
+    chat.faults.extend([away] * 100)
+
+    async with open_house(folder, Recording(), channels=[chat]) as house:
+        first, second = [await chat.say(who, "hi") for who in ("ana", "ben")]
+        await anyio.sleep(3 * 3600)
+        found = [await house.ledger.find_delivery(f"reply:{each}") for each in (first, second)]
+
+    assert [(each.state, each.attempt) for each in found if each] == [("delivered", 1)] * 2
+    assert sorted(chat.sent) == [("ana", "re: hi"), ("ben", "re: hi")]
+    assert chat.tries == 102
+
+
+async def test_a_reply_that_waits_for_its_platform_goes_out_as_soon_as_the_account_is_connected(
+    folder: Path,
+) -> None:
+    chat = MemoryChannel()
+    chat.faults.extend([PlatformUnreachable("not connected yet")] * 6)
+    async with open_house(folder, Recording(), channels=[chat]) as house:
+        await chat.say("ana", "hi")
+        await anyio.sleep(65)
+        tries = chat.tries
+        house.outbox.look_again()
+        await anyio.sleep(0.5)
+
+    assert (tries, chat.tries, chat.sent) == (6, 7, [("ana", "re: hi")])
 
 
 @pytest.mark.spec("B2")

@@ -22,6 +22,7 @@ from crossclaw.domain.errors import (
     DeliveryError,
     DeliveryUncertain,
     MediaRefused,
+    PlatformUnreachable,
 )
 
 if TYPE_CHECKING:
@@ -132,7 +133,7 @@ class ChannelHttp:
         try:
             return await self._request(method, path, **request)
         except _NotSent as error:
-            raise DeliveryError(str(error), retryable=True) from error
+            raise PlatformUnreachable(str(error)) from error
         except _Lost as error:
             raise DeliveryUncertain(str(error)) from error
 

@@ -18,7 +18,13 @@ from crossclaw.delivery.pieces import messages_of
 from crossclaw.delivery.previews import LOST, Previews
 from crossclaw.delivery.turns import Turn
 from crossclaw.domain.clock import Clock
-from crossclaw.domain.errors import Busy, DeliveryError, DeliveryUncertain, StoreError
+from crossclaw.domain.errors import (
+    Busy,
+    DeliveryError,
+    DeliveryUncertain,
+    PlatformUnreachable,
+    StoreError,
+)
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.sessions import Session
 from crossclaw.ledger.contract import Ledger
@@ -50,6 +56,7 @@ ATTEMPTS_MAX = 8  # with the waits below, some ten minutes: longer than most out
 LAST_S = 2.0  # for what is being sent when the gateway closes
 RETRY_FIRST_S = 2.0
 RETRY_MAX_S = 300.0
+AWAY_MAX_S = 60.0  # between two looks whether a platform is there again
 ABSENT_MS_MAX = (
     7 * 86_400_000
 )  # for an account that is not open; older words are of no use to anybody
@@ -89,6 +96,8 @@ class Carrier:
         self.paces = Paces()
         self.silent_until: dict[Place, int] = {}
         """Accounts that their platform has asked to be silent."""
+        self.away: dict[Place, tuple[int, int]] = {}
+        """Accounts whose platform could not be reached: how often, and until when nothing is tried."""
 
     async def keep_pace(self, delivery: Delivery, live: LiveAccount) -> None:
         """No faster than the platform takes messages, to one chat and in all."""
@@ -202,7 +211,12 @@ class Carrier:
         if turn is not None:
             await turn.begin()
 
+    def due_again(self, place: Place) -> int:
+        """When an account may be sent to."""
+        return max(self.silent_until.get(place, 0), self.away.get(place, (0, 0))[1])
+
     async def _note_sent(self, live: LiveAccount) -> None:
+        self.away.pop(live.place, None)
         if live.host is not None:
             live.host.outbound_ms = self._clock.now_ms()
 
@@ -281,6 +295,13 @@ class Carrier:
         error: DeliveryError,
         piece: DeliveryPiece | None,
     ) -> None:
+        now = self._clock.now_ms()
+        if isinstance(error, PlatformUnreachable) and now - delivery.created_at < ABSENT_MS_MAX:
+            self._note_away(live.place, now)
+            await self.settle(
+                delivery, "pending", piece, error=str(error), tried=False, unsent=True
+            )
+            return
         wait_s = min(RETRY_MAX_S, RETRY_FIRST_S * 2 ** (delivery.attempt - 1))
         wait_s = max(wait_s, error.retry_after_s or 0.0)
         if error.stops_account:
@@ -306,6 +327,13 @@ class Carrier:
             not_before=self._clock.now_ms() + int(wait_s * 1000),
             unsent=not isinstance(error, DeliveryUncertain),
         )
+
+    def _note_away(self, place: Place, now: int) -> None:
+        """Nothing is sent by this account for a while, which grows; what was tried at the same time says no more."""
+        times, until = self.away.get(place, (0, 0))
+        if until <= now:
+            wait_s = min(AWAY_MAX_S, RETRY_FIRST_S * 2 ** min(times, 10))
+            self.away[place] = times + 1, now + int(wait_s * 1000)
 
     def _stop_account(self, live: LiveAccount, error: DeliveryError) -> None:
         """For a while, where the platform says how long; else until a person has done something."""

@@ -80,7 +80,8 @@ class Outbox:
         self._hint.set()
 
     def look_again(self) -> None:
-        """Something that was there may be due now."""
+        """Something that was there may be due now: a person has done something, or an account is connected."""
+        self._carrier.away.clear()
         self._all = True
         self._hint.set()
 
@@ -209,8 +210,7 @@ class Outbox:
             ends = delivery.created_at + ABSENT_MS_MAX
             return delivery.not_before if ends <= now else now + int(LOOK_AGAIN_S * 1000)
         place = self._accounts.place_of(delivery.address)
-        silent = self._carrier.silent_until.get(place, 0) if place else 0
-        return max(delivery.not_before, silent)
+        return max(delivery.not_before, self._carrier.due_again(place) if place else 0)
 
     def _must_look_again(self) -> bool:
         """At all of it, however many hints there are of what is new."""

@@ -262,6 +262,14 @@ class DeliveryError(CrossclawError):
         """The chat has another id now; the message is sent there."""
 
 
+class PlatformUnreachable(DeliveryError):
+    """Nothing has left, because the platform, or our connection to it, is not there. That says nothing of the message:
+    it waits as for an account that is not open, and it was no attempt."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, retryable=True)
+
+
 class DeliveryUncertain(DeliveryError):
     """The message may or may not be there (a connection cut after sending)."""
 

@@ -16,6 +16,7 @@ from crossclaw.domain.errors import (
     ChannelDown,
     DeliveryError,
     DeliveryUncertain,
+    PlatformUnreachable,
 )
 from crossclaw_irc.lines import Line, lines_of, read_line
 from crossclaw_irc.settings import IrcSettings
@@ -192,7 +193,7 @@ class IrcAccount(ChannelAccount):
         async with self._sending:
             stream = self._stream
             if stream is None:
-                raise DeliveryError("not connected to the IRC server", retryable=True)
+                raise PlatformUnreachable("not connected to the IRC server")
             token = f"crossclaw-{next(self._numbers)}"
             self._pongs[token], self._refusals = anyio.Event(), []
             try:

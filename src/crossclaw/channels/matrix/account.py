@@ -25,7 +25,13 @@ from crossclaw.channels.matrix.settings import MatrixSettings
 from crossclaw.channels.matrix.syncing import SyncReader
 from crossclaw.channels.matrix.writing import write_edit, write_file, write_relation, write_words
 from crossclaw.domain.addresses import Address, Attachment
-from crossclaw.domain.errors import AccountBroken, ChannelDown, DeliveryError, MediaRefused
+from crossclaw.domain.errors import (
+    AccountBroken,
+    ChannelDown,
+    DeliveryError,
+    MediaRefused,
+    PlatformUnreachable,
+)
 
 if TYPE_CHECKING:
     from crossclaw.channels.matrix.encryption import KeyVault
@@ -179,7 +185,7 @@ class MatrixAccount(ChannelAccount):
             key = hashlib.sha256(piece.delivery_key.encode()).hexdigest()
             return await self._put(room, "m.room.message", key, content)
         except ChannelDown as error:  # before the message itself was on its way
-            raise DeliveryError(str(error), retryable=True) from error
+            raise PlatformUnreachable(str(error)) from error
         except MatrixRefusal as refusal:
             raise of_delivery(refusal) from refusal
 
@@ -190,7 +196,7 @@ class MatrixAccount(ChannelAccount):
             room = await self._room_of(where)
             await self._put(room, "m.room.message", key.hexdigest(), content)
         except ChannelDown as error:  # before the change itself was on its way
-            raise DeliveryError(str(error), retryable=True) from error
+            raise PlatformUnreachable(str(error)) from error
         except MatrixRefusal as refusal:
             raise of_delivery(refusal) from refusal
 
@@ -252,7 +258,7 @@ class MatrixAccount(ChannelAccount):
 
     async def _room_of(self, where: Address) -> MatrixRoom:
         if self._rooms is None:
-            raise DeliveryError("the account is not connected yet", retryable=True)
+            raise PlatformUnreachable("the account is not connected yet")
         target = read_target(where.to)
         if target is None:
             raise DeliveryError(f"{where.to!r} is no Matrix room, alias or user")

@@ -12,7 +12,13 @@ import msgspec
 
 from crossclaw.channels.http import ChannelHttp, HttpClients
 from crossclaw.channels.websocket import Dial
-from crossclaw.domain.errors import ChannelDown, CrossclawError, DeliveryError, DeliveryUncertain
+from crossclaw.domain.errors import (
+    ChannelDown,
+    CrossclawError,
+    DeliveryError,
+    DeliveryUncertain,
+    PlatformUnreachable,
+)
 
 ANSWER_S = 120.0  # Signal itself may be slow to take a message with a file
 CONNECT_S = 10.0
@@ -155,7 +161,7 @@ class SignalSocket:
                 host, port = self._url.hostname or "127.0.0.1", self._url.port or 7583
                 return JsonLines(await self._dial(host, port, False))
         except OSError as error:
-            raise DeliveryError(f"signal-cli is not there: {error}", retryable=True) from error
+            raise PlatformUnreachable(f"signal-cli is not there: {error}") from error
 
     async def events(self) -> AsyncGenerator[Any]:
         try:
