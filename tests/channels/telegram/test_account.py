@@ -499,6 +499,91 @@ async def test_telegram_may_call_with_its_secret_and_nobody_else(scene: Scene) -
     assert scene.host.texts == ["hi"]
 
 
+def album_part(number: int, chat: int = 42, **more: Any) -> WebhookRequest:
+    message = {
+        "message_id": number,
+        "date": 1767268800,
+        "chat": {"id": chat, "type": "private" if chat > 0 else "supergroup", "title": "T"},
+        "from": {"id": 42, "is_bot": False, "first_name": "Ann"},
+        **more,
+    }
+    if "text" not in more:
+        message = {"photo": [{"file_id": f"f{number}", "width": 9}], "media_group_id": "g1", **message}  # fmt: skip
+    return posted(msgspec.json.encode({"update_id": 100 + number, "message": message}), "s3cret_-")
+
+
+BY_WEBHOOK = {"webhook_url": "https://claw.example/x", "webhook_secret": Secret("s3cret_-")}
+
+
+@pytest.mark.spec("N8")
+async def test_an_album_by_webhook_is_one_message_whose_parts_are_stored_before_they_are_acknowledged(
+    scene: Scene,
+) -> None:
+    """Trap 48. Telegram calls with the next part after the one before was acknowledged."""
+    async with scene.served(**BY_WEBHOOK) as account:
+        for number in (1, 2, 2, 3):  # one of them twice: our answer was lost
+            assert (await account.webhook(album_part(number))).status == 200
+            await anyio.sleep(1)
+        await account.webhook(album_part(4, text="what is it?"))
+        await account.webhook(album_part(3))  # once more, much too late
+        await account.webhook(album_part(5, media_group_id="g2", caption="later"))
+        await account.webhook(album_part(6, chat=-1005, caption="elsewhere"))
+        await account.webhook(album_part(7, chat=-1005, text="elsewhere"))
+        assert scene.host.texts == ["", "what is it?", "elsewhere", "elsewhere"]
+        await scene.host.wait_received(5)
+        await anyio.sleep(10)
+
+    files = [[each.id for each in inbound.attachments] for inbound in scene.host.received]
+    assert files == [["f1", "f2", "f3"], [], ["f6"], [], ["f5"]]
+    assert scene.host.received[0].message_id == "1"
+
+
+@pytest.mark.spec("N8")
+@pytest.mark.parametrize("then_by_webhook", [True, False])
+async def test_nothing_of_an_album_is_lost_or_doubled_when_the_gateway_dies_between_its_parts(
+    scene: Scene, then_by_webhook: bool
+) -> None:
+    async with scene.served(**BY_WEBHOOK) as account:
+        for number in (1, 2):
+            await account.webhook(album_part(number))
+    assert scene.host.received == []
+    async with scene.served(**(BY_WEBHOOK if then_by_webhook else {})) as account:
+        if then_by_webhook:
+            for number in (2, 3):
+                await account.webhook(album_part(number))
+        await scene.host.wait_received(1)
+        await anyio.sleep(10)
+    (whole,) = scene.host.received
+    assert len(whole.attachments) == (3 if then_by_webhook else 2)
+
+
+async def test_a_part_of_an_album_that_cannot_be_stored_is_not_acknowledged(scene: Scene) -> None:
+    stored, full = scene.host.save_cursor, [StoreFull("the disk is full")]
+
+    async def save_cursor(name: str, value: str) -> None:
+        if full:
+            raise full.pop()
+        await stored(name, value)
+
+    scene.host.save_cursor = save_cursor  # type: ignore[method-assign]
+    async with scene.served(**BY_WEBHOOK) as account:
+        with pytest.raises(StoreFull):
+            await account.webhook(album_part(1))
+        for number in range(1, 12):
+            await account.webhook(album_part(number))
+        assert len(scene.host.received) == 1  # an album has ten parts, and then it is whole
+        await scene.host.wait_received(2)
+    assert [len(each.attachments) for each in scene.host.received] == [10, 1]
+
+
+async def test_many_albums_at_once_do_not_wait_for_each_other(scene: Scene) -> None:
+    async with scene.served(**BY_WEBHOOK) as account:
+        for number in range(1, 23):
+            await account.webhook(album_part(number, chat=1000 + number))
+        assert len(scene.host.received) == 2  # twenty are kept; the oldest make room
+        await scene.host.wait_received(22)
+
+
 async def test_a_webhook_needs_a_secret_of_its_own(scene: Scene) -> None:
     for secret in (None, Secret("has a space")):
         account = await scene.account(webhook_url="https://claw.example/x", webhook_secret=secret)

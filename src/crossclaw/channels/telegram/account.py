@@ -2,6 +2,7 @@
 
 import hmac
 import logging
+from functools import partial
 from typing import Any
 
 import anyio
@@ -18,6 +19,7 @@ from crossclaw.channels.contract import (
     WebhookRequest,
 )
 from crossclaw.channels.http import HttpClients
+from crossclaw.channels.telegram.albums import HeldAlbums
 from crossclaw.channels.telegram.client import (
     UPDATES_MAX,
     BotCallRefused,
@@ -111,6 +113,7 @@ class TelegramAccount(ChannelAccount):
         self._bot_id = int(token.reveal().partition(":")[0])
         self._reader: ReadingBot | None = None
         self._host: ChannelHost | None = None
+        self._albums: HeldAlbums | None = None
         self._receiving = anyio.Lock()
         """One update after the other, also when Telegram calls us twice at once."""
 
@@ -124,12 +127,14 @@ class TelegramAccount(ChannelAccount):
     ) -> None:
         facts = await self.probe()
         self._host = host
+        self._albums = HeldAlbums(host, self._bot_id, partial(self._receive, host))
         if self._settings.webhook_url:
             await self._client.set_webhook(self._settings.webhook_url, self._webhook_secret())
             host.connected(facts)
             task_status.started()
-            await anyio.sleep_forever()
+            await self._albums.serve()
         await self._client.delete_webhook()
+        await self._albums.finish_all()
         host.connected(facts)
         task_status.started()
         await self._poll(host)
@@ -254,13 +259,17 @@ class TelegramAccount(ChannelAccount):
         return secret
 
     async def webhook(self, request: WebhookRequest) -> WebhookAnswer:
-        if not self._settings.webhook_url or self._host is None or self._reader is None:
+        if not self._settings.webhook_url or self._host is None or self._albums is None:
             return WebhookAnswer(status=404)
         shown = request.headers.get("x-telegram-bot-api-secret-token", "")
         if not hmac.compare_digest(shown.encode(), self._webhook_secret().reveal().encode()):
             return WebhookAnswer(status=401)
         self._host.heard()
-        await self._receive(self._host, self._read(request.body))
+        read = self._read(request.body)
+        if isinstance(read, Inbound):
+            await self._albums.take(read)
+        else:
+            await self._receive(self._host, read)
         return WebhookAnswer()
 
     # ── what goes out ──────────────────────────────────────────────────────────────────────────

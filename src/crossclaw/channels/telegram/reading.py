@@ -1,7 +1,8 @@
 """Reading: from an update of the Bot API to what arrived, or to the reason why it is nothing for us. Pure."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from functools import reduce
 
 import msgspec
 
@@ -69,7 +70,7 @@ def join_albums(parts: Iterable[tuple[int, Read]]) -> Iterator[tuple[int, Read]]
     held: tuple[int, Inbound] | None = None
     for number, read in parts:
         part = read if isinstance(read, Inbound) and read.group_of is not None else None
-        if held is not None and part is not None and _same_album(held[1], part):
+        if held is not None and part is not None and in_same_album(held[1], part):
             held = number, _joined(held[1], part)
             continue
         if held is not None:
@@ -81,13 +82,18 @@ def join_albums(parts: Iterable[tuple[int, Read]]) -> Iterator[tuple[int, Read]]
         yield held
 
 
-def _same_album(one: Inbound, other: Inbound) -> bool:
+def in_same_album(one: Inbound, other: Inbound) -> bool:
     return (one.group_of, one.address, one.sender, one.edit_of) == (
         other.group_of,
         other.address,
         other.sender,
         other.edit_of,
     )
+
+
+def join_parts(parts: Sequence[Inbound]) -> Inbound:
+    """In their order; the whole has the id of the first."""
+    return reduce(_joined, parts)
 
 
 def _joined(one: Inbound, other: Inbound) -> Inbound:

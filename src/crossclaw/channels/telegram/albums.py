@@ -1,0 +1,129 @@
+"""Albums that Telegram brings by webhook: each part is a call of its own, and the next comes when the one before was
+acknowledged. So the parts are stored as they come, and received as one message when no more follow.
+"""
+
+from collections.abc import Awaitable, Callable
+
+import anyio
+import msgspec
+
+from crossclaw.channels.contract import ChannelHost
+from crossclaw.channels.telegram.reading import in_same_album, join_parts
+from crossclaw.domain.addresses import Inbound
+
+PAUSE_S = 1.5  # after the last part; longer than between two calls of Telegram
+PARTS_MAX = 10  # of an album, by Telegram's rules
+ALBUMS_MAX = (
+    20  # they are one row, which is written whole; beyond, the oldest does not wait any longer
+)
+TAKEN_MAX = 500  # parts that may still come again, because our answer to them was lost
+
+ReceiveAlbum = Callable[[Inbound], Awaitable[None]]
+
+
+class AlbumBook(msgspec.Struct):
+    """What is stored."""
+
+    held: list[list[Inbound]] = []
+    taken: list[str] = []
+    """Parts that were received, by `_part_key`."""
+
+
+class HeldAlbums:
+    def __init__(self, host: ChannelHost, bot_id: int, receive: ReceiveAlbum) -> None:
+        self._host, self._receive = host, receive
+        self._name = f"albums of bot {bot_id}"
+        self._book: AlbumBook | None = None
+        self._due: dict[str, float] = {}
+        """When an album is whole, by its first part."""
+        self._changed = anyio.Event()
+        self._lock = anyio.Lock()
+
+    async def take(self, inbound: Inbound) -> None:
+        """On return it was received, or it is part of an album and was stored. What else is said in the chat comes after
+        the album."""
+        async with self._lock:
+            book = await self._load()
+            is_part = inbound.group_of is not None and inbound.edit_of is None
+            if is_part and self._comes_again(book, inbound):
+                return
+            for album in list(book.held):
+                if album[0].address.to == inbound.address.to and not (is_part and in_same_album(album[0], inbound)):  # fmt: skip
+                    await self._finish(book, album)
+            if not is_part:
+                await self._receive(inbound)
+                return
+            await self._hold(book, inbound)
+
+    async def _hold(self, book: AlbumBook, part: Inbound) -> None:
+        album = next((each for each in book.held if in_same_album(each[0], part)), None)
+        if album is None:
+            if len(book.held) >= ALBUMS_MAX:
+                await self._finish(book, book.held[0])
+            album = []
+            book.held.append(album)
+        album.append(part)
+        await self._store(book)
+        self._due[_part_key(album[0])] = anyio.current_time() + PAUSE_S
+        self._changed.set()
+        if len(album) >= PARTS_MAX:
+            await self._finish(book, album)
+
+    def _comes_again(self, book: AlbumBook, part: Inbound) -> bool:
+        """Telegram brings a part once more when it has not heard our answer. The next ones come after that."""
+        key = _part_key(part)
+        for album in book.held:
+            if any(key == _part_key(each) for each in album):
+                self._due[_part_key(album[0])] = anyio.current_time() + PAUSE_S
+                return True
+        return key in book.taken
+
+    async def serve(self) -> None:
+        """Receives albums of which no more parts come; also those that a gateway before has left."""
+        while True:
+            async with self._lock:
+                book = await self._load()
+                for album in list(book.held):
+                    if self._due_at(album) <= anyio.current_time():
+                        await self._finish(book, album)
+                self._changed = changed = anyio.Event()
+                next_at = min(map(self._due_at, book.held), default=None)
+            if next_at is None:
+                await changed.wait()
+            else:
+                await anyio.sleep_until(next_at)
+
+    async def finish_all(self) -> None:
+        """What was left by webhook, when the account is served otherwise now."""
+        async with self._lock:
+            book = await self._load()
+            for album in list(book.held):
+                await self._finish(book, album)
+
+    def _due_at(self, album: list[Inbound]) -> float:
+        return self._due.setdefault(_part_key(album[0]), anyio.current_time() + PAUSE_S)
+
+    async def _finish(self, book: AlbumBook, album: list[Inbound]) -> None:
+        """Received first, then taken from the store: what comes again meanwhile is known by its message's id."""
+        await self._receive(join_parts(album))
+        book.held.remove(album)
+        self._due.pop(_part_key(album[0]), None)
+        book.taken = [*book.taken, *map(_part_key, album)][-TAKEN_MAX:]
+        await self._store(book)
+
+    async def _load(self) -> AlbumBook:
+        if self._book is None:
+            text = await self._host.load_cursor(self._name)
+            self._book = msgspec.json.decode(text, type=AlbumBook) if text else AlbumBook([], [])
+        return self._book
+
+    async def _store(self, book: AlbumBook) -> None:
+        try:
+            await self._host.save_cursor(self._name, msgspec.json.encode(book).decode())
+        except BaseException:
+            self._book = None  # what is stored counts
+            raise
+
+
+def _part_key(part: Inbound) -> str:
+    return f"{part.address.to} {part.message_id}"
