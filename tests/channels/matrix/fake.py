@@ -37,6 +37,8 @@ class FakeHomeserver(FakeHttpService):
         """All that happened, (room, event), in the server's order; a token of a sync is a place in it."""
         self.members: dict[str, dict[str, str]] = {}
         self.invited: dict[str, str] = {}
+        self._withdrawn: set[str] = set()
+        self._told_withdrawn: set[str] = set()
         self.claimed: str | None = None
         """The alias that invitations show: whoever invites writes it, and no server looks at it."""
         self.directory: dict[str, str] = {}
@@ -62,6 +64,10 @@ class FakeHomeserver(FakeHttpService):
         self._numbers = itertools.count(1)
         self._news = anyio.Event()
 
+    @property
+    def _has_news_of_invitations(self) -> bool:
+        return bool(self.invited or self._withdrawn - self._told_withdrawn)
+
     # ── people ─────────────────────────────────────────────────────────────────────────────────
 
     def room_with(self, *people: str) -> str:
@@ -77,6 +83,11 @@ class FakeHomeserver(FakeHttpService):
 
     def invite(self, room: str, sender: str) -> None:
         self.invited[room] = sender
+        self._news.set()
+
+    def withdraw(self, room: str) -> None:
+        """An invitation is taken back: the next sync says that we have left the room."""
+        self._withdrawn.add(room)
         self._news.set()
 
     def happen(self, room: str, sender: str, kind: str, content: Any, **more: Any) -> str:
@@ -180,20 +191,35 @@ class FakeHomeserver(FakeHttpService):
             self.followed.set()
             self._news.set()
             with anyio.move_on_after(int(asked.query.get("timeout", "0")) / 1000):
-                while len(self.stream) <= since and not self.invited:
+                while len(self.stream) <= since and not self._has_news_of_invitations:
                     await self._wait()
         joined = self._joined(0 if first else since, chosen["room"]["timeline"]["limit"])
-        state = [{"type": "m.room.member", "sender": who, "state_key": BOT,
-                  "content": {"membership": "invite", "is_direct": True}}
-                 for who in self.invited.values()]  # fmt: skip
-        if self.claimed is not None:
-            alias = {"type": "m.room.canonical_alias", "sender": "@eve:fake.example",
-                     "state_key": "", "content": {"alias": self.claimed}}  # fmt: skip
-            state.append(alias)
-        invited = {room: {"invite_state": {"events": state}} for room in self.invited}
-        rooms = {"join": joined, "invite": invited}
+        invited = {
+            room: {"invite_state": {"events": self._invite_state(who)}}
+            for room, who in self.invited.items()
+        }
+        leave = {room: {} for room in self._withdrawn - self._told_withdrawn}
+        self._told_withdrawn |= self._withdrawn
+        rooms = {"join": joined, "invite": invited, "leave": leave}
         self.invited = {}
         return json_of({"next_batch": f"s{len(self.stream)}", "rooms": rooms})
+
+    def _invite_state(self, who: str) -> list[dict[str, Any]]:
+        member = {
+            "type": "m.room.member",
+            "sender": who,
+            "state_key": BOT,
+            "content": {"membership": "invite", "is_direct": True},
+        }
+        if self.claimed is None:
+            return [member]
+        alias = {
+            "type": "m.room.canonical_alias",
+            "sender": who,
+            "state_key": "",
+            "content": {"alias": self.claimed},
+        }
+        return [member, alias]
 
     def _joined(self, since: int, limit: int) -> dict[str, Any]:
         found: dict[str, Any] = {}
@@ -214,6 +240,8 @@ class FakeHomeserver(FakeHttpService):
         return found
 
     def _join(self, room: str) -> FakeAnswer:
+        if room in self._withdrawn:
+            return refusal(403, "M_FORBIDDEN", "You are not invited to this room.")
         self.members.setdefault(room, {})[BOT] = "join"
         return json_of({"room_id": room})
 

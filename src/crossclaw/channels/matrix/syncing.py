@@ -12,13 +12,13 @@ from crossclaw.channels.contract import InvitedHost
 from crossclaw.channels.matrix.client import MatrixClient, MatrixRefusal
 from crossclaw.channels.matrix.events import (
     Content,
-    InvitedRoom,
     JoinedRoom,
     MatrixEvent,
     SyncAnswer,
     read_events,
     text_in,
 )
+from crossclaw.channels.matrix.invitations import Invitations
 from crossclaw.channels.matrix.reading import MatrixSelf, Said, SkippedEvent, read_said
 from crossclaw.channels.matrix.rooms import MatrixRoom, RoomBook
 from crossclaw.channels.matrix.settings import MatrixSettings
@@ -60,6 +60,7 @@ class SyncReader:
         self._client, self._host, self._settings = client, host, settings
         self._rooms, self._vault = rooms, vault
         self._own_id, self._own_name = us
+        self._invitations = Invitations(client, host, settings, us.user_id)
         self._places = anyio.CapacityLimiter(ROOMS_AT_ONCE)
         self._waiting: list[WaitingEvent] | None = None
         self._unread: set[str] = set()
@@ -78,8 +79,7 @@ class SyncReader:
                         tasks.start_soon(self._try_room, room_id, synced, since)
         except ExceptionGroup as several:
             raise first_of(several) from several
-        for room_id, invited in answer.rooms.invite.items():
-            await self._consider(room_id, invited)
+        await self._invitations.take(answer.rooms)
 
     # ── rooms that we are in ───────────────────────────────────────────────────────────────────
 
@@ -300,60 +300,6 @@ class SyncReader:
         if opened is not None:
             await self._take_event(room, opened)
         return opened is not None
-
-    # ── invitations ────────────────────────────────────────────────────────────────────────────
-
-    async def _consider(self, room_id: str, invited: InvitedRoom) -> None:
-        """Joining is a right, as talking is."""
-        events = read_events(invited.invite_state.events)
-        ours = [event for event in events if event.state_key == self._own_id]
-        invitation = next((event for event in ours if event.membership == "invite"), None)
-        if invitation is None:
-            return
-        aliases = {text_in(event.content, "alias") or "" for event in events}
-        if not await self._may_join(room_id, invitation, aliases):
-            self._host.troubled(
-                f"{invitation.sender} has invited us to {room_id} and may not; the invitation waits"
-            )
-            return
-        try:
-            await self._client.join(room_id)
-        except MatrixRefusal as refusal:
-            if refusal.status == 429 or refusal.status >= 500:
-                raise  # the same sync is read again
-            self._host.troubled(f"{room_id} could not be joined: {refusal}")
-
-    async def _may_join(self, room_id: str, invitation: MatrixEvent, aliases: set[str]) -> bool:
-        settings = self._settings
-        if settings.auto_join == "off":
-            return False
-        listed = set(settings.auto_join_allowlist)
-        if room_id in listed or await self._is_named(room_id, aliases & listed):
-            return True
-        direct = invitation.content.get("is_direct") is True and room_id not in settings.groups
-        asked = Inbound(
-            address=Address("matrix", room_id, self._host.account_id),
-            sender=invitation.sender,
-            text="",
-            message_id=f"invitation to {room_id}",
-            chat_type="direct" if direct else "channel",
-            chat_id=None if direct else room_id,
-        )
-        if await self._host.may_talk(asked):
-            return True
-        # A stranger has to be answered to be asked for a code.
-        return direct and settings.auto_join == "always" and settings.dm_policy == "pairing"
-
-    async def _is_named(self, room_id: str, aliases: set[str]) -> bool:
-        """Whether one of them really is the room's: whoever invites can write any alias into the invitation."""
-        for alias in sorted(aliases):
-            try:
-                if await self._client.find_alias(alias) == room_id:
-                    return True
-            except MatrixRefusal as refusal:
-                if refusal.status == 429 or refusal.status >= 500:
-                    raise  # the same sync is read again
-        return False
 
 
 def _is_of_room(error: MatrixRefusal | MediaRefused) -> bool:
