@@ -301,6 +301,9 @@ async def test_runs_are_found_by_their_request_and_by_who_made_them(ledger: Ledg
 
     assert await ledger.find_deduped(Dedupe("chat", "k", "d")) == "r1"
     assert await ledger.find_deduped(Dedupe("chat", "other", "d")) is None
+    assert await ledger.list_request_times("chat", "k", since=1, limit=9) == [2]
+    for scope, prefix, since in (("chat", "o", 1), ("inbound", "k", 1), ("chat", "k", 2)):
+        assert await ledger.list_request_times(scope, prefix, since=since, limit=9) == []
     assert [each.run_id for each in await ledger.list_made_runs()] == ["r2"]
     assert await ledger.do(SetAsideDamaged(key=ANA, at=3)) == []  # all of it can be read
 

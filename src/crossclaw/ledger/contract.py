@@ -122,6 +122,12 @@ class Reads(Protocol):
         """The run that the same request has become before. One for something else under its key is not it."""
         ...
 
+    async def list_request_times(
+        self, scope: str, prefix: str, *, since: int, limit: int
+    ) -> list[int]:
+        """When requests were accepted whose key begins so, the newest first."""
+        ...
+
     async def has_open_run(self, key: SessionKey) -> bool: ...
 
     async def list_open_runs(self, key: SessionKey) -> list[Run]:

@@ -69,7 +69,7 @@ class ChannelIntake:
     ) -> None:
         self._config, self._ledger, self._clock = context.config, context.ledger, context.clock
         self._intake, self._accounts, self._pairing = intake, accounts, pairing
-        self._loops, self._signals = BotLoops(context.clock), signals
+        self._loops, self._signals = BotLoops(context.ledger, context.clock), signals
         self._changes = ChannelChanges(context, intake, self._fetch_files, self._moves_address)
 
     async def receive(self, host: AccountHost, inbound: Inbound) -> Received:
@@ -124,7 +124,7 @@ class ChannelIntake:
         place = chat_place(live, settings, inbound)
         if place and (why := unkept_tool_rule(live.channel, settings, place)) is not None:
             return Received(what="dropped", why=why)
-        if inbound.sender_is_bot and not self._loops.may_answer(inbound):
+        if inbound.sender_is_bot and not await self._loops.may_answer(inbound):
             return Received(what="dropped", why="two bots have talked to each other too fast")
         return None
 

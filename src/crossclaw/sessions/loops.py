@@ -1,10 +1,18 @@
 """Loops of bots: two that answer each other would never end. So many messages of one bot in one chat are heard in a
-minute, then none of it for a while. Slow loops are ended by the hops and budgets of runs."""
+minute, then none of it for a while. Slow loops are ended by the hops and budgets of runs.
+
+They are counted in memory. What a bot has said before the gateway was started is counted from the ledger once, so that a
+loop which ends the gateway again and again does not begin anew each time; only the rest of a silence is forgotten.
+"""
 
 from collections import OrderedDict, deque
 
+import msgspec
+
 from crossclaw.domain.addresses import Inbound
 from crossclaw.domain.clock import Clock
+from crossclaw.ledger.contract import Ledger
+from crossclaw.sessions.intake import INBOUND
 
 MESSAGES_MAX = 20
 WINDOW_MS = 60_000
@@ -13,17 +21,20 @@ PAIRS_MAX = 1_000  # remembered; the one that was quiet longest is forgotten fir
 
 
 class BotLoops:
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._heard: OrderedDict[tuple[str, ...], deque[int]] = OrderedDict()
-        self._silent_until: dict[tuple[str, ...], int] = {}
+    def __init__(self, ledger: Ledger, clock: Clock) -> None:
+        self._ledger, self._clock = ledger, clock
+        self._heard: OrderedDict[str, deque[int]] = OrderedDict()
+        self._silent_until: dict[str, int] = {}
 
-    def may_answer(self, inbound: Inbound) -> bool:
-        where, now = inbound.address, self._clock.now_ms()
-        pair = (where.channel, where.account_id or "", where.to, inbound.sender)
+    async def may_answer(self, inbound: Inbound) -> bool:
+        """Asked once for each message of a bot."""
+        pair = msgspec.structs.replace(inbound, message_id="").dedupe_key
+        now = self._clock.now_ms()
         if now < self._silent_until.get(pair, 0):
             return False
-        times = self._heard.setdefault(pair, deque())
+        if pair not in self._heard:
+            self._heard[pair] = deque(await self._heard_before(pair, now))
+        times = self._heard[pair]
         self._heard.move_to_end(pair)
         while times and times[0] <= now - WINDOW_MS:
             times.popleft()
@@ -36,3 +47,9 @@ class BotLoops:
             gone, _ = self._heard.popitem(last=False)
             self._silent_until.pop(gone, None)
         return True
+
+    async def _heard_before(self, pair: str, now: int) -> list[int]:
+        times = await self._ledger.list_request_times(
+            INBOUND, pair, since=now - WINDOW_MS, limit=MESSAGES_MAX
+        )
+        return times[::-1]

@@ -97,6 +97,7 @@ class ReadTable(ABC):
     # ── runs ───────────────────────────────────────────────────────────────────────────────────
     find_run = here(runs.find_run)
     find_deduped = here(runs.find_deduped)
+    list_request_times = here(runs.list_request_times)
     has_open_run = here(runs.has_open_run)
     list_open_runs = here(runs.list_open_runs)
     list_made_runs = here(runs.list_made_runs)

@@ -349,3 +349,14 @@ def find_deduped(db: Database, dedupe: Dedupe) -> str | None:
     ).fetchone()
     run_id: str | None = row and row[0]
     return run_id
+
+
+def list_request_times(
+    db: Database, scope: str, prefix: str, *, since: int, limit: int
+) -> list[int]:
+    rows = db.execute(
+        "SELECT at FROM dedupe WHERE at > ? AND scope = ? AND substr(key, 1, ?) = ? "
+        "ORDER BY at DESC LIMIT ?",
+        (since, scope, len(prefix), prefix, limit),
+    )
+    return [at for (at,) in rows]
