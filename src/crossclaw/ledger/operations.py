@@ -449,6 +449,7 @@ class Audit(Op[None], frozen=True):
 
 
 class PruneDedupe(Op[int], frozen=True):
-    """Forget old idempotency keys, and the run counts of root causes that have come to rest."""
+    """Forget old idempotency keys, the run counts of root causes that have come to rest, and files of deliveries that
+    have not arrived."""
 
     before: int

@@ -18,7 +18,7 @@ from crossclaw.ledger.channels import (
 from crossclaw.ledger.database import Database
 from crossclaw.ledger.operations import PutDelivery
 from crossclaw.ledger.sqlite.damage import read_rows
-from crossclaw.ledger.sqlite.outbox import put_delivery
+from crossclaw.ledger.sqlite.outbox import drop_files, put_delivery
 from crossclaw.ledger.sqlite.pieces import go_on
 from crossclaw.ledger.sqlite.writer import Transaction
 
@@ -50,22 +50,24 @@ def find_cursor(db: Database, channel: str, account_id: str, name: str) -> str |
 
 def learn_fate(transaction: Transaction, op: LearnFate) -> bool:
     if op.arrived:
-        learnt = transaction.db.execute(
-            "UPDATE outbox SET state = 'delivered', error = NULL, "
-            "platform_id = coalesce(?, platform_id), updated_at = ? "
-            "WHERE delivery_key = ? AND state = 'uncertain' RETURNING 1",
-            (op.platform_id, op.at, op.delivery_key),
-        )
         if _learn_of_piece(transaction, op):
             return True
-    else:
-        if (whole := _failed_piece(transaction, op)) is not None:
-            return whole
-        learnt = transaction.db.execute(
-            "UPDATE outbox SET state = 'failed', error = ?, updated_at = ? "
-            "WHERE delivery_key = ? AND state IN ('uncertain', 'delivered') RETURNING 1",
-            (op.error, op.at, op.delivery_key),
-        )
+        row = transaction.db.execute(
+            "UPDATE outbox SET state = 'delivered', error = NULL, "
+            "platform_id = coalesce(?, platform_id), updated_at = ? "
+            "WHERE delivery_key = ? AND state = 'uncertain' RETURNING id",
+            (op.platform_id, op.at, op.delivery_key),
+        ).fetchone()
+        if row is not None:
+            drop_files(transaction.db, row[0])
+        return row is not None
+    if (whole := _failed_piece(transaction, op)) is not None:
+        return whole
+    learnt = transaction.db.execute(
+        "UPDATE outbox SET state = 'failed', error = ?, updated_at = ? "
+        "WHERE delivery_key = ? AND state IN ('uncertain', 'delivered') RETURNING 1",
+        (op.error, op.at, op.delivery_key),
+    )
     return learnt.fetchone() is not None
 
 

@@ -20,6 +20,7 @@ from crossclaw.ledger.sqlite.cascades import prune_cascades
 from crossclaw.ledger.sqlite.damage import read_rows
 from crossclaw.ledger.sqlite.figure_sums import fold_slots
 from crossclaw.ledger.sqlite.media import sweep_unnamed
+from crossclaw.ledger.sqlite.outbox import drop_old_files
 from crossclaw.ledger.sqlite.rows import EXPORT, TIMER, export_of, timer_of, to_json
 from crossclaw.ledger.sqlite.writer import Transaction
 
@@ -173,5 +174,6 @@ def prune_dedupe(transaction: Transaction, op: PruneDedupe) -> int:
     pruned = int(transaction.db.changes())
     prune_cascades(transaction, op.before)
     fold_slots(transaction.db, op.before)
+    drop_old_files(transaction.db, op.before)
     sweep_unnamed(transaction.db, op.before)
     return pruned

@@ -5,15 +5,24 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.sessions import Session
 from crossclaw.ledger.database import Database
 from crossclaw.ledger.gateways import OUTBOX
-from crossclaw.ledger.operations import Delivery, PutDelivery, SettleDelivery, TakeDelivery, Taken
+from crossclaw.ledger.operations import (
+    Delivery,
+    PutDelivery,
+    SettleDelivery,
+    TakeDelivery,
+    Taken,
+    media_holder,
+)
 from crossclaw.ledger.sqlite.damage import read_rows
 from crossclaw.ledger.sqlite.entries import put_entry, session_of_key
+from crossclaw.ledger.sqlite.media import forget_holder
 from crossclaw.ledger.sqlite.previews import find_preview
 from crossclaw.ledger.sqlite.rows import DELIVERY, SESSION, delivery_of, session_of, to_json
 from crossclaw.ledger.sqlite.writer import Transaction
 
 PIECE_FAILED = "a part of it did not arrive, as its platform said later"
 WITHDRAWN = "the session was deleted before this was delivered"
+OLD_FILES_AT_ONCE = 500  # an hour later the next ones
 
 
 def put_delivery(transaction: Transaction, op: PutDelivery) -> bool:
@@ -112,6 +121,30 @@ def withdraw_deliveries(transaction: Transaction, key: SessionKey, at: int) -> N
         "AND last_channel = outbox.channel AND last_to = outbox.chat))",
         (WITHDRAWN, at, key.text),
     )
+    with_files = "SELECT delivery_key FROM outbox WHERE key = ? AND files IS NOT NULL"
+    for (delivery_key,) in transaction.db.execute(with_files, (key.text,)).fetchall():
+        forget_holder(transaction.db, media_holder(delivery_key))
+
+
+def drop_files(db: Database, delivery_id: int) -> None:
+    """It has arrived: nobody sends them again."""
+    row = db.execute(
+        "SELECT delivery_key FROM outbox WHERE id = ? AND files IS NOT NULL", (delivery_id,)
+    ).fetchone()
+    if row is not None:
+        forget_holder(db, media_holder(row[0]))
+
+
+def drop_old_files(db: Database, before: int) -> None:
+    """Of deliveries that did not surely arrive, and that nobody has sent again for so long."""
+    rows = db.execute(
+        "SELECT delivery_key FROM outbox WHERE state IN ('uncertain', 'failed') AND updated_at < ? "
+        "AND files IS NOT NULL AND EXISTS "
+        "(SELECT 1 FROM media_uses u WHERE u.holder = 'outbox:' || outbox.delivery_key) LIMIT ?",
+        (before, OLD_FILES_AT_ONCE),
+    ).fetchall()
+    for (delivery_key,) in rows:
+        forget_holder(db, media_holder(delivery_key))
 
 
 def list_open_deliveries(db: Database, *, after: int = 0, limit: int) -> list[Delivery]:

@@ -11,6 +11,7 @@ from crossclaw.ledger.pieces import (
     TakePiece,
 )
 from crossclaw.ledger.sqlite.damage import read_rows
+from crossclaw.ledger.sqlite.outbox import drop_files
 from crossclaw.ledger.sqlite.writer import Transaction
 
 _PIECE = "delivery_id, number, count, text, formatted, state, tried_at, platform_id, file"
@@ -71,6 +72,8 @@ def go_on(transaction: Transaction, delivery_id: int, at: int) -> None:
         "WHERE id = ?",
         ("delivered" if left is None else "pending", at, delivery_id),
     )
+    if left is None:
+        drop_files(transaction.db, delivery_id)
 
 
 def list_pieces(db: Database, delivery_id: int) -> list[DeliveryPiece]:
