@@ -1,6 +1,7 @@
 """Files of deliveries are kept as long as somebody may send them again, and no longer."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -59,7 +60,7 @@ async def test_files_of_what_did_not_arrive_go_after_a_while_unless_it_is_on_its
 async def test_files_go_when_their_delivery_has_arrived_after_all_and_with_its_session(
     ledger: Ledger,
 ) -> None:
-    steps: Sequence[Op[object]] = (
+    steps: Sequence[Op[Any]] = (
         MarkDelivered(delivery_id=1, at=11),
         LearnFate(delivery_key="d2", arrived=True, at=11),
         DeleteSession(key=ANA, at=11),

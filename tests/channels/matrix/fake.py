@@ -198,7 +198,7 @@ class FakeHomeserver(FakeHttpService):
             room: {"invite_state": {"events": self._invite_state(who)}}
             for room, who in self.invited.items()
         }
-        leave = {room: {} for room in self._withdrawn - self._told_withdrawn}
+        leave: dict[str, Any] = {room: {} for room in self._withdrawn - self._told_withdrawn}
         self._told_withdrawn |= self._withdrawn
         rooms = {"join": joined, "invite": invited, "leave": leave}
         self.invited = {}
