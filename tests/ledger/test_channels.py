@@ -173,10 +173,14 @@ async def test_a_shown_beginning_is_kept_until_its_reply_has_taken_its_place(
     await ledger.do(SettleDelivery(delivery_id=row.delivery_id, state="uncertain", at=6))
     await ledger.do(Resend(delivery_id=row.delivery_id, at=7))  # as a message of its own
     assert await ledger.find_preview("pairing:1") is None
+    assert await ledger.do(begin) == DeliveryPreview("pairing:1", 3)
+    assert (
+        await ledger.find_preview("pairing:1") is None
+    )  # the reply is there: nothing is shown before it
     week = 7 * 86_400_000
-    await ledger.do(begin)
+    await ledger.do(replace(begin, delivery_key="third"))
     await ledger.do(BeginPreview(delivery_key="other", at=week + 4))
-    assert await ledger.find_preview("pairing:1") is None  # its reply never came
+    assert await ledger.find_preview("third") is None  # its reply never came
     await ledger.do(DropPreview(delivery_key="other"))
     assert await ledger.find_preview("other") is None
 

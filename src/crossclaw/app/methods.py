@@ -188,7 +188,7 @@ def of_the_rest(
             clock,
         ),
         Renderer(),
-        ChannelMethods(session_services.channels, clock),
+        ChannelMethods(session_services.channels, clock, resources.neighbours),
         ChannelPairingMethods(session_services.channel_pairing),
         DeliveryMethods(resources.ledger, run_services.resolver),
         CronMethods(
@@ -197,7 +197,14 @@ def of_the_rest(
             resources.paths.ledger_path,
             _maker_names(resources, session_services),
         ),
-        Waking(config, resources.ledger, schedule.notices, schedule.heartbeats, clock),
+        Waking(
+            config,
+            resources.ledger,
+            schedule.notices,
+            schedule.heartbeats,
+            clock,
+            resources.neighbours,
+        ),
         schedule.hooks,
         nodes,
         Devices(

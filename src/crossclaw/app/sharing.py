@@ -19,7 +19,7 @@ from crossclaw.ledger.gateways import (
     GatewayFacts,
     Membership,
 )
-from crossclaw.ledger.hints import ENDED, ENTRIES, LANES, Hints
+from crossclaw.ledger.hints import ENDED, ENTRIES, JOBS, LANES, Hints
 from crossclaw.runs.lease import GatewayLease
 
 log = logging.getLogger(__name__)
@@ -108,4 +108,5 @@ def listen_to_others(house: House, lease: GatewayLease, credentials: OthersCrede
     ledger.on_hint(ENTRIES, house.exporter.hear_others)
     ledger.on_hint(APPROVALS, house.approvals.hear_answers)
     ledger.on_hint(CREDENTIALS, credentials.hear)
+    ledger.on_hint(JOBS, house.schedule.clockwork.hear_jobs)
     ledger.on_hint(OUTBOX, lambda _channels: house.outbox.wake())

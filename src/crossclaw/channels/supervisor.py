@@ -200,7 +200,7 @@ class ChannelSupervisor:
     def find_webhook_role(self, path: str) -> str | None:
         """Of an account that another gateway keeps, as that one's role is called."""
         kept = self._find_webhook(path)
-        return _role(kept.place) if kept is not None and kept.state == "elsewhere" else None
+        return role_of(*kept.place) if kept is not None and kept.state == "elsewhere" else None
 
     def _find_webhook(self, path: str) -> _Kept | None:
         for kept in self._kept.values():
@@ -291,7 +291,7 @@ class ChannelSupervisor:
             return
         kept.turn("elsewhere")
         kept.settled.set()
-        await self._wait_for_role(_role(kept.place))
+        await self._wait_for_role(role_of(*kept.place))
         kept.turn("starting")
 
     async def _keep_open(self, kept: _Kept) -> None:
@@ -366,8 +366,9 @@ class ChannelSupervisor:
         return await open_account(manifest, kept.settings, kept.host, inline=self._inline)
 
 
-def _role(place: Place) -> str:
-    return f"channel:{':'.join(place)}"
+def role_of(channel: str, account_id: str) -> str:
+    """Of the one of several gateways that keeps an account."""
+    return f"channel:{channel}:{account_id}"
 
 
 def webhook_path(place: Place, settings: ChannelSettings | None, traits: Traits) -> str | None:

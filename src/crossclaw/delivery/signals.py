@@ -2,7 +2,8 @@
 as it is written.
 
 None of it is stored, but for the message that shows a reply (see `previews`), and nothing waits for it: a signal that
-fails is forgotten. Nobody is listened to while no chat account is open. Where the send policy keeps the reply itself
+fails is forgotten. Nobody is listened to while no chat account is open; what runs on other gateways tell is heard too, for
+the account may be here. Where the send policy keeps the reply itself
 from a chat, at this moment, the chat sees none of this either.
 """
 
@@ -129,7 +130,7 @@ class ChatSignals:
     def _follow_accounts(self) -> None:
         """Listens only while there is somebody to be signalled to."""
         if self._accounts.are_open and self._end is None:
-            self._end = self._subscribe(self.hear, *HEARD)
+            self._end = self._subscribe(self.hear, *HEARD, outward=True)
         elif not self._accounts.are_open and self._end is not None:
             self._end()
             self._end = None
@@ -168,6 +169,8 @@ class ChatSignals:
         if run.kind != "chat" or where is None or not run.plan.deliver or self._tasks is None:
             return
         if run.merged_into is not None or (live := self._accounts.find(where)) is None:
+            return
+        if run.ended:  # on another gateway, whose news came late
             return
         called = run.run_id in self._called
         self._called.pop(run.run_id, None)

@@ -25,6 +25,7 @@ from crossclaw.domain.events import (
     RunStarted,
     SessionChanged,
     SpeechAllowed,
+    ThoughtPiece,
     ToolEnded,
     ToolProgress,
     ToolStarted,
@@ -35,6 +36,9 @@ from crossclaw.ledger.contract import Ledger
 
 WAITING_MAX = (
     10_000  # events that a slow neighbour has not taken; beyond, its link ends and it comes again
+)
+THOUGHT_EVERY_S = (
+    1.0  # a chat sees by it that somebody is typing; the thoughts themselves are nobody else's
 )
 CLIENTS_EVERY_S = 0.1  # a thousand that come back at once are a few lines, not a thousand
 RUNS_SPOKEN_MAX = 10_000  # runs whose words so far are known, on either side
@@ -82,6 +86,8 @@ class LinkWriter:
         """When they may be told next, by the event loop's clock."""
         self._lines: list[bytes] = []
         self._spoken: set[str] = set()
+        self._thought: dict[str, float] = {}
+        """When the next sign of a run that thinks is told."""
         self._news = anyio.Event()
         self.is_full = False
 
@@ -122,10 +128,13 @@ class LinkWriter:
         match event:
             case ReplyPiece():
                 return self._said(event)
+            case ThoughtPiece():
+                return self._thinks(event)
             case RunStarted(run=run):
                 return LinkedEvent("start", run.run_id)
             case RunEnded(run=run, withheld=withheld):
                 self._spoken.discard(run.run_id)
+                self._thought.pop(run.run_id, None)
                 return LinkedEvent("end", run.run_id, flag=withheld)
             case EntryAppended(key=key, entry=entry) | Injected(key=key, entry=entry):
                 named = LinkedEvent("entry", key=key.text, agent_id=key.agent_id)
@@ -141,6 +150,15 @@ class LinkWriter:
                 agent_id = named_key.agent_id if isinstance(named_key, SessionKey) else ""
                 return LinkedEvent(type(event).__name__, agent_id=agent_id, body=body)
         return None
+
+    def _thinks(self, thought: ThoughtPiece) -> LinkedEvent | None:
+        now, run_id = anyio.current_time(), thought.run_id
+        if now < self._thought.get(run_id, 0.0):
+            return None
+        if len(self._thought) >= RUNS_SPOKEN_MAX:
+            self._thought.clear()
+        self._thought[run_id] = now + THOUGHT_EVERY_S
+        return LinkedEvent("thought", run_id, thought.key.text, thought.key.agent_id)
 
     def _said(self, said: ReplyPiece) -> LinkedEvent:
         """The text so far only once; then what was added."""
@@ -168,6 +186,8 @@ class LinkReader:
         match told.kind:
             case "piece":
                 return self._said(told)
+            case "thought":
+                return ThoughtPiece(told.run_id, key_of(told.key, told.agent_id), "")
             case "clients":
                 self._hear_clients(read_clients(told.body))
                 return None

@@ -12,6 +12,8 @@ LANES = "lanes"
 """Keys of sessions in which a run may begin."""
 ENDED = "ended"
 """Ids of runs that have ended."""
+JOBS = "jobs"
+"""Ids of jobs that were put, or whose tick has come to its end."""
 
 
 class HintBoard:

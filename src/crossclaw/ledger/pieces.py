@@ -59,7 +59,8 @@ class MarkDelivered(Op[bool], frozen=True):
 
 
 class BeginPreview(Op[DeliveryPreview | None], frozen=True):
-    """Before the first words of a reply are shown. Answers the one that there is already, made before a crash."""
+    """Before the first words of a reply are shown. Answers the one that there is already, made before a crash; one without an
+    id, when the whole reply is on its way."""
 
     delivery_key: str
     at: int

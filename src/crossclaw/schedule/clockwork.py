@@ -26,6 +26,7 @@ from crossclaw.domain.errors import (
 from crossclaw.domain.events import Event, HeartbeatNews, JobNews, RunEnded
 from crossclaw.domain.jobs import Job, Tick, TickId, beyond_heartbeat
 from crossclaw.domain.runs import Run
+from crossclaw.ledger.hints import Hints
 from crossclaw.ledger.jobs import MoveJob, SettleTick, SwitchOffJob, TakeTick
 from crossclaw.runs.context import ServiceContext
 from crossclaw.schedule.heartbeats import PREFIX, Heartbeats
@@ -74,6 +75,11 @@ class Clockwork:
 
     def wake(self) -> None:
         self._hint.set()
+
+    def hear_jobs(self, jobs: Hints | None) -> None:
+        """Another gateway has made or changed a job, or ended the run of one."""
+        if jobs:
+            self.wake()
 
     async def serve(
         self, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED

@@ -1,17 +1,26 @@
 """channels.*: the chat accounts and how they are, as OpenClaw's clients read it."""
 
+import logging
 from typing import Any
 
 import anyio
+import msgspec
 
 from crossclaw.channels.contract import DEFAULT_ACCOUNT
-from crossclaw.channels.supervisor import AccountStatus, ChannelSupervisor
+from crossclaw.channels.supervisor import AccountStatus, ChannelSupervisor, role_of
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import CrossclawError, Invalid
 from crossclaw.door.registry import Caller, Params, Result, method
+from crossclaw.gateway.neighbours import ASK_S, Neighbour, Neighbours
+
+log = logging.getLogger(__name__)
 
 WEBCHAT = "webchat"
 PROBE_MS = 10_000
+STATUS_S = 2.0  # for another gateway to tell how its accounts are: people wait for the list
+
+Shown = dict[str, Any]
+"""An account as clients read it."""
 
 
 class ChannelsParams(Params, frozen=True):
@@ -42,9 +51,12 @@ class WebLoginParams(Params, frozen=True):
 
 
 class ChannelMethods:
-    def __init__(self, supervisor: ChannelSupervisor, clock: Clock) -> None:
+    def __init__(self, supervisor: ChannelSupervisor, clock: Clock, neighbours: Neighbours) -> None:
         self._supervisor = supervisor
         self._clock = clock
+        self._neighbours = neighbours
+        neighbours.answer("channels.status", self._status_for_others)
+        neighbours.answer("channels.start", self._start_for_others)
 
     @method(
         "channels.status", "operator.read", "read", "The channels, their accounts and how they are."
@@ -55,12 +67,12 @@ class ChannelMethods:
             for each in self._supervisor.list_status()
             if params.channel in (None, each.channel)
         ]
-        probes = await self._probe(listed, params) if params.probe else {}
+        rows = await self._shown(listed, params)
         by_channel: dict[str, list[AccountStatus]] = {}
         for each in listed:
             by_channel.setdefault(each.channel, []).append(each)
         shown = {
-            channel: [_account(each, probes.get((channel, each.account_id))) for each in accounts]
+            channel: [rows[channel, each.account_id] for each in accounts]
             for channel, accounts in by_channel.items()
         }
         labels = {channel: accounts[0].title for channel, accounts in by_channel.items()}
@@ -74,6 +86,55 @@ class ChannelMethods:
             "channelAccounts": shown,
             "channelDefaultAccountId": {name: _default(rows) for name, rows in shown.items()},
         }
+
+    async def _shown(
+        self, listed: list[AccountStatus], params: ChannelsParams
+    ) -> dict[tuple[str, str], Shown]:
+        """Each as the gateway that keeps it tells; where that cannot be asked, as this one sees it."""
+        here = [each for each in listed if not _is_away(each)]
+        rows = {(each.channel, each.account_id): _account(each, None) for each in listed}
+        async with anyio.create_task_group() as asking:
+
+            async def ask(holder: Neighbour) -> None:
+                rows.update(await self._ask_status(holder, params))
+
+            for holder in self._holders(listed):
+                asking.start_soon(ask, holder)
+            probes = await self._probe(here, params) if params.probe else {}
+            for each in here:
+                place = each.channel, each.account_id
+                rows[place] = _account(each, probes.get(place))
+        return rows
+
+    def _holders(self, listed: list[AccountStatus]) -> list[Neighbour]:
+        roles = [role_of(each.channel, each.account_id) for each in listed if _is_away(each)]
+        found = [self._neighbours.find_holder(role) for role in roles]
+        return list({each.facts.incarnation: each for each in found if each}.values())
+
+    async def _ask_status(
+        self, holder: Neighbour, params: ChannelsParams
+    ) -> dict[tuple[str, str], Shown]:
+        probe_s = (params.timeout_ms or PROBE_MS) / 1000 if params.probe else 0.0
+        asked, timeout_s = msgspec.to_builtins(params), STATUS_S + probe_s
+        told: list[tuple[str, Shown]] = []
+        try:
+            with anyio.move_on_after(timeout_s):
+                told = await self._neighbours.ask(
+                    holder, "channels.status", asked, list[tuple[str, Shown]], ASK_S + probe_s
+                )
+        except CrossclawError as error:
+            log.info("gateway %s does not tell how its chat accounts are: %s", holder.name, error)
+        return {(channel, shown["accountId"]): shown for channel, shown in told}
+
+    async def _status_for_others(self, asked: Any) -> list[tuple[str, Shown]]:
+        params = msgspec.convert(asked, ChannelsParams)
+        here = [each for each in self._supervisor.list_status() if not _is_away(each)]
+        here = [each for each in here if params.channel in (None, each.channel)]
+        probes = await self._probe(here, params) if params.probe else {}
+        return [
+            (each.channel, _account(each, probes.get((each.channel, each.account_id))))
+            for each in here
+        ]
 
     async def _probe(
         self, listed: list[AccountStatus], params: ChannelsParams
@@ -106,8 +167,18 @@ class ChannelMethods:
     @method("channels.start", "operator.admin", "change", "Try to connect an account now.")
     async def start(self, caller: Caller, params: ChannelAccountParams) -> ChannelStarted:
         account_id = params.account_id or DEFAULT_ACCOUNT
-        self._supervisor.start_again(params.channel, account_id)
+        holder = self._neighbours.find_holder(role_of(params.channel, account_id))
+        if holder is None:
+            self._supervisor.start_again(params.channel, account_id)
+        else:
+            asked = [params.channel, account_id]
+            await self._neighbours.ask(holder, "channels.start", asked, bool)
         return ChannelStarted(channel=params.channel, account_id=account_id, started=True)
+
+    async def _start_for_others(self, asked: Any) -> bool:
+        channel, account_id = msgspec.convert(asked, tuple[str, str])
+        self._supervisor.start_again(channel, account_id)
+        return True
 
     @method(
         "channels.logout",
@@ -158,6 +229,10 @@ def _channel(name: str, accounts: list[dict[str, Any]]) -> dict[str, Any]:
 def _default(accounts: list[dict[str, Any]]) -> str:
     known = [each["accountId"] for each in accounts]
     return DEFAULT_ACCOUNT if DEFAULT_ACCOUNT in known or not known else known[0]
+
+
+def _is_away(status: AccountStatus) -> bool:
+    return status.state == "elsewhere"
 
 
 def _account(status: AccountStatus, probe: dict[str, Any] | None) -> dict[str, Any]:

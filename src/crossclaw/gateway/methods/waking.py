@@ -8,6 +8,7 @@ from crossclaw.domain.clock import Clock
 from crossclaw.domain.jobs import WakeMode
 from crossclaw.domain.messages import Provenance
 from crossclaw.door.registry import Caller, NoParams, Params, Result, method
+from crossclaw.gateway.neighbours import Neighbours
 from crossclaw.ledger.contract import Ledger
 from crossclaw.schedule.heartbeats import PREFIX, Heartbeats
 from crossclaw.schedule.notices import Notices
@@ -60,7 +61,10 @@ class Waking:
         notices: Notices,
         heartbeats: Heartbeats,
         clock: Clock,
+        neighbours: Neighbours,
     ) -> None:
+        self._neighbours = neighbours
+        neighbours.answer("set-heartbeats", self._set_for_others)
         self._config = config
         self._ledger = ledger
         self._notices = notices
@@ -110,5 +114,12 @@ class Waking:
         "Stop heartbeats, or let them go on, until the next start.",
     )
     async def set(self, caller: Caller, params: HeartbeatSetParams) -> SetResult:
+        """On all gateways: one of them has the heartbeats, and another may have them next."""
         self._heartbeats.enabled = params.enabled
+        for each in self._neighbours:
+            await self._neighbours.ask(each, "set-heartbeats", params.enabled, bool)
         return SetResult(ok=True, enabled=params.enabled)
+
+    async def _set_for_others(self, enabled: Any) -> bool:
+        self._heartbeats.enabled = enabled is True
+        return self._heartbeats.enabled

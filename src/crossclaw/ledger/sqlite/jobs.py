@@ -7,6 +7,7 @@ import msgspec
 from crossclaw.domain.errors import Fenced, TickTaken
 from crossclaw.domain.jobs import Job, JobSpec, Tick, TickStatus
 from crossclaw.ledger.database import Database
+from crossclaw.ledger.hints import JOBS
 from crossclaw.ledger.jobs import (
     TICKS_KEPT,
     DeleteJob,
@@ -44,6 +45,7 @@ def put_job(transaction: Transaction, op: PutJob) -> None:
             job.off_because,
         ),
     )
+    transaction.hint(JOBS, job.job_id)
 
 
 _MADE_BY = (
@@ -130,6 +132,7 @@ def settle_tick(transaction: Transaction, op: SettleTick) -> bool:
         (op.status, op.summary, op.at, op.tick.job_id, op.tick.at),
     ).fetchone()
     _switch_off_when_over(db, op.tick.job_id)
+    transaction.hint(JOBS, op.tick.job_id)
     return row is not None
 
 

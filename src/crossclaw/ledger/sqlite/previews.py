@@ -12,6 +12,8 @@ def begin_preview(transaction: Transaction, op: BeginPreview) -> DeliveryPreview
     db = transaction.db
     if (known := find_preview(db, op.delivery_key)) is not None:
         return known
+    if db.execute("SELECT 1 FROM outbox WHERE delivery_key = ?", (op.delivery_key,)).fetchone():
+        return DeliveryPreview(op.delivery_key, op.at)  # the reply itself is there: too late
     db.execute("DELETE FROM delivery_previews WHERE tried_at < ?", (op.at - KEPT_MS,))
     db.execute(
         "INSERT INTO delivery_previews (delivery_key, tried_at) VALUES (?,?)",
