@@ -74,6 +74,8 @@ class AccountFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What else a person should know, in a few words."""
     open_url: str | None = None
     """Where a person begins a chat with it, or invites it."""
+    login: str | None = None
+    """What stays the same as long as it is the same account, where its `id` may not."""
     is_deaf: bool = False
     """It would get messages without their words: a switch at the platform is off."""
 

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import anyio.to_thread
+import msgspec
 
 from crossclaw.channels.accounts import Place
 from crossclaw.channels.contract import AccountFacts, Received
@@ -17,8 +18,17 @@ from crossclaw.ledger.contract import Ledger
 
 log = logging.getLogger(__name__)
 
+IDENTITY = "identity"
+
 Receive = Callable[["AccountHost", Inbound], Awaitable[Received]]
 MayTalk = Callable[["AccountHost", Inbound], Awaitable[bool]]
+
+
+class KnownIdentity(msgspec.Struct, frozen=True):
+    """Who an account was when it was last connected, and since when, if it was another one before."""
+
+    id: str
+    since_ms: int = 0
 
 
 class AccountHost:
@@ -50,6 +60,7 @@ class AccountHost:
         self.folder: Path | None = None
         self.decide_talk: MayTalk | None = None
         """Who may talk. None: nobody."""
+        self._identity: KnownIdentity | None = None
 
     async def receive(self, inbound: Inbound) -> Received:
         self.heard()
@@ -78,6 +89,29 @@ class AccountHost:
                 at=self.now_ms(),
             )
         )
+
+    async def speaks_since(self) -> int | None:
+        """Since when the account is whom it is at its platform now; 0: it was never another one. None: it was somebody
+        before, and is not connected yet."""
+        if self._identity is not None and self._identity.id == self._login:
+            return self._identity.since_ms
+        stored = await self.load_cursor(IDENTITY)
+        before = msgspec.json.decode(stored, type=KnownIdentity) if stored else None
+        login = self._login
+        if login is None:
+            return 0 if before is None or self.facts is not None else None
+        known = before
+        if before is None or before.id != login:
+            known = KnownIdentity(login, self.now_ms() if before is not None else 0)
+            await self.save_cursor(IDENTITY, msgspec.json.encode(known).decode())
+        self._identity = known
+        assert known is not None
+        return known.since_ms
+
+    @property
+    def _login(self) -> str | None:
+        """What tells the account from others; None: nobody has said yet, or it has nothing such."""
+        return (self.facts.login or self.facts.id or None) if self.facts is not None else None
 
     async def confirm_delivery(self, delivery_key: str, platform_id: str | None = None) -> None:
         await self._ledger.do(

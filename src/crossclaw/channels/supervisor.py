@@ -351,6 +351,9 @@ class ChannelSupervisor:
                 async with anyio.create_task_group() as tasks:
                     await tasks.start(kept.account.serve, kept.host)
                     kept.turn("running")
+                    await (
+                        kept.host.speaks_since()
+                    )  # remembered now: what is put from here on is its own
                     kept.settled.set()
                     self._wake()
         except Exception as error:  # noqa: BLE001  whatever it is, it takes nobody with it; it is logged above

@@ -61,6 +61,7 @@ ABSENT_MS_MAX = (
     7 * 86_400_000
 )  # for an account that is not open; older words are of no use to anybody
 FORGOTTEN = "an earlier attempt may have arrived, and the platform recognises it no longer"
+ANOTHER = "its account has another token since, and is another one at its platform; resend it to have the new one say it"
 
 
 MayDeliver = Callable[[Taken], Awaitable[Decision]]
@@ -154,12 +155,27 @@ class Carrier:
         elif live is None:
             error = f"no channel {delivery.address.channel!r} is set up"
             await self.settle(delivery, "failed", error=error)
+        elif not await self._is_its_account(delivery, live):
+            pass
         elif not (await self._may_deliver(taken)).allowed:
             await self.settle(delivery, "failed", error=BLOCKED)
         else:
             await anyio.lowlevel.checkpoint_if_cancelled()  # last moment at which nothing was tried
             return live
         return None
+
+    async def _is_its_account(self, delivery: Delivery, live: LiveAccount) -> bool:
+        """With another token an account is another one at its platform: it does not say what was left of the one before.
+        Until it is known who it is, nothing is said."""
+        since = 0 if live.host is None else await live.host.speaks_since()
+        if since is None:
+            self._note_away(live.place, self._clock.now_ms())
+            await self.settle(delivery, "pending", tried=False)
+        elif delivery.created_at < since:
+            await self.settle(delivery, "failed", error=ANOTHER, tried=False)
+        else:
+            return True
+        return False
 
     async def _split(self, errand: Errand) -> list[DeliveryPiece]:
         """As it was split when it was first tried: what has arrived of it is not sent in another form."""

@@ -129,12 +129,17 @@ class Outbox:
             self._left_over |= {each.delivery_id for each in page if each.state == "sending"}
 
     async def _settle_left_over(self, delivery: Delivery, live: LiveAccount | None) -> None:
-        """Again where its platform still knows the key, or where nothing of it was on the way."""
+        """Again where its platform still knows the key, or where nothing of it was on the way. Another account than the
+        one that sent it knows nothing of it."""
+        since = 0 if live is None or live.host is None else await live.host.speaks_since()
+        if since is None:
+            return  # looked at again when it is connected
         pieces = await self._ledger.list_pieces(delivery.delivery_id)
         under_way = next((each for each in pieces if each.state == "sending"), None)
         tried_at = under_way.tried_at if under_way else delivery.tried_at
         age_s = (self._clock.now_ms() - (tried_at or delivery.updated_at)) / 1000
-        known = live is not None and age_s < live.account.knows_key_for_s()
+        same = delivery.created_at >= since
+        known = live is not None and same and age_s < live.account.knows_key_for_s()
         first = under_way is None or under_way.number == 1
         if first and await self._ledger.find_preview(delivery.delivery_key) is not None:
             known = True  # it was being changed, or is not to be found: looked at when it is tried

@@ -70,7 +70,7 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
     platform_id: str | None = None
     authority: Authority = Authority()
     updated_at: int = 0  # of one that is being sent: when this attempt began
-    created_at: int = 0  # when it was put
+    created_at: int = 0  # when it was put, or a person has asked for it once more
     tried_at: int | None = None  # first handed to its channel, unless that surely failed
     reply_to: str | None = None
     files: tuple[DeliveryFile, ...] = ()

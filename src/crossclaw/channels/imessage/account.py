@@ -98,7 +98,8 @@ class IMessageAccount(ChannelAccount):
         more = (
             "Private API" if self._has_private_api else "without Private API: no typing or tapbacks"
         )
-        return AccountFacts(id=str(name or self._settings.server_url), detail=more)
+        url = str(self._settings.server_url)
+        return AccountFacts(id=str(name or url), detail=more, login=url)
 
     async def _first_row(self, host: ChannelHost) -> int:
         """What was there before the very first start is not answered."""

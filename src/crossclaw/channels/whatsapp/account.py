@@ -94,7 +94,9 @@ class WhatsAppAccount(ChannelAccount):
         number = str(found.get("display_phone_number") or "")
         name = str(found.get("verified_name") or "")
         return AccountFacts(
-            id=number or str(self._settings.cloud.phone_number_id), name=name or None
+            id=number or str(self._settings.cloud.phone_number_id),
+            name=name or None,
+            login=str(self._settings.cloud.phone_number_id),
         )
 
     # ── what arrives ───────────────────────────────────────────────────────────────────────────

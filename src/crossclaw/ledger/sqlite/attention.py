@@ -27,7 +27,7 @@ def resend(transaction: Transaction, op: Resend) -> bool:
     """A person wants it sent, though an earlier attempt may have arrived: that one counts no longer."""
     made = transaction.db.execute(
         "UPDATE outbox SET state = 'pending', attempt = 0, not_before = 0, error = NULL, tried_at = NULL, "
-        f"updated_at = ? WHERE id = ? AND {_TROUBLED} RETURNING 1",
+        f"created_at = ?1, updated_at = ?1 WHERE id = ?2 AND {_TROUBLED} RETURNING 1",
         (op.at, op.delivery_id),
     ).fetchone()
     if made is None:

@@ -1,0 +1,147 @@
+"""The token of an account is changed while a reply is on its way."""
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from math import inf
+from pathlib import Path
+
+import anyio
+import anyio.abc
+import pytest
+
+from crossclaw.app import House
+from crossclaw.channels.contract import AccountFacts, ChannelHost, Piece
+from crossclaw.channels.http import HttpClients
+from crossclaw.config import Config
+from crossclaw.config.section import Loose
+from crossclaw.delivery.carrying import ANOTHER
+from crossclaw.domain.keys import SessionKey
+from crossclaw.testing import MemoryChannel, ScriptedProvider, open_house
+from tests.channels.fake_http import FakeTransport
+from tests.channels.telegram.fake import FakeTelegram
+from tests.flows.crashing import crashed_copy
+from tests.flows.talking import call
+from tests.flows.test_runs_keep_their_order import Recording
+
+LONG = "\n\n".join(letter * 3_000 for letter in "abc")
+FIRST, SECOND = "700:home", "800:other"
+
+Opened = Callable[[str], AbstractAsyncContextManager[House]]
+
+
+@pytest.fixture
+def telegram() -> FakeTelegram:
+    fake = FakeTelegram()
+    fake.add_bot(FIRST)
+    fake.add_bot(SECOND, "other_bot")
+    return fake
+
+
+@pytest.fixture
+def opened(tmp_path: Path, telegram: FakeTelegram) -> Opened:
+    def open_with(token: str) -> AbstractAsyncContextManager[House]:
+        section = {"botToken": token, "dmPolicy": "open", "allowFrom": ["*"]}
+        config = Config(channels=Loose.of({"telegram": section}))
+        transport = FakeTransport({"api.telegram.org": telegram})
+        model = ScriptedProvider(lambda _: LONG)
+        return open_house(tmp_path, model, config=config, http=lambda: HttpClients(transport))
+
+    return open_with
+
+
+def pieces(telegram: FakeTelegram) -> list[tuple[int, str]]:
+    return [(seen.bot, seen.text[0]) for seen in telegram.seen]
+
+
+def go_away(telegram: FakeTelegram) -> None:
+    """After its next message nobody hears the platform."""
+    telegram.effects.append(("sendMessage", lambda: setattr(telegram, "away", True)))
+
+
+@pytest.mark.spec("B2", "N9")
+async def test_another_bot_does_not_say_the_rest_of_a_reply_unless_a_person_wants_it(
+    telegram: FakeTelegram, opened: Opened
+) -> None:
+    """Nothing twice, nothing by another silently: what was left has failed, and says why."""
+    home, *_ = telegram.bots.values()
+    async with opened(FIRST):
+        await anyio.sleep(5)
+        go_away(telegram)
+        telegram.say(home, 42, "tell me")
+        await anyio.sleep(60)
+    assert pieces(telegram) == [(700, "a")]
+
+    async with opened(SECOND) as house:
+        await anyio.sleep(60)
+        telegram.away = False  # before that nobody knows who the account is, and it says nothing
+        await anyio.sleep(300)
+        (left,) = await house.ledger.watching.troubled_deliveries(since=0, limit=9)
+        assert (left.state, left.error) == ("failed", ANOTHER)
+        assert pieces(telegram) == [(700, "a")]
+        await call(house, "deliveries.resend", id=left.delivery_id)
+        await anyio.sleep(60)
+    assert pieces(telegram) == [(700, "a"), (800, "b"), (800, "c")]
+
+
+@pytest.mark.spec("B2", "N9")
+async def test_the_same_bot_goes_on_where_it_was(telegram: FakeTelegram, opened: Opened) -> None:
+    home, *_ = telegram.bots.values()
+    async with opened(FIRST):
+        await anyio.sleep(5)
+        go_away(telegram)
+        telegram.say(home, 42, "tell me")
+        await anyio.sleep(60)
+    telegram.away = False
+    async with opened(FIRST):
+        await anyio.sleep(60)
+    assert pieces(telegram) == [(700, "a"), (700, "b"), (700, "c")]
+
+
+class Named(MemoryChannel):
+    """Says who it is, forgets no key, and answers no message."""
+
+    def __init__(self, login: str, *, hangs: bool = False) -> None:
+        super().__init__(knows_key_s=inf)
+        self._login, self._hangs = login, hangs
+
+    async def serve(
+        self,
+        host: ChannelHost,
+        *,
+        task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
+    ) -> None:
+        host.connected(AccountFacts(id=self._login))
+        await super().serve(host, task_status=task_status)
+
+    async def send(self, piece: Piece) -> str | None:
+        if self._hangs:
+            await anyio.sleep_forever()
+        return await super().send(piece)
+
+
+@pytest.mark.spec("B2")
+@pytest.mark.parametrize(("then", "state"), [("a", "delivered"), ("b", "uncertain")])
+async def test_what_was_cut_off_is_tried_again_only_by_the_account_that_knows_its_key(
+    tmp_path: Path, then: str, state: str
+) -> None:
+    (tmp_path / "house").mkdir()
+    first = Named("a", hangs=True)
+    async with open_house(tmp_path / "house", Recording(), channels=[first]):
+        await first.say("ana", "hi")
+        await anyio.sleep(60)
+        copy = crashed_copy(tmp_path / "house")
+    await anyio.sleep(1)
+    second = Named(then)
+    async with open_house(copy, Recording(), channels=[second]) as house:
+        await anyio.sleep(60)
+        (left,) = [await house.ledger.find_delivery(f"reply:{run}") for run in await runs(house)]
+    assert left is not None
+    assert left.state == state
+    assert len(second.sent) == (then == "a")
+
+
+async def runs(house: House) -> list[str]:
+    session = await house.ledger.find_session(SessionKey.main("main"))
+    assert session is not None
+    entries = await house.ledger.list_entries(session.session_id, limit=9)
+    return sorted({each.run_id for each in entries if each.run_id})
