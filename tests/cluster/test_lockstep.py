@@ -18,6 +18,7 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import UserMessage
 from crossclaw.domain.runs import Cause, NewRun, Outcome, Run
 from crossclaw.domain.spawns import Spawn
+from crossclaw.ledger.channels import ForgetHeard, HeardMessage, RememberHeard, SaveCursor
 from crossclaw.ledger.operations import (
     Append,
     Audit,
@@ -34,8 +35,20 @@ from crossclaw.ledger.operations import (
     PutExchange,
     PutSpawn,
     ReleaseRun,
+    SettleDelivery,
     Submit,
+    TakeDelivery,
 )
+from crossclaw.ledger.pieces import (
+    BeginPreview,
+    DeliveryPiece,
+    DropPreview,
+    NotePreview,
+    SettlePiece,
+    SplitDelivery,
+    TakePiece,
+)
+from crossclaw.ledger.postgres.sharing import Sharing
 from crossclaw.ledger.postgres.store import DatabaseAddress
 from crossclaw.ledger.postgres.writer import PostgresWriter
 from crossclaw.ledger.sqlite.ledger import HANDLERS
@@ -220,12 +233,11 @@ def table_row(row: Sequence[Any]) -> list[Any]:
     return [round(value, 6) if isinstance(value, float) else value for value in row]
 
 
-@pytest.fixture(scope="module")
-def engines(tmp_path_factory: pytest.TempPathFactory) -> Generator[Engines]:
-    made = Engines(tmp_path_factory.mktemp("engines"))
+@pytest.fixture
+def engines(tmp_path: Path) -> Generator[Engines]:
+    made = Engines(tmp_path)
     yield made
     made.close()
-    databases().empty()
 
 
 @settings(max_examples=40, suppress_health_check=list(HealthCheck), deadline=None)
@@ -252,6 +264,110 @@ def test_lockstep_equals_serial_execution_and_sqlite(
         kept = engines.contents(file)
 
     assert kept[0] == kept[1] == kept[2]
+
+
+SENDING = ["take", "take", "split", "take piece", "settle piece", "settle", "show", "note", "drop"]
+SENDING += ["put", "change session", "hear", "forget", "cursor"]
+deliveries = st.lists(
+    st.lists(st.tuples(st.sampled_from(SENDING), st.integers(1, 4)), min_size=1, max_size=14),
+    min_size=1,
+    max_size=4,
+)
+# What a delivery is taken with is read from its session and from what was shown of it.
+TAKEN = [[("show", 1), ("take", 2), ("change session", 2), ("put", 1)]]
+TAKEN += [[("change session", 2), ("take", 2), ("note", 1), ("take", 1), ("settle", 1)]]
+
+
+def sending(word: str, number: int) -> list[Op[Any]]:
+    """One step on the delivery of this number; each has a session of its own."""
+    key, mine, at = KEYS[number - 1], f"s{number}", next(NUMBERS)
+    pieces = tuple(
+        DeliveryPiece(delivery_id=number, number=each, of=2, text="t", formatted="t")
+        for each in (1, 2)
+    )
+    match word:
+        case "take":
+            return [TakeDelivery(delivery_id=number, at=at, key=key.text, delivery_key=mine)]
+        case "split":
+            return [SplitDelivery(delivery_id=number, pieces=pieces)]
+        case "take piece":
+            return [TakePiece(delivery_id=number, number=1, at=at)]
+        case "settle piece":
+            return [SettlePiece(delivery_id=number, number=1, state="failed")]
+        case "settle":
+            return [SettleDelivery(delivery_id=number, state="delivered", at=at)]
+        case "show":  # of one that is not there yet
+            return [BeginPreview(delivery_key=f"late{number}", at=at)]
+        case "note":
+            return [NotePreview(delivery_key=f"late{number}", platform_id=f"m{at}")]
+        case "drop":
+            return [DropPreview(delivery_key=f"late{number}")]
+        case "put":
+            new = NewDelivery(
+                delivery_key=f"late{number}", key=key, address=Address("tg", "1"), text="hi"
+            )
+            return [PutDelivery(new=new, at=at)]
+        case "change session":
+            return [Inject(key=key, entries=[says(f"note {at}")], at=at)]
+    return chatting(word, number, at)
+
+
+def chatting(word: str, number: int, at: int) -> list[Op[Any]]:
+    chat = {"channel": "tg", "account_id": "", "chat": f"s{number}", "thread_id": ""}
+    match word:
+        case "hear":
+            heard = HeardMessage(**chat, message_id=f"h{at % 3}", sender="s", text=f"t{at}", at=at)
+            return [RememberHeard(heard=heard, keep=2)]
+        case "forget":
+            return [ForgetHeard(**chat, message_ids=("h0", "h1"))]
+    return [SaveCursor(channel="tg", account_id=str(number % 2), name="o", value=f"{at}", at=at)]
+
+
+@settings(max_examples=8, suppress_health_check=list(HealthCheck), deadline=None)
+@given(plan=deliveries)
+@example(plan=TAKEN)
+@pytest.mark.spec("B6", "B2")
+def test_deliveries_that_advance_together_are_as_if_one_by_one(
+    engines: Engines, plan: list[list[tuple[str, int]]]
+) -> None:
+    engines.empty()
+    with tempfile.TemporaryDirectory() as name:
+        file = Path(name) / "l.sqlite"
+        sqlite = SqliteWriter(open_writer(file), HANDLERS, inline=True)
+        writers: list[BatchWriter] = [*engines.served, sqlite]
+        first: list[list[Op[Any]]] = [
+            [
+                session(key),
+                PutDelivery(
+                    new=NewDelivery(
+                        delivery_key=f"s{number}", key=key, address=Address("tg", "1"), text="hi"
+                    ),
+                    at=1,
+                ),
+            ]
+            for number, key in enumerate(KEYS, 1)
+        ]
+        for each in writers:
+            run(each, first, serially=True)
+        for part in plan:
+            batch = [sending(word, number) for word, number in part]
+            answers = [run(engines.served[0], batch, serially=False)]
+            answers += [run(each, batch, serially=True) for each in (engines.served[1], sqlite)]
+            assert answers[0] == answers[1] == answers[2]
+        sqlite.close()
+        kept = engines.contents(file)
+
+    assert kept[0] == kept[1] == kept[2]
+
+
+def test_a_delivery_on_its_way_holds_up_nobody_else() -> None:
+    """What is not known to be apart goes alone, and locks all of the store for all gateways."""
+    sharing = Sharing()
+    batch = [sending(word, number) for word in SENDING for number in (1, 2)]
+    touched = sharing.touched([WriterStep(ops, anyio.Event()) for ops in batch])
+    assert None not in touched
+    alone = TakeDelivery(delivery_id=1, at=1)  # whose session it is was not said
+    assert sharing.touched([WriterStep([alone], anyio.Event())]) == [None]
 
 
 def run_results(engine: BatchWriter, key: SessionKey) -> dict[SessionKey, Run]:

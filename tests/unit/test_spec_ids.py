@@ -29,6 +29,13 @@ def test_every_line_that_is_built_has_a_marked_test() -> None:
     assert IDS - marked() == NOT_BUILT
 
 
+def test_scale_is_marked_on_the_embedded_store_and_on_several_gateways() -> None:
+    """B6 has two halves, and one of them is no part of `make test`."""
+    for folder in ("ledger", "cluster"):
+        files = (TESTS / folder).rglob("test_*.py")
+        assert any("B6" in marks_in(file.read_text("utf-8")) for file in files), folder
+
+
 def test_a_mark_names_a_line_that_there_is() -> None:
     assert marked() - IDS == set()
 

@@ -113,7 +113,12 @@ class Carrier:
 
     async def carry(self, delivery: Delivery, turn: Turn | None) -> None:
         await self.previews.close(delivery.delivery_key)
-        take = TakeDelivery(delivery_id=delivery.delivery_id, at=self._clock.now_ms())
+        take = TakeDelivery(
+            delivery_id=delivery.delivery_id,
+            at=self._clock.now_ms(),
+            key=delivery.key.text,
+            delivery_key=delivery.delivery_key,
+        )
         with anyio.CancelScope(shield=True):  # a claim that nobody hears of is never undone
             taken = await self._ledger.do(take)
         if taken is None:

@@ -334,6 +334,9 @@ class TakeDelivery(Op[Taken | None], frozen=True):
 
     delivery_id: int
     at: int
+    key: str = ""
+    """Of its session, and its own key, as they were read: by these an engine knows what the step touches."""
+    delivery_key: str = ""
 
 
 class SettleDelivery(Op[None], frozen=True):

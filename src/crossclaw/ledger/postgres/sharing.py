@@ -10,8 +10,17 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from crossclaw.ledger import operations as ops
+from crossclaw.ledger.channels import ForgetHeard, RememberHeard, SaveCursor
 from crossclaw.ledger.gateways import TellGateways
 from crossclaw.ledger.media import KeepMedia
+from crossclaw.ledger.pieces import (
+    BeginPreview,
+    DropPreview,
+    NotePreview,
+    SettlePiece,
+    SplitDelivery,
+    TakePiece,
+)
 from crossclaw.ledger.writing import WriterStep
 
 RUNS_KNOWN_MAX = 20_000  # runs under way and those just ended
@@ -67,7 +76,10 @@ class Sharing:
         for op in step.ops:
             say = _TOUCHED.get(type(op))
             if say is not None:
-                names.update(say(op))
+                said = say(op)
+                if said is None:
+                    return None
+                names.update(said)
                 continue
             run_id = _run_of(op)
             key = submitted.get(run_id) or self._key_of_run.get(run_id)
@@ -103,7 +115,28 @@ def _spawn(op: ops.PutSpawn | ops.SetSpawn) -> Iterable[str]:
     return {x.parent_key, x.child_key, f"run:{x.run_id}", f"root:{x.root or x.run_id}"}
 
 
-_TOUCHED: dict[type, Callable[[Any], Iterable[str]]] = {
+def _heard(op: RememberHeard | ForgetHeard) -> Iterable[str]:
+    chat = op.heard if isinstance(op, RememberHeard) else op
+    return [f"heard:{chat.channel}:{chat.account_id}:{chat.chat}:{chat.thread_id}"]
+
+
+def _sent(op: Any) -> Iterable[str]:
+    """Of one that is on its way: its row and its pieces."""
+    return [f"sent:{op.delivery_id}"]
+
+
+def _preview(op: NotePreview | DropPreview) -> Iterable[str]:
+    return [f"delivery:{op.delivery_key}"]
+
+
+def _take_delivery(op: ops.TakeDelivery) -> Touched:
+    """It reads its session, and what was shown of it."""
+    if not op.key or not op.delivery_key:
+        return None
+    return [op.key, f"delivery:{op.delivery_key}", f"sent:{op.delivery_id}"]
+
+
+_TOUCHED: dict[type, Callable[[Any], Touched]] = {
     ops.EnsureSession: lambda op: [op.new.key.text, f"session:{op.new.session_id}"],
     ops.Submit: _submit,
     ops.Claim: lambda op: [op.key.text],
@@ -113,6 +146,17 @@ _TOUCHED: dict[type, Callable[[Any], Iterable[str]]] = {
     ops.PutSpawn: _spawn,
     ops.SetSpawn: _spawn,
     ops.PutDelivery: lambda op: [op.new.key.text, f"delivery:{op.new.delivery_key}"],
+    ops.TakeDelivery: _take_delivery,
+    ops.SettleDelivery: _sent,
+    SplitDelivery: _sent,
+    TakePiece: _sent,
+    SettlePiece: _sent,
+    BeginPreview: lambda op: [f"delivery:{op.delivery_key}", "previews"],  # old ones go with it
+    NotePreview: _preview,
+    DropPreview: _preview,
+    SaveCursor: lambda op: [f"cursor:{op.channel}:{op.account_id}:{op.name}"],
+    RememberHeard: _heard,
+    ForgetHeard: _heard,
     ops.Audit: lambda op: [],
     TellGateways: lambda op: [],
     KeepMedia: lambda op: [],  # one statement, which stores what is not there
