@@ -15,6 +15,8 @@ from crossclaw.config.section import Loose
 from crossclaw.testing import open_house
 from tests.channels.fake_http import FakeTransport
 from tests.channels.imessage.fake import FakeBlueBubbles
+from tests.channels.matrix.fake import TOKEN as MATRIX_TOKEN
+from tests.channels.matrix.fake import FakeHomeserver
 from tests.channels.telegram.fake import FakeTelegram
 from tests.channels.whatsapp.fake import GRAPH, FakeWhatsApp
 from tests.flows.talking import call
@@ -107,3 +109,43 @@ def test_variables_are_of_the_default_account_only() -> None:
     channels: dict[str, Any] = {"telegram": {"accounts": {"work": {}}}}
     (found,) = accounts_in(channels, {"TELEGRAM_BOT_TOKEN": "1:e"})
     assert not found.settings.is_set_up
+
+
+@pytest.mark.spec("N8", "N9", "B2")
+async def test_two_accounts_that_are_the_same_bot_do_not_both_answer(tmp_path: Path) -> None:
+    """Trap 4: an account without a token of its own has its section's, and so has the next one. On Telegram they would end each
+    other's questions, on Matrix everybody would be answered twice."""
+    telegram, homeserver = FakeTelegram(), FakeHomeserver()
+    bot, room = telegram.add_bot("700:home"), homeserver.room_with("@ann:fake.example")
+    hosts = {"api.telegram.org": telegram, "fake.example": homeserver}
+    two = {"accounts": {"home": {}, "work": {"name": "At work"}}}
+    matrix = {"homeserver": "https://fake.example", "accessToken": MATRIX_TOKEN}
+    channels = {
+        "telegram": {**OPEN, **two, "botToken": "700:home"},
+        "matrix": {**OPEN, **two, **matrix},
+    }
+    config = CurrentConfig.of(Config(channels=Loose.of(channels)))
+    transport = FakeTransport(hosts)
+    async with open_house(
+        tmp_path, Recording(), config=config, http=lambda: HttpClients(transport)
+    ) as house:
+        await homeserver.followed.wait()
+        await anyio.sleep(5)
+        telegram.say(bot, 42, "one")
+        homeserver.say(room, "@ann:fake.example", "two")
+        await anyio.sleep(200)
+        status = (await call(house, "channels.status"))["channelAccounts"]
+        (running,) = [each["accountId"] for each in status["matrix"] if each["state"] == "running"]
+        rest = {"home", "work"} - {running}
+        alone = {"matrix": {**OPEN, **matrix, "accounts": {name: {} for name in rest}}}
+        house.config.take_rules(CurrentConfig.of(Config(channels=Loose.of(alone))))
+        await anyio.sleep(10)
+        (after,) = (await call(house, "channels.status"))["channelAccounts"]["matrix"]
+
+    assert (after["accountId"], after["state"]) == (*rest, "running")
+    assert telegram.texts() == ["re: one"]
+    assert homeserver.seen == [(room, "re: two")]
+    for name in ("telegram", "matrix"):
+        (broken,) = [each for each in status[name] if each["state"] == "broken"]
+        (open_,) = [each["accountId"] for each in status[name] if each["state"] == "running"]
+        assert f"the same account as {open_}" in broken["lastError"]

@@ -13,6 +13,7 @@ from crossclaw.channels.http import HttpClients
 from crossclaw.disk.private import make_folder
 from crossclaw.domain.addresses import Inbound
 from crossclaw.domain.clock import Clock
+from crossclaw.domain.errors import AccountBroken
 from crossclaw.ledger.channels import LearnFate, SaveCursor
 from crossclaw.ledger.contract import Ledger
 
@@ -22,6 +23,8 @@ IDENTITY = "identity"
 
 Receive = Callable[["AccountHost", Inbound], Awaitable[Received]]
 MayTalk = Callable[["AccountHost", Inbound], Awaitable[bool]]
+FindTwin = Callable[[AccountFacts], str | None]
+"""Which other account of ours is the same one at the platform."""
 
 
 class KnownIdentity(msgspec.Struct, frozen=True):
@@ -61,6 +64,7 @@ class AccountHost:
         self.decide_talk: MayTalk | None = None
         """Who may talk. None: nobody."""
         self._identity: KnownIdentity | None = None
+        self.find_twin: FindTwin | None = None
 
     async def receive(self, inbound: Inbound) -> Received:
         self.heard()
@@ -132,6 +136,11 @@ class AccountHost:
             )
 
     def connected(self, facts: AccountFacts) -> None:
+        if self.find_twin is not None and (twin := self.find_twin(facts)) is not None:
+            raise AccountBroken(
+                f"{facts.name or facts.id} is the same account as {twin}, and everybody would be answered twice: give it a"
+                " token of its own, or take one of the two out of the config"
+            )
         self.facts, self.connected_ms = facts, self.now_ms()
         self.heard()
 

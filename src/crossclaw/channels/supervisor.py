@@ -242,6 +242,7 @@ class ChannelSupervisor:
             gone = place not in configs or kept.digest != _digest(configs[place])
             if kept.digest and gone:
                 kept.scope.cancel()
+                self._wake_broken(place[0])
                 if place not in configs:
                     log.info("%s is closed: the config does not name it any more", kept.words)
                     del self._kept[place]
@@ -262,9 +263,25 @@ class ChannelSupervisor:
             place, self._make_host(*place), _digest(config), config.settings, None, manifest.traits
         )
         self._kept[place] = kept
+        kept.host.find_twin = lambda facts: self._find_twin(kept, facts)
         self._accounts.expect(place)
         after = None if before is None else before.done
         tasks.start_soon(self._keep, kept, after, name=kept.words)
+
+    def _wake_broken(self, channel: str) -> None:
+        """One that was refused because another was the same account may be free now."""
+        for place, kept in self._kept.items():
+            if place[0] == channel and kept.state == "broken":
+                kept.again.set()
+
+    def _find_twin(self, kept: _Kept, facts: AccountFacts) -> str | None:
+        """Another account of the config that is open and is the same one at the platform."""
+        for (channel, account_id), other in self._kept.items():
+            is_open = other is not kept and other.state in ("starting", "running")
+            known = other.host.facts
+            if is_open and channel == kept.place[0] and known and known.id == facts.id:
+                return account_id
+        return None
 
     # ── keeping one ────────────────────────────────────────────────────────────────────────────
 

@@ -78,11 +78,10 @@ class IMessageAccount(ChannelAccount):
         *,
         task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
     ) -> None:
-        facts = await self.probe()
+        host.connected(await self.probe())
         row = await self._first_row(host)
         if self._settings.webhook_url:
             await self._enter_webhook()
-        host.connected(facts)
         task_status.started()
         while True:
             self._news = anyio.Event()

@@ -70,12 +70,13 @@ class MatrixAccount(ChannelAccount):
         task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
     ) -> None:
         try:
-            facts = await self._begin()
+            facts = await self._log_in()
+            host.connected(facts)
+            await self._begin(facts.name)
             name = f"sync {self._user_id} {self._device_id}"
             since = await host.load_cursor(name)
             if since is None:
                 since = await self._first(name)
-            host.connected(facts)
             task_status.started()
             while True:
                 answer = await self._sync(since)
@@ -94,7 +95,7 @@ class MatrixAccount(ChannelAccount):
     def _logs_in(self) -> bool:
         return self._settings.access_token is None
 
-    async def _begin(self) -> AccountFacts:
+    async def _log_in(self) -> AccountFacts:
         """Who we are. The device is kept: transaction ids and keys belong to it."""
         settings = self._settings
         if self._logs_in:
@@ -110,11 +111,14 @@ class MatrixAccount(ChannelAccount):
         self._user_id = text_in(who, "user_id") or ""
         self._device_id = text_in(who, "device_id") or self._device_id
         name = await self._client.display_name(self._user_id)
+        return AccountFacts(id=self._user_id, name=name, detail=f"device {self._device_id}")
+
+    async def _begin(self, name: str | None) -> None:
+        settings = self._settings
         self._rooms = RoomBook(self._client, self._host, settings.groups, self._user_id)
         self._vault = await self._open_vault() if settings.encryption else None
         us = MatrixSelf(self._user_id, name)
         self._syncs = SyncReader(self._client, self._host, settings, self._rooms, self._vault, us)
-        return AccountFacts(id=self._user_id, name=name, detail=f"device {self._device_id}")
 
     async def _open_vault(self) -> "KeyVault":
         if not self._device_id:
@@ -174,7 +178,7 @@ class MatrixAccount(ChannelAccount):
 
     async def probe(self) -> AccountFacts:
         try:
-            return await self._begin()
+            return await self._log_in()
         except MatrixRefusal as refusal:
             raise of_account(refusal, may_log_in=False) from refusal
 

@@ -129,8 +129,8 @@ class TelegramAccount(ChannelAccount):
         self._host = host
         self._albums = HeldAlbums(host, self._bot_id, partial(self._receive, host))
         if self._settings.webhook_url:
-            await self._client.set_webhook(self._settings.webhook_url, self._webhook_secret())
             host.connected(facts)
+            await self._client.set_webhook(self._settings.webhook_url, self._webhook_secret())
             task_status.started()
             await self._albums.serve()
         await self._client.delete_webhook()
