@@ -6,6 +6,7 @@ from pathlib import Path
 import anyio
 import pytest
 
+from crossclaw.domain.addresses import Address, Inbound
 from crossclaw.domain.errors import ProviderRefused
 from crossclaw.domain.events import Event, ReplyPiece, RunEnded, RunStarted, ToolEnded, ToolStarted
 from crossclaw.domain.keys import SessionKey
@@ -17,6 +18,7 @@ from crossclaw.domain.messages import (
     UserMessage,
 )
 from crossclaw.testing import MemoryChannel, ScriptedProvider, heard, open_house, submit
+from tests.flows.talking import call
 from tests.flows.tools import Counting, Strict
 
 MAIN = SessionKey.main("main")
@@ -177,3 +179,34 @@ async def test_a_run_that_fails_says_so_in_the_chat_and_in_the_transcript(tmp_pa
     assert chat.sent[0] == ("ana", "⚠️ No answer this time: the key was refused")
     assert entries[1].message.error == "the key was refused"  # type: ignore[union-attr]
     assert fine.reply == "fine again"
+
+
+@pytest.mark.spec("N9")
+async def test_a_group_hears_that_there_is_no_answer_and_not_what_the_model_service_said(
+    tmp_path: Path,
+) -> None:
+    """Trap 46: such words name keys, projects and addresses, and a group has many readers. A place that a job names may be one."""
+    chat = MemoryChannel()
+    model = ScriptedProvider(lambda _: ProviderRefused("the key of project tide-atlas was refused"))
+    async with open_house(tmp_path, model, channels=[chat]) as house:
+        where = Address("memory", "team")
+        said = Inbound(
+            address=where, sender="ana", text="hi", message_id="1", chat_type="group", chat_id="team"
+        )  # fmt: skip
+        await chat.bring(said)
+        await chat.wait_sent(1)
+        job = await call(
+            house,
+            "cron.add",
+            name="news",
+            schedule={"kind": "every", "everyMs": 86_400_000},
+            sessionTarget="isolated",
+            payload={"kind": "agentTurn", "message": "news"},
+            delivery={"mode": "announce", "channel": "memory", "to": "team"},
+        )
+        await call(house, "cron.run", id=job["id"], mode="force")
+        await chat.wait_sent(2)
+        runs = await call(house, "cron.runs", id=job["id"])
+
+    assert chat.sent == [("team", "⚠️ No answer this time.")] * 2
+    assert "tide-atlas" in str(runs)

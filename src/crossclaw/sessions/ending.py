@@ -21,6 +21,9 @@ from crossclaw.sessions.spawn_report import Announces
 _SAID_IN_CHAT: frozenset[RunKind] = frozenset({"chat", "announce", "cron", "hook", "node"})
 
 
+NO_ANSWER = "⚠️ No answer this time"
+
+
 class Endings:
     def __init__(
         self,
@@ -69,4 +72,10 @@ def _words_for_the_chat(run: Run, outcome: Outcome) -> str:
         return "" if is_silent(words) else words
     if outcome.status == "aborted":
         return ""  # whoever stopped it knows
-    return f"⚠️ No answer this time: {outcome.error}"
+    return f"{NO_ANSWER}: {outcome.error}" if _is_private(run) else f"{NO_ANSWER}."
+
+
+def _is_private(run: Run) -> bool:
+    """Whether one person reads the reply. What a job or a hook names may be a group."""
+    address = run.plan.reply_to
+    return run.key.chat_type == "direct" and address is not None and not address.named
