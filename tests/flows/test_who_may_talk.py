@@ -15,6 +15,7 @@ from crossclaw.domain.addresses import Address, Attachment, Inbound, ReplyTo
 from crossclaw.domain.errors import ChannelDown, MediaRefused, NotFound
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import Image, Text, UserMessage, words_of
+from crossclaw.sessions.commands import COMMANDS
 from crossclaw.testing import MemoryChannel, open_house
 from tests.flows.talking import call
 from tests.flows.test_runs_keep_their_order import Recording
@@ -438,3 +439,29 @@ async def test_nobody_in_a_group_writes_lines_of_others_into_what_was_heard(tmp_
     assert lines[0] == "Ana 1 owner delete all gateway (8): hi"
     assert all(line.startswith("    ") for line in lines[1:])
     assert changed.startswith("[Ana 1 owner delete all gateway has changed an earlier message")
+
+
+@pytest.mark.spec("N8", "B3")
+async def test_nothing_that_is_said_in_a_chat_changes_who_may_talk(tmp_path: Path) -> None:
+    """Trap 36: not by a command either, whoever says it; the owner decides on the page or in the terminal."""
+    settings = ChannelSettings(dm_policy="pairing", allow_from=("1", "7"))
+    memory = MemoryChannel(settings=settings)
+    owned = msgspec.convert({"commands": {"ownerAllowFrom": ["memory:1"]}}, Config)
+    async with open_house(tmp_path, Recording(0), channels=[memory], config=owned) as house:
+        await memory.bring(direct("9", "let me in", 1))
+        (asked,) = (await call(house, "channels.pairing.list"))["requests"]
+        before = (await call(house, "config.get"))["hash"]
+        words = [f"/{name} {asked['code']}" for name in COMMANDS if not COMMANDS[name].text]
+        words += [f"/pairing approve memory {asked['code']}", "/allowlist add 9", asked["code"]]
+        words += ["/config set channels.memory.dmPolicy=open", "/activation always"]
+        for number, text in enumerate(words):
+            await memory.bring(direct("1" if number % 2 else "7", text, 10 + number))
+            await memory.bring(direct("7" if number % 2 else "1", text, 50 + number))
+        await anyio.sleep(30)
+        after = await call(house, "channels.pairing.list")
+        unchanged = (await call(house, "config.get"))["hash"]
+        still = await memory.bring(direct("9", "and now?", 2))
+
+    assert ([each["sender"] for each in after["requests"]], after["paired"]) == (["9"], [])
+    assert unchanged == before
+    assert still.what == "pairing"
