@@ -7,7 +7,7 @@ N ?= 50
 # Where an image forbids them, every process compiled everything anew: a third of the time of the tests, half of a start.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup run demo bubblewrap test trio walk proof timed guards mutants audit check check-python check-web browser channels cluster cluster-faults bench package matrix crash conformance local-model local-demo live docs pictures lock new release clean
+.PHONY: help setup run demo bubblewrap test trio walk proof timed guards mutants audit check check-python check-web browser channels cluster cluster-faults scale bench package matrix crash conformance local-model local-demo live docs pictures lock new release clean
 
 ##@ Run it
 
@@ -99,6 +99,9 @@ cluster: setup bubblewrap postgresql ## every test that opens a ledger on a priv
 	$(BIN)/python -m tests.cluster $(ARGS)
 
 ##@ Proofs and measurements, which take longer
+
+scale: setup ## a hundred gateways and ten million sessions in virtual time, on the real claim code (some 4 GB of /tmp)
+	$(BIN)/python -m tests.scale $(ARGS)
 
 cluster-faults: setup bubblewrap postgresql ## three gateways on one PostgreSQL: killed, stopped, cut off; then controls that must fail (Linux, root)
 	$(BIN)/python -m tests.faults $(ARGS)

@@ -280,7 +280,7 @@ def _lease(
         if leave is not None:
             leave(DRAIN_S)
 
-    return GatewayLease(membership, lanes.take_over, lanes.wake, drain, claiming.compare)
+    return GatewayLease(membership, claiming, lanes, drain, room=lambda: slots.free)
 
 
 def _session_services(

@@ -58,6 +58,19 @@ class Beat(msgspec.Struct, frozen=True):
     """There is something to take over."""
 
 
+class Share(msgspec.Struct, frozen=True):
+    """Of all that waits, what one gateway looks at: by the number of a run, from its own place among so many on."""
+
+    count: int = 1
+    place: int = 0
+    width: int = 1
+    agents: tuple[str, ...] | None = None
+    """Only of these."""
+
+
+EVERYTHING = Share()
+
+
 class TakeOver(Op[Recovered], frozen=True):
     """What gateways have left whose lease is over: their rows go, their runs are queued again, each with a new epoch, and their
     roles are free. Suspects are kept for the owner, who lets them begin one group after the other. Nothing, while
@@ -117,7 +130,9 @@ class Membership(Protocol):
         """The lease is over at once: others go on with what is left."""
         ...
 
-    async def list_gateways(self) -> Sequence[SharingGateway]: ...
+    async def list_gateways(self, *, counted: bool = False) -> Sequence[SharingGateway]:
+        """`counted`: with the number of runs under way on each, which may be very many."""
+        ...
 
     async def ask_to_drain(self, gateway_id: str) -> bool:
         """False when there is no such gateway."""
@@ -129,6 +144,6 @@ class Membership(Protocol):
 
     async def leave_role(self, name: str) -> None: ...
 
-    async def list_claimable(self) -> Sequence[SessionKey]:
+    async def list_claimable(self, share: Share = EVERYTHING) -> Sequence[SessionKey]:
         """Sessions whose first run is queued and for anybody, or for us."""
         ...

@@ -9,6 +9,7 @@ import anyio
 from crossclaw.config.agreeing import differing, digest_of, shared_keys
 from crossclaw.domain.keys import SessionKey
 from crossclaw.ledger.gateways import Membership, SharingGateway
+from crossclaw.runs.spreading import Spreading
 
 log = logging.getLogger(__name__)
 
@@ -29,6 +30,7 @@ class Claiming:
         self._agents = None if agents is None else frozenset(agents)
         self._keys: dict[str, str] = {}
         self._epoch = 0
+        self.spreading = Spreading(owner, self._agents)
         self._is_told = False
         self._absent: dict[SessionKey, float] = {}
         """Since when a run waits here for a guest of another gateway."""
@@ -63,7 +65,9 @@ class Claiming:
         if not self._is_told:
             await self._membership.tell_config(self._keys, digest, self._epoch)
             self._is_told = True
-        model = model_of(await self._membership.list_gateways(), self._owner)
+        found = await self._membership.list_gateways()
+        self.spreading.see(found)
+        model = model_of(found, self._owner)
         if model is None or model.config_hash == digest:
             self._settle(None)
             return

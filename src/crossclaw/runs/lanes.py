@@ -26,7 +26,7 @@ from crossclaw.ledger.channels import WithdrawWaiting
 from crossclaw.ledger.gateways import INTERRUPT, STOP, decode_stop, encode_stop
 from crossclaw.ledger.hints import Hints
 from crossclaw.ledger.jobs import SettleTick
-from crossclaw.ledger.operations import Claimed, Dedupe, NotYet, Op, Submitted
+from crossclaw.ledger.operations import Claimed, Dedupe, NotYet, Op, Recovered, Submitted
 from crossclaw.policy.credentials import Credentials
 from crossclaw.runs.handling import Ending, RunHandler
 from crossclaw.runs.run_store import NOTHING, EndedRun, Follow, RunStore
@@ -143,7 +143,7 @@ class Lanes:
         self._handler = handler
         try:
             async with anyio.create_task_group() as tasks:
-                await self._recover()
+                self._waiting.update((await self._recover()).keys)
                 self._tasks = tasks
                 for key in self._waiting:
                     self.wake(key)
@@ -233,16 +233,14 @@ class Lanes:
         return stopped + [run.run_id for run in open_runs if run.merged_into in stopped]
 
     async def take_over(self) -> None:
-        """What gateways have left whose lease is over goes on here."""
-        await self._recover()
-        if self._tasks is not None:
-            for key in self._waiting:
-                self.wake(key)
-            self._waiting.clear()
+        """What gateways have left whose lease is over goes on: suspects here, all else where it is found first."""
+        recovered = await self._recover()
+        for key in (key for group in recovered.groups for key in group):
+            self.wake(key)
 
     # ── inside ─────────────────────────────────────────────────────────────────────────────────
 
-    async def _recover(self) -> None:
+    async def _recover(self) -> Recovered:
         recovered = await self._run_store.recover()
         for run in recovered.given_up:
             log.warning("run %s is given up: the gateway ended each time with it", run.run_id)
@@ -256,7 +254,7 @@ class Lanes:
                 len(recovered.groups),
                 recovered.window_ms / 1000,
             )
-        self._waiting.update(recovered.keys)
+        return recovered
 
     async def _let_suspects_begin(self) -> None:
         if self._suspects:

@@ -6,15 +6,18 @@ them. So it drops all it has at once, without asking, and opens anew.
 
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
+from math import inf
 
 import anyio
 import anyio.abc
 
 from crossclaw.domain.errors import CrossclawError, StoreError, StoreFenced
 from crossclaw.domain.keys import SessionKey
-from crossclaw.ledger.gateways import BEAT_S, LEASE_S, Beat, Membership
+from crossclaw.ledger.gateways import BEAT_S, LANES_LOOKED_AT, LEASE_S, Beat, Membership
 from crossclaw.ledger.hints import Hints
+from crossclaw.runs.claiming import Claiming
+from crossclaw.runs.lanes import Lanes
 
 log = logging.getLogger(__name__)
 
@@ -32,23 +35,26 @@ class GatewayLease:
     def __init__(
         self,
         membership: Membership,
-        take_over: Callable[[], Awaitable[None]],
-        wake: Callable[[SessionKey], None],
+        claiming: Claiming,
+        lanes: Lanes,
         drain: Callable[[], None],
-        compare: Callable[[], Awaitable[None]] | None = None,
+        *,
+        room: Callable[[], int],
+        seconds: Callable[[], float] = seconds_here,
     ) -> None:
-        self._compare = compare
-        self._membership = membership
-        self._take_over, self._wake, self._drain = take_over, wake, drain
-        self._renewed = seconds_here()
+        """`room`: how many runs could begin here now."""
+        self._membership, self._claiming, self._lanes = membership, claiming, lanes
+        self._drain, self._room, self._seconds = drain, room, seconds
+        self._renewed = seconds()
         self._has_dead = False
         self._hint = anyio.Event()
+        self._hinted: set[str] = set()
         self._asked_to_drain = False
 
     @property
     def left_s(self) -> float:
         """Of the lease, at least."""
-        return self._renewed + LEASE_S - seconds_here()
+        return self._renewed + LEASE_S - self._seconds()
 
     async def serve(self) -> None:
         """Ends with `StoreFenced` only."""
@@ -67,13 +73,16 @@ class GatewayLease:
                 await anyio.sleep(BEAT_S)
 
     def hear_lanes(self, keys: Hints | None) -> None:
-        """In these sessions of other gateways a run may wait."""
-        if keys:
+        """In these sessions a run may wait that another gateway has accepted. A few look, and the next round finds the rest."""
+        for text in keys or ():
+            if len(self._hinted) < LANES_LOOKED_AT:
+                self._hinted.add(text)
+        if self._hinted:
             self._hint.set()
 
     async def _next_beat(self) -> Beat:
         while True:
-            began = seconds_here()
+            began = self._seconds()
             with anyio.move_on_after(max(0.0, self.left_s)):
                 try:
                     beat = await self._membership.beat()
@@ -91,19 +100,36 @@ class GatewayLease:
                 )
 
     async def _look_around(self) -> None:
-        """What the dead have left, and what nobody has taken."""
+        """What the dead have left, and what nobody has taken: each second, and where there was a hint soon after it."""
+        looked_at = -inf
         while True:
-            with anyio.move_on_after(BEAT_S):
+            with anyio.move_on_after(max(0.0, looked_at + BEAT_S - anyio.current_time())):
                 await self._hint.wait()
                 await anyio.sleep(GRACE_S)
             self._hint = anyio.Event()
             try:
-                if self._has_dead:
-                    self._has_dead = False
-                    await self._take_over()
-                if self._compare is not None:
-                    await self._compare()
-                for key in await self._membership.list_claimable():
-                    self._wake(key)
+                if self._has_dead or anyio.current_time() >= looked_at + BEAT_S:
+                    looked_at = anyio.current_time()
+                    await self._look()
+                else:
+                    self._wake_hinted()
             except CrossclawError as error:
                 log.warning("what other gateways have left is looked for again: %s", error)
+
+    async def _look(self) -> None:
+        self._hinted.clear()
+        if self._has_dead:
+            self._has_dead = False
+            await self._lanes.take_over()
+        await self._claiming.compare()
+        if (room := self._room()) > 0:
+            for key in (await self._claiming.spreading.choose(self._membership.list_claimable))[
+                :room
+            ]:
+                self._lanes.wake(key)
+
+    def _wake_hinted(self) -> None:
+        hinted, self._hinted = [SessionKey.parse(text) for text in self._hinted], set()
+        for key in hinted:
+            if self._room() > 0 and self._claiming.spreading.is_first(key):
+                self._lanes.wake(key)

@@ -49,6 +49,11 @@ class Slots:
     def taken(self) -> int:
         return self._taken
 
+    @property
+    def free(self) -> int:
+        """How many could begin at once."""
+        return 0 if self._closed else self._free
+
     @asynccontextmanager
     async def hold(self, holder: object) -> AsyncGenerator[None]:
         here = self._holders[holder] = _Holder()

@@ -65,7 +65,7 @@ class GatewayMethods:
     async def list_all(self, caller: Caller, params: GatewaysListParams) -> GatewaysListResult:
         if self._membership is None:
             return GatewaysListResult(shared=False, gateways=())
-        found = await self._membership.list_gateways()
+        found = await self._membership.list_gateways(counted=True)
         listed = [
             GatewayListed(
                 id=each.gateway_id,

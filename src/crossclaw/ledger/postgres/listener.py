@@ -4,12 +4,13 @@ import logging
 import os
 import select
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from crossclaw.ledger.hints import Hints
+from crossclaw.ledger.hints import LANES, Hints
+from crossclaw.ledger.operations import Claimed
 from crossclaw.ledger.postgres.errors import ConnectionLost, ServerTrouble
 from crossclaw.ledger.postgres.wire import PgWire
 from crossclaw.ledger.writing import loop_poster
@@ -19,6 +20,12 @@ log = logging.getLogger(__name__)
 CHANNEL = "crossclaw"
 LOOK_S = 1.0  # how late somebody acts whose hint was lost
 PAYLOAD_BYTES_MAX = 7_000  # PostgreSQL takes 8,000
+
+
+def without_claimed(hints: set[tuple[str, str]], results: Sequence[Any]) -> set[tuple[str, str]]:
+    """Where the step that accepts a run takes it too, others have nothing to look for."""
+    taken = {(LANES, each.run.key.text) for each in results if isinstance(each, Claimed)}
+    return hints - taken if taken else hints
 
 
 def payload_of(writer: str, hints: set[tuple[str, str]]) -> bytes:

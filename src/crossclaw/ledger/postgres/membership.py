@@ -14,11 +14,13 @@ from crossclaw.domain.errors import StoreFenced, StoreLocked
 from crossclaw.domain.keys import SessionKey, key_of
 from crossclaw.ledger.gateways import (
     BEAT_S,
+    EVERYTHING,
     GATEWAYS_MAX,
     LANES_LOOKED_AT,
     LEASE_S,
     Beat,
     GatewayFacts,
+    Share,
     SharingGateway,
 )
 from crossclaw.ledger.postgres.errors import READ_TROUBLE, ConnectionLost, explain
@@ -42,32 +44,39 @@ _JOIN = (
     "INSERT INTO gateways (incarnation, gateway_id, until, joined_at, address, version, config_hash) "
     f"VALUES ($1, $2, {_NOW} + {_LEASE_MS}, {_NOW}, $3, $4, $5) ON CONFLICT DO NOTHING RETURNING 1"
 )
-_DEAD = (
-    f"EXISTS (SELECT 1 FROM gateways d WHERE d.until < {_NOW}) OR EXISTS (SELECT 1 FROM runs r "
-    "WHERE r.owner IS NOT NULL AND NOT EXISTS (SELECT 1 FROM gateways g WHERE g.incarnation = r.owner))"
+# Owner after owner, each found by the index: there are as many as gateways, and runs may be very many.
+_ORPHANS = (
+    "WITH RECURSIVE o(owner) AS (SELECT min(owner) FROM runs WHERE owner IS NOT NULL UNION ALL "
+    "SELECT (SELECT min(r.owner) FROM runs r WHERE r.owner > o.owner) FROM o WHERE o.owner IS NOT NULL) "
+    "SELECT 1 FROM o WHERE owner IS NOT NULL "
+    "AND NOT EXISTS (SELECT 1 FROM gateways g WHERE g.incarnation = o.owner)"
 )
+_DEAD = f"EXISTS (SELECT 1 FROM gateways d WHERE d.until < {_NOW}) OR EXISTS ({_ORPHANS})"
 _BEAT = (
     f"UPDATE gateways SET until = {_NOW} + {_LEASE_MS} WHERE incarnation = $1 "
     f"RETURNING draining <> 0, {_DEAD}"
 )
 _LIST = (
     f"SELECT gateway_id, address, version, config_hash, incarnation, joined_at, until - {_NOW}, "
-    "draining <> 0, (SELECT count(*) FROM runs r WHERE r.owner = g.incarnation), "
+    "draining <> 0, {runs}, "
     "(SELECT string_agg(r.name, ',' ORDER BY r.name) FROM roles r WHERE r.owner = g.incarnation), "
     "config_epoch FROM gateways g ORDER BY gateway_id LIMIT $1"
 )
-_DEAD_HOLDER = (
-    "SELECT owner FROM roles r WHERE name = $1 "
-    "AND NOT EXISTS (SELECT 1 FROM gateways g WHERE g.incarnation = r.owner)"
+_LIST_ONLY = _LIST.format(runs="0")
+_LIST_COUNTED = _LIST.format(runs="(SELECT count(*) FROM runs r WHERE r.owner = g.incarnation)")
+_HOLDER = (
+    "SELECT owner, EXISTS (SELECT 1 FROM gateways g WHERE g.incarnation = r.owner) FROM roles r "
+    "WHERE name = $1"
 )
 _TAKE_ROLE = (
     "INSERT INTO roles (name, owner) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET owner = $2 "
     "WHERE roles.owner IN ($2, $3) RETURNING 1"
 )
 _CLAIMABLE = (
-    "SELECT key, agent_id FROM (SELECT DISTINCT ON (key) key, agent_id, id, status, owner FROM runs "
-    "WHERE ended_at IS NULL ORDER BY key, id) f "
-    "WHERE status = 'queued' AND (owner IS NULL OR owner = $1) ORDER BY id LIMIT $2"
+    "SELECT key, agent_id FROM runs r WHERE status = 'queued' AND ended_at IS NULL "
+    "AND (r.id + $3::bigint) % $4::bigint < $5::bigint AND ($6 = '' OR $6 LIKE '%/' || r.agent_id || '/%') "
+    "AND (owner IS NULL OR owner = $1) AND NOT EXISTS (SELECT 1 FROM runs e WHERE e.key = r.key "
+    "AND e.ended_at IS NULL AND e.id < r.id) ORDER BY id LIMIT $2"
 )
 
 
@@ -134,8 +143,8 @@ class PostgresMembership:
     async def leave(self) -> None:
         await self._ask("UPDATE gateways SET until = 0 WHERE incarnation = $1", self._incarnation)
 
-    async def list_gateways(self) -> Sequence[SharingGateway]:
-        rows = await self._ask(_LIST, GATEWAYS_MAX)
+    async def list_gateways(self, *, counted: bool = False) -> Sequence[SharingGateway]:
+        rows = await self._ask(_LIST_COUNTED if counted else _LIST_ONLY, GATEWAYS_MAX)
         return [
             SharingGateway(
                 gateway_id=row[0],
@@ -160,16 +169,20 @@ class PostgresMembership:
     async def take_role(self, name: str) -> bool:
         """Over the one that was seen to be dead: who has taken it meanwhile may have joined since the look, and
         would be missing in it."""
-        dead = await self._ask(_DEAD_HOLDER, name)
-        holder = dead[0][0] if dead else self._incarnation
+        found = await self._ask(_HOLDER, name)
+        holder, is_there = found[0] if found else (self._incarnation, False)
+        if is_there:
+            return bool(holder == self._incarnation)
         return bool(await self._ask(_TAKE_ROLE, name, self._incarnation, holder))
 
     async def leave_role(self, name: str) -> None:
         sql = "DELETE FROM roles WHERE name = $1 AND owner = $2"
         await self._ask(sql, name, self._incarnation)
 
-    async def list_claimable(self) -> Sequence[SessionKey]:
-        rows = await self._ask(_CLAIMABLE, self._incarnation, LANES_LOOKED_AT)
+    async def list_claimable(self, share: Share = EVERYTHING) -> Sequence[SessionKey]:
+        agents = "" if share.agents is None else f"/{'/'.join(share.agents)}/"
+        numbers = (share.count - share.place, share.count, share.width)
+        rows = await self._ask(_CLAIMABLE, self._incarnation, LANES_LOOKED_AT, *numbers, agents)
         return [key_of(key, agent_id) for key, agent_id in rows]
 
     # ── the connections ────────────────────────────────────────────────────────────────────────

@@ -34,11 +34,16 @@ _SHARED_TABLES = (
     "CREATE TABLE IF NOT EXISTS roles (name TEXT PRIMARY KEY, owner TEXT NOT NULL)"
 )
 
+# What waits for any gateway; a gateway that is alone knows it.
+_QUEUED = "CREATE INDEX IF NOT EXISTS runs_queued ON runs (id) WHERE status = 'queued'"
+
 
 def make_shared_tables(wire: PgWire) -> None:
     """Several may do so at once: one after the other."""
     wire.ask("SELECT pg_advisory_lock($1::bigint)", _MAKING)
     wire.script(_SHARED_TABLES)
+    if wire.ask("SELECT to_regclass($1::text)::text", f"{SCHEMA}.runs_queued") == [(None,)]:
+        wire.script(_QUEUED)  # else it would wait for whoever writes, each time
     wire.ask("SELECT pg_advisory_unlock($1::bigint)", _MAKING)
 
 

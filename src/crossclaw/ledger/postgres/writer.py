@@ -18,7 +18,7 @@ from crossclaw.domain.errors import StoreError, StoreFenced
 from crossclaw.ledger.hints import ENTRIES
 from crossclaw.ledger.postgres.dialect import PgStatement, translate
 from crossclaw.ledger.postgres.errors import ConnectionLost, ServerTrouble
-from crossclaw.ledger.postgres.listener import CHANNEL, payload_of
+from crossclaw.ledger.postgres.listener import CHANNEL, payload_of, without_claimed
 from crossclaw.ledger.postgres.locking import locks_for
 from crossclaw.ledger.postgres.lockstep import FlownRows, FlyingDatabase, RuleRun
 from crossclaw.ledger.postgres.sharing import Sharing
@@ -335,7 +335,8 @@ class PostgresWriter:
             transaction = PostgresTransaction(database)
             results = [self._handlers[type(op)](transaction, op) for op in step.ops]
             transaction.index_numbered()
-            return _Done(results, transaction.appended, transaction.hints, transaction.counted)
+            hints = without_claimed(transaction.hints, results)
+            return _Done(results, transaction.appended, hints, transaction.counted)
 
         return RuleRun(work, self._filename)
 

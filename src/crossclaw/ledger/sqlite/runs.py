@@ -205,7 +205,10 @@ def end(transaction: Transaction, run_id: str, epoch: int, op: EndRun | EndOpenR
         return []
     run = run_of(row)
     transaction.hint(ENDED, run_id)
-    transaction.hint(LANES, run.key.text)  # whoever waits behind it may begin
+    if isinstance(
+        op, EndOpenRun
+    ):  # who carries a run out takes the next of its lane; nobody did, or somebody else
+        transaction.hint(LANES, run.key.text)
     if run.cause.purse is not None:
         settle(transaction, run_id, Amount())  # a call that was cut off holds nothing back
     db.execute("DELETE FROM waits WHERE run_id = ?1 OR target_run_id = ?1", (run_id,))

@@ -1,0 +1,53 @@
+"""Spreading: which of several gateways takes what waits.
+
+All of them find the same lanes at the same moment. If all tried to take them, a hundred would ask the database for what one
+gets. So each looks at its share first, which a few have in common; at that of others only when its own is empty, and what it
+finds there still waits at its next look.
+"""
+
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from hashlib import blake2b
+
+from crossclaw.domain.keys import SessionKey
+from crossclaw.ledger.gateways import Share, SharingGateway
+
+IN_COMMON = 3  # one may be full, another may have stopped a moment ago
+
+
+class Spreading:
+    """`owner` is this gateway's own incarnation; `agents`: whose runs it takes, None for all."""
+
+    def __init__(self, owner: str, agents: Collection[str] | None = None) -> None:
+        self._owner = owner
+        self._agents = None if agents is None else tuple(sorted(agents))
+        self._takers = [owner]
+        self._seen: set[SessionKey] = set()
+
+    def see(self, found: Iterable[SharingGateway]) -> None:
+        """Who may take runs now."""
+        living = [each for each in found if each.left_ms > 0 and not each.draining]
+        config = {each.config_hash for each in living if each.incarnation == self._owner}
+        takers = {each.incarnation for each in living if each.config_hash in config}
+        self._takers = sorted(takers | {self._owner})
+
+    @property
+    def _place(self) -> int:
+        return self._takers.index(self._owner)
+
+    def is_first(self, key: SessionKey) -> bool:
+        """Whether this gateway is among the few that look after a hint."""
+        number = int.from_bytes(blake2b(key.text.encode(), digest_size=4).digest())
+        return (number - self._place) % len(self._takers) < IN_COMMON
+
+    async def choose(
+        self, find: Callable[[Share], Awaitable[Sequence[SessionKey]]]
+    ) -> Sequence[SessionKey]:
+        """Of all that waits what this gateway takes now."""
+        if len(self._takers) <= IN_COMMON:
+            return await find(Share(agents=self._agents))
+        ours = await find(Share(len(self._takers), self._place, IN_COMMON, self._agents))
+        if ours:
+            return ours
+        before, waiting = self._seen, await find(Share(agents=self._agents))
+        self._seen = set(waiting)
+        return [key for key in waiting if key in before]
