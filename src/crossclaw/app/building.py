@@ -24,10 +24,17 @@ from crossclaw.config import Config
 from crossclaw.delivery.outbox import Outbox
 from crossclaw.delivery.signals import ChatSignals
 from crossclaw.disk.threads import Disk
-from crossclaw.domain.events import ApprovalAsked, ApprovalSettled, EntryAppended, RunEnded
+from crossclaw.domain.events import (
+    ApprovalAsked,
+    ApprovalSettled,
+    EntryAppended,
+    RunEnded,
+    RunStarted,
+)
 from crossclaw.door.dispatch import Door
 from crossclaw.door.registry import Caller, Registry, methods_of
 from crossclaw.door.resolver import Resolver
+from crossclaw.gateway.guests_elsewhere import NeighboursGuests
 from crossclaw.gateway.methods.about import About
 from crossclaw.gateway.methods.approvals import telling_approvals
 from crossclaw.gateway.methods.devices import telling
@@ -305,6 +312,9 @@ def _session_services(
     guests = Guests(ledger, run_store, run_services.slots, clock, ids)
     if run_services.claiming is not None:
         run_services.claiming.guest_is_here = guests.is_here
+        guests.elsewhere = NeighboursGuests(resources.neighbours, guests)
+        guests.on_coming = resources.neighbours.own_changed
+        feed.subscribe(guests.hear_start, RunStarted, outward=True)
     return SessionServices(
         stopping=stopping,
         changing=changing,

@@ -130,7 +130,11 @@ def of_sessions(
         ),
         Agreeing(ledger, clock),
         Explaining(config, ledger, resolver, resources.accounts),
-        *_for_onlookers(resources, resolver, session_services.guests.is_here),
+        *_for_onlookers(
+            resources,
+            resolver,
+            lambda key: session_services.guests.is_here(key) or resources.neighbours.has_guest(key),
+        ),
     ]
 
 

@@ -347,7 +347,7 @@ def build_gateway(
         ),
     )
     house.neighbours.own_clients = lambda: connected_clients(
-        gateway.presence_here(), gateway.clients()
+        gateway.presence_here(), gateway.clients(), house.guests.list_here()
     )
     return gateway
 

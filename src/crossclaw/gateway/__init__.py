@@ -9,6 +9,7 @@ __all__ = [
     "door_secrets",
     "edge",
     "event_types",
+    "guests_elsewhere",
     "handshake",
     "hello",
     "http",

@@ -12,6 +12,7 @@ import anyio
 import msgspec
 
 from crossclaw.domain.errors import CrossclawError
+from crossclaw.domain.keys import SessionKey
 from crossclaw.ledger.gateways import SharingGateway
 
 T = TypeVar("T")
@@ -26,6 +27,8 @@ class ConnectedClients(msgspec.Struct, frozen=True, kw_only=True):
     nodes: Sequence[dict[str, Any]] = ()
     """As `node.list` shows them."""
     devices: Sequence[str] = ()
+    guests: Sequence[str] = ()
+    """Sessions whose guests call there."""
 
 
 class Neighbour:
@@ -149,6 +152,9 @@ class Neighbours:
 
     def devices(self) -> set[str]:
         return {device_id for each in self for device_id in each.clients.devices}
+
+    def has_guest(self, key: SessionKey) -> bool:
+        return any(key.text in each.clients.guests for each in self)
 
     def find_holder(self, role: str) -> Neighbour | None:
         return next((each for each in self if role in each.facts.roles), None)

@@ -45,22 +45,28 @@ class _Heard:
 class GuestPresence:
     """A guest keeps no connection: it is there as long as it calls."""
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+    def __init__(self, clock: Clock, came: Callable[[], None]) -> None:
+        self._clock, self._came = clock, came
         self._heard: dict[SessionKey, _Heard] = {}
         """One for every guest that came, or was sent to, since the start."""
 
     @contextmanager
     def heard_of(self, key: SessionKey) -> Generator[None]:
         """While a guest's call is under way, it is there."""
+        is_new = not self.is_here(key, has_message=False)
         heard = self._heard.setdefault(key, _Heard())
         heard.calls += 1
         heard.came = True
+        if is_new:
+            self._came()
         try:
             yield
         finally:
             heard.calls -= 1
             heard.last = anyio.current_time()
+
+    def known(self) -> list[SessionKey]:
+        return list(self._heard)
 
     def is_here(self, key: SessionKey, *, has_message: bool) -> bool:
         """Whether it has called, and not too long ago."""

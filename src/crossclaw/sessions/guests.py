@@ -4,17 +4,19 @@ A run of such a session asks no model. It waits until its guest has answered, un
 or until nothing was heard of the guest for so long that it has left: then whoever sent is told. What is
 handed over is the run itself, which is in the ledger: a guest that dies before it has answered, or a
 gateway that does, finds the same message again. An answer and the end of its run are one step; it is
-acknowledged after that.
+acknowledged after that. A guest may call any of several gateways: a message that another one has in hand is got from there,
+and answered there.
 """
 
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import anyio
 import anyio.abc
 
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import Busy, Invalid, NotFound
+from crossclaw.domain.events import Event, RunStarted
 from crossclaw.domain.exchanges import ANNOUNCE_SKIP
 from crossclaw.domain.ids import Ids
 from crossclaw.domain.keys import SessionKey
@@ -33,7 +35,8 @@ from crossclaw.runs.handling import Ending, WordsSoFar
 from crossclaw.runs.run_store import RunStore
 from crossclaw.runs.slots import Slots
 from crossclaw.sessions.guest_clients import GuestClients
-from crossclaw.sessions.guest_run import GuestPresence, GuestRun, GuestWaitResult
+from crossclaw.sessions.guest_run import GuestPresence, GuestRun
+from crossclaw.sessions.guest_run import GuestWaitResult as GuestWaitResult
 
 T = TypeVar("T")
 
@@ -57,6 +60,16 @@ class ReplyResult(Result, frozen=True):
     status: str
 
 
+class GuestsElsewhere(Protocol):
+    """What other gateways on the same ledger have in hand for guests."""
+
+    async def look(self, key: SessionKey) -> GuestWaitResult | None: ...
+
+    async def reply(self, key: SessionKey, run_id: str, text: str) -> ReplyResult | None:
+        """None: nobody has this message."""
+        ...
+
+
 class Guests:
     def __init__(
         self, ledger: Ledger, run_store: RunStore, slots: Slots, clock: Clock, ids: Ids
@@ -69,8 +82,12 @@ class Guests:
         self._asked: dict[SessionKey, GuestRun] = {}
         """One at most for a session: its lane has one run under way."""
         self._waiting: dict[SessionKey, _Waiting] = {}
-        self._presence = GuestPresence(clock)
+        self._presence = GuestPresence(clock, self._came)
+        self.on_coming: Callable[[], None] | None = None
+        """Called when a guest is here that was not."""
         self.clients = GuestClients()
+        self.elsewhere: GuestsElsewhere | None = None
+        """None: this gateway has its ledger for itself."""
 
     async def join(self, key: SessionKey, name: str) -> None:
         """The guest's session, made when it comes for the first time. Its name is its label: others
@@ -91,6 +108,13 @@ class Guests:
         asked = self._asked.get(key)
         in_hand = asked is not None and asked.handed_over
         return self._presence.is_here(key, has_message=in_hand)
+
+    def _came(self) -> None:
+        if self.on_coming is not None:
+            self.on_coming()
+
+    def list_here(self) -> list[SessionKey]:
+        return [key for key in self._presence.known() if self.is_here(key)]
 
     # ── the run's side ─────────────────────────────────────────────────────────────────────────
 
@@ -143,6 +167,8 @@ class Guests:
             return await self._wait(key, _seconds(params.timeout_seconds))
 
     async def _wait(self, key: SessionKey, timeout_s: float) -> GuestWaitResult:
+        if (found := await self._look_elsewhere(key)) is not None:
+            return found
         mine = _Waiting()
         if (other := self._waiting.get(key)) is not None:
             other.replace()
@@ -152,6 +178,8 @@ class Guests:
                 while self._open(key) is None and not mine.replaced:
                     await mine.wake.wait()
                     mine.wake = anyio.Event()
+                    if (found := await self._look_elsewhere(key)) is not None:
+                        return found
         finally:
             if self._waiting.get(key) is mine:
                 del self._waiting[key]
@@ -162,6 +190,40 @@ class Guests:
             )
         asked = self._open(key)
         return GuestWaitResult(status="nothing") if asked is None else asked.hand_over()
+
+    async def _look_elsewhere(self, key: SessionKey) -> GuestWaitResult | None:
+        if await self._run_elsewhere(key) is None or self.elsewhere is None:
+            return None
+        return await self.elsewhere.look(key)
+
+    async def _run_elsewhere(self, key: SessionKey) -> Run | None:
+        """The one that another gateway has in hand for this guest."""
+        if self.elsewhere is None or key in self._asked:
+            return None
+        first = next(iter(await self._ledger.list_open_runs(key)), None)
+        return first if first is not None and first.status != "queued" else None
+
+    def hear_start(self, started: Event) -> None:
+        """A run has begun here or on another gateway: whoever waits for it looks."""
+        if isinstance(started, RunStarted):
+            waiting = self._waiting.get(started.run.key)
+            if waiting is not None and started.run.key not in self._asked:
+                waiting.wake.set()
+
+    def look(self, key: SessionKey) -> GuestWaitResult | None:
+        """For a guest that asks another gateway."""
+        with self._presence.heard_of(key):
+            asked = self._open(key)
+            return None if asked is None else asked.hand_over()
+
+    async def take_reply(self, key: SessionKey, run_id: str, text: str) -> ReplyResult | None:
+        """The same. None: this gateway does not have the message."""
+        asked = self._asked.get(key)
+        if asked is None or asked.run.run_id != run_id:
+            return None
+        with self._presence.heard_of(key):
+            asked.take(text)
+            return await self._settled(run_id, text)
 
     def _open(self, key: SessionKey) -> "GuestRun | None":
         asked = self._asked.get(key)
@@ -180,13 +242,18 @@ class Guests:
         if asked is not None and asked.run.run_id == run.run_id:
             asked.take(text)
         elif not run.ended:
+            if self.elsewhere and (told := await self.elsewhere.reply(key, run.run_id, text)):
+                return told
             raise Busy("this message is not yet your turn; call sessions_wait and answer that one")
-        ended = await self._run_store.wait(run.run_id, SETTLE_S)
+        return await self._settled(run.run_id, text)
+
+    async def _settled(self, run_id: str, text: str) -> ReplyResult:
+        ended = await self._run_store.wait(run_id, SETTLE_S)
         if ended is None or not ended.ended:
             raise Busy("the answer could not be stored yet; send it again")
         if (ended.status, ended.reply) != ("ok", text):
             raise Invalid(f"this message can no longer be answered: {_fate(ended)}")
-        return ReplyResult(run_id=run.run_id, status="ok")
+        return ReplyResult(run_id=run_id, status="ok")
 
     async def speak(
         self,
@@ -222,7 +289,9 @@ class Guests:
         in_hand = asked is not None and asked.handed_over
         self.clients.heard(key, client_id, has_message=in_hand)
         with self._presence.heard_of(key):
-            if asked is None or not in_hand:
+            if asked is None:
+                return await work(await self._run_elsewhere(key))
+            if not in_hand:
                 return await work(None)
             return await asked.during(work)
 

@@ -320,7 +320,7 @@ def _timeout_ms(params: InvokeParams) -> int:
 
 
 def connected_clients(
-    presence: Sequence[dict[str, Any]], clients: Iterable[Client]
+    presence: Sequence[dict[str, Any]], clients: Iterable[Client], guests: Iterable[SessionKey]
 ) -> ConnectedClients:
     """What the other gateways on the same ledger are told of those who are connected here."""
     known = [(each, each.admitted) for each in clients if each.admitted is not None]
@@ -328,6 +328,7 @@ def connected_clients(
         presence=presence,
         nodes=[described_node(client) for client, admitted in known if admitted.role == "node"],
         devices=sorted({admitted.device_id for _, admitted in known if admitted.device_id}),
+        guests=[each.text for each in guests],
     )
 
 

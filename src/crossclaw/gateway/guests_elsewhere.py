@@ -1,0 +1,68 @@
+"""Guests that call another gateway than the one that has their message: it is got from there, and answered there."""
+
+import logging
+from typing import Any
+
+import msgspec
+
+from crossclaw.domain.errors import CrossclawError
+from crossclaw.domain.keys import SessionKey, key_of
+from crossclaw.gateway.neighbours import NeighbourRefused, Neighbours
+from crossclaw.sessions.guests import SETTLE_S, Guests, GuestWaitResult, ReplyResult
+
+log = logging.getLogger(__name__)
+
+LOOK_S = 5.0
+
+
+class NeighboursGuests:
+    """Asks the other gateways, one after the other: they are few, and a guest has one message at a time."""
+
+    def __init__(self, neighbours: Neighbours, guests: Guests) -> None:
+        self._neighbours, self._guests = neighbours, guests
+        neighbours.answer("guest.look", self._look_for_others)
+        neighbours.answer("guest.reply", self._reply_for_others)
+
+    async def look(self, key: SessionKey) -> GuestWaitResult | None:
+        for each in self._neighbours:
+            try:
+                found = await self._neighbours.ask(
+                    each, "guest.look", _told(key), list[GuestWaitResult], LOOK_S
+                )
+            except CrossclawError as error:
+                log.info("gateway %s does not tell what it has for a guest: %s", each.name, error)
+                continue
+            if found:
+                return found[0]
+        return None
+
+    async def reply(self, key: SessionKey, run_id: str, text: str) -> ReplyResult | None:
+        failed: CrossclawError | None = None
+        for each in self._neighbours:
+            try:
+                told = await self._neighbours.ask(
+                    each, "guest.reply", [*_told(key), run_id, text], list[ReplyResult], SETTLE_S
+                )
+            except NeighbourRefused:
+                raise  # it has the message, and says why not
+            except CrossclawError as error:
+                failed = error
+                continue
+            if told:
+                return told[0]
+        if failed is not None:
+            raise failed
+        return None
+
+    async def _look_for_others(self, asked: Any) -> list[GuestWaitResult]:
+        found = self._guests.look(key_of(*msgspec.convert(asked, tuple[str, str])))
+        return [] if found is None else [found]
+
+    async def _reply_for_others(self, asked: Any) -> list[ReplyResult]:
+        text, agent_id, run_id, reply = msgspec.convert(asked, tuple[str, str, str, str])
+        told = await self._guests.take_reply(key_of(text, agent_id), run_id, reply)
+        return [] if told is None else [told]
+
+
+def _told(key: SessionKey) -> list[str]:
+    return [key.text, key.agent_id]
