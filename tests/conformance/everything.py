@@ -113,7 +113,7 @@ OTHER_JOBS = [
         "name": "once",
         "schedule": {"kind": "at", "at": "2099-01-01T00:00:00Z"},
         "payload": {"kind": "agentTurn", "message": "say: late"},
-        "delivery": {"mode": "none"},
+        "delivery": {"mode": "none", "to": "-100", "accountId": "work", "threadId": 7},
     },
 ]
 NODE: dict[str, Any] = {

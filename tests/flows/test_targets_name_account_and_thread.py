@@ -4,14 +4,16 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import msgspec
 import pytest
 
+from crossclaw.config import Config
 from crossclaw.domain.addresses import Address
 from crossclaw.domain.errors import Invalid
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.sessions import NewSession, Session
 from crossclaw.ledger.operations import EnsureSession
-from crossclaw.schedule.work import find_address
+from crossclaw.schedule.work import bound_accounts, find_address
 from crossclaw.testing import MemoryChannel, ScriptedProvider, open_house
 from tests.flows.talking import call, say, two_agents
 from tests.flows.test_exchanges import LIBRARIAN, settled, talkative
@@ -43,6 +45,14 @@ async def test_a_job_and_a_hook_reply_by_the_account_and_in_the_thread_they_name
             payload={"kind": "agentTurn", "message": "write"},
             delivery={"mode": "announce", "threadId": 7, **where},
         )
+        blank = await call(
+            house,
+            "cron.add",
+            name="blank",
+            schedule={"kind": "every", "everyMs": 3_600_000},
+            payload={"kind": "agentTurn", "message": "write"},
+            delivery={"mode": "none", "to": " ", "threadId": "", "accountId": "work"},
+        )
         await anyio.sleep(70)
         run = await call(house, "hooks.agent", HOOK, message="x", threadId="9", **where)
         await house.run_store.wait(run["runId"])
@@ -58,6 +68,7 @@ async def test_a_job_and_a_hook_reply_by_the_account_and_in_the_thread_they_name
             )
 
     assert job["delivery"] == {"mode": "announce", "threadId": 7, **where}
+    assert blank["delivery"] == {"mode": "none", "accountId": "work"}
     assert arrived(work) == [("g1", "7", "news"), ("g1", "9", "news")]
     assert default.sent == []
 
@@ -88,6 +99,11 @@ async def test_the_announce_of_an_exchange_goes_to_the_targets_account_and_threa
         (("last", None), Address("telegram", "-100", "work", "7")),
         ((None, None, "home"), Address("telegram", "-100", "home", "7")),
         (("telegram", "-200"), Address("telegram", "-200", "work", named=True)),
+        (("telegram", "-100"), Address("telegram", "-100", "work", "7", named=True)),
+        (("telegram", "-100", "home"), Address("telegram", "-100", "home", named=True)),
+        (("telegram", "-100", None, "8"), Address("telegram", "-100", "work", "8", named=True)),
+        (("matrix", "!r"), Address("matrix", "!r", "bot2", named=True)),
+        (("matrix", "!r", "home"), Address("matrix", "!r", "home", named=True)),
         (("telegram", "-200:topic:3"), Address("telegram", "-200", "work", "3", named=True)),
         (("telegram", "-200:topic:3", None, "4"), Address("telegram", "-200", "work", "4", named=True)),
         (("bluebubbles", "+4915"), Address("imessage", "+4915", named=True)),
@@ -100,4 +116,13 @@ def test_what_a_target_does_not_name_is_that_of_the_last_chat_on_the_same_channe
     last = Address("telegram", "-100", "work", "7")
     main = Session(SessionKey.main("main"), "s", 1, 1, last_address=last)
 
-    assert find_address(*named, main=main) == found
+    bindings = [
+        {"agentId": "main", "match": {"channel": "matrix", "accountId": "*"}},
+        {"agentId": "other", "match": {"channel": "matrix", "accountId": "bot1"}},
+        {"agentId": "Main", "match": {"channel": "matrix", "accountId": "bot2"}},
+        {"agentId": "main", "match": {"channel": "matrix", "accountId": "bot3"}},
+        {"agentId": "main", "match": {"channel": "telegram", "accountId": "bound"}},
+    ]
+    config = msgspec.convert({"bindings": bindings}, Config)
+
+    assert find_address(*named, main=main, bound=bound_accounts(config, "main")) == found

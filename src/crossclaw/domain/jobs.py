@@ -81,14 +81,21 @@ class JobDelivery(Wired, frozen=True):
     """`last`: where the agent's main session was last talked to."""
     to: str | None = None
     account_id: Filled | None = None
-    """Whose account posts it; unset: the one of the last chat on that channel, else the default one."""
+    """Whose account posts it; unset: the one of the last chat on that channel, else the one for which the agent is bound, else the default one."""
     thread_id: str | int | None = None
     """The thread or topic of the chat."""
     best_effort: bool | None = None
 
+    def __post_init__(self) -> None:
+        """What is blank is not there: OpenClaw's clients take no blank words for a chat."""
+        for name in ("to", "thread_id"):
+            value = getattr(self, name)
+            if isinstance(value, str) and not value.strip():
+                msgspec.structs.force_setattr(self, name, None)
+
     @property
     def thread(self) -> str | None:
-        return None if self.thread_id in (None, "") else str(self.thread_id)
+        return None if self.thread_id is None else str(self.thread_id)
 
 
 class JobSpec(Wired, frozen=True):

@@ -19,7 +19,7 @@ from crossclaw.door.resolver import Resolver
 from crossclaw.ledger.operations import Inject, Op
 from crossclaw.runs.context import ServiceContext
 from crossclaw.schedule.notices import Notices
-from crossclaw.schedule.work import find_address, told_of_run
+from crossclaw.schedule.work import bound_accounts, find_address, told_of_run
 from crossclaw.sessions.arrivals import (
     Arrival,
     RequestId,
@@ -170,7 +170,8 @@ class Hooks:
         main = await self._ledger.find_session(self._notices.main_of(agent_id))
         thread_id = None if params.thread_id in (None, "") else str(params.thread_id)
         named = (params.channel, params.to, params.account_id, thread_id)
-        address = find_address(*named, main=main) if params.deliver else None
+        bound = bound_accounts(self._config, agent_id)
+        address = find_address(*named, main=main, bound=bound) if params.deliver else None
         return RunPlan(
             deliver=address is not None,
             reply_to=address,

@@ -1,12 +1,14 @@
 """Work: what a tick brings about, and what follows from the end of its run."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import msgspec
 
 from crossclaw.channels.registry import channel_name, named_address
+from crossclaw.config import Config
 from crossclaw.domain.addresses import Address
+from crossclaw.domain.agents import normalize_agent_id
 from crossclaw.domain.authority import Authority, Maker
 from crossclaw.domain.jobs import (
     ACK_CHARS_MAX,
@@ -109,7 +111,8 @@ class Work:
             return None
         main = await self._ledger.find_session(self._notices.main_of(job.agent_id))
         named = (wanted.channel, wanted.to, wanted.account_id, wanted.thread)
-        address = find_address(*named, main=main)
+        bound = bound_accounts(self._config, job.agent_id)
+        address = find_address(*named, main=main, bound=bound)
         return address if address and address.channel in self._channels else None
 
     async def follow(self, run: Run, outcome: Outcome) -> list[Op[Any]]:
@@ -189,8 +192,10 @@ def find_address(
     thread_id: str | None = None,
     *,
     main: Session | None,
+    bound: Mapping[str, str],
 ) -> Address | None:
-    """What is not named is that of the last chat, as far as it is the same channel and chat."""
+    """What is not named is that of the last chat, as far as it is the same channel and chat; an account that neither
+    says is the one that the agent is bound to."""
     last = main.last_address if main else None
     where = None if channel in (None, "last") else channel_name(channel or "")
     if last is not None and where in (None, last.channel):
@@ -199,7 +204,23 @@ def find_address(
             thread_id = thread_id or last.thread_id
             return msgspec.structs.replace(last, account_id=account_id, thread_id=thread_id)
         where = last.channel
-    return named_address(where, to, account_id, thread_id) if where and to else None
+    if not where or not to:
+        return None
+    found = named_address(where, to, account_id or bound.get(where), thread_id)
+    same_chat = last is not None and (found.channel, found.to) == (last.channel, last.to)
+    if last is None or not same_chat or found.thread_id or found.account_id != last.account_id:
+        return found
+    return msgspec.structs.replace(found, thread_id=last.thread_id)
+
+
+def bound_accounts(config: Config, agent_id: str) -> dict[str, str]:
+    """By channel, the account for which the config binds an agent; the first, where there are several."""
+    found: dict[str, str] = {}
+    for each in config.bindings:
+        account_id = (each.match.account_id or "").strip()
+        if normalize_agent_id(each.agent_id) == agent_id and account_id not in ("", "*"):
+            found.setdefault(channel_name(each.match.channel), account_id)
+    return found
 
 
 def _must_arrive(wanted: JobDelivery) -> bool:
