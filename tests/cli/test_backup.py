@@ -3,6 +3,7 @@
 import json
 import os
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -53,13 +54,20 @@ def test_what_was_backed_up_is_there_after_a_restore(spoken: Person, tmp_path: P
     assert history(other) == history(spoken)
     assert (other.state / "workspace/notes/plan.md").read_text() == "the plan"
     assert not (other.state / "credentials").exists()
+    assert not (other.state / "channels").exists()
     assert (other.state / "crossclaw.sqlite").stat().st_mode & 0o777 == 0o600
 
 
 def test_an_encrypted_one_takes_the_credentials_along_and_opens_by_its_passphrase_only(
     spoken: Person, tmp_path: Path
 ) -> None:
+    device = spoken.state / "channels/matrix/default"
+    device.mkdir(parents=True)
+    keys = sqlite3.connect(device / "keys.db")
+    keys.executescript("PRAGMA journal_mode=wal; CREATE TABLE k (v); INSERT INTO k VALUES ('key');")
+    (device / "name").write_text("phone")
     assert spoken.types("backup", "all.backup", **SECRET).returncode == Exit.OK
+    keys.close()
     file = spoken.folder / "all.backup"
     assert b"remember me" not in file.read_bytes()
     other = elsewhere(spoken, tmp_path)
@@ -72,6 +80,10 @@ def test_an_encrypted_one_takes_the_credentials_along_and_opens_by_its_passphras
 
     assert other.types("restore", str(file), **SECRET).returncode == Exit.OK
     assert (other.state / "credentials/gateway-token").read_text() == "t" * 48
+    restored = other.state / "channels/matrix/default"
+    assert sorted(each.name for each in restored.iterdir()) == ["keys.db", "name"]
+    with closing(sqlite3.connect(restored / "keys.db")) as again:
+        assert again.execute("SELECT v FROM k").fetchall() == [("key",)]
 
 
 def test_a_restore_never_overwrites(spoken: Person) -> None:

@@ -296,3 +296,27 @@ def test_a_file_is_known_by_its_content(data: bytes, name: str, kind: str, mime:
     assert (file.kind, file.mime) == (kind, mime)
     assert file.name.isprintable()
     assert "/" not in file.name
+
+
+@pytest.mark.spec("N9")
+@pytest.mark.parametrize("answer", ["deny", "allow-once"])
+async def test_where_a_person_is_asked_before_a_file_is_read_nobody_sends_one_unasked(
+    tmp_path: Path, answer: str
+) -> None:
+    workspace(tmp_path, a_png=PNG)
+    channel = chat()
+    config = msgspec.convert({"tools": {"ask": ["read"]}}, Config)
+    async with open_house(
+        tmp_path, RehearsalProvider(), config=config, channels=[channel]
+    ) as house:
+        await channel.say("ann", asking(message="words alone"))
+        await channel.wait_sent(2)
+        run_id = await channel.say("ann", asking(media="a.png"))
+        await anyio.sleep(5)
+        assert len(channel.pieces) == 2
+        (waiting,) = await house.ledger.list_waiting_approvals()
+        await call(house, "exec.approval.resolve", id=waiting.approval_id, decision=answer)
+        results = await results_in(house, run_id)
+    assert "a.png" in waiting.wish.shown
+    assert (PNG in [data for _, data, _ in sent(channel)]) is (answer == "allow-once")
+    assert ("Denied" in results[-1]) is (answer == "deny")

@@ -185,6 +185,38 @@ async def test_somebody_who_was_let_in_does_not_move_the_chat_of_the_main_sessio
 
 
 @pytest.mark.spec("N8")
+@pytest.mark.parametrize("chat_id", ["7", "!room"])
+@pytest.mark.parametrize("allowed", [[], ["7"]])
+async def test_whoever_is_removed_gets_no_reminder_of_the_main_session_any_more(
+    tmp_path: Path, chat_id: str, allowed: list[str]
+) -> None:
+    memory = chat(dmPolicy="pairing", groupPolicy="open", allowFrom=[])
+
+    def says(number: int, to: str = chat_id, **more: Any) -> Inbound:
+        return Inbound(address=Address("memory", to, "default"), sender="7", text="hi", message_id=str(number), **more)  # fmt: skip
+
+    async with open_house(tmp_path, Recording(), channels=[memory]) as house:
+        await memory.bring(says(1))
+        (asked,) = (await call(house, "channels.pairing.list"))["requests"]
+        await call(house, "channels.pairing.approve", channel="memory", code=asked["code"])
+        await memory.bring(says(2))
+        await memory.bring(says(3, "g1", chat_type="group", chat_id="g1", mentioned=True))
+        await anyio.sleep(60)
+        before = await house.ledger.find_session(SessionKey.main("main"))
+        msgspec.structs.force_setattr(memory.settings, "allow_from", tuple(allowed))
+        await call(house, "channels.pairing.remove", channel="memory", sender="7")
+        after = await house.ledger.find_session(SessionKey.main("main"))
+        group = await house.ledger.find_session(SessionKey.parse("agent:main:memory:group:g1"))
+
+    assert before is not None
+    assert before.last_address is not None
+    assert after is not None
+    assert (after.last_address is None) is not bool(allowed)  # whom the config names may still talk
+    assert group is not None
+    assert group.last_address is not None  # the others in a group are not meant
+
+
+@pytest.mark.spec("N8")
 async def test_an_agent_to_which_the_owner_never_wrote_has_the_chat_of_whom_a_list_names(
     tmp_path: Path,
 ) -> None:

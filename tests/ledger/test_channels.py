@@ -5,7 +5,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from crossclaw.domain.addresses import Address
+from crossclaw.domain.addresses import SEPARATOR, Address
+from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.sessions import NewSession
 from crossclaw.ledger.attention import Resend
 from crossclaw.ledger.channels import (
     ChatPairingRequest,
@@ -19,8 +21,10 @@ from crossclaw.ledger.channels import (
 )
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.operations import (
+    Dedupe,
     DeliveryFile,
     DeliveryPreview,
+    EnsureSession,
     NewDelivery,
     PutDelivery,
     SettleDelivery,
@@ -36,7 +40,7 @@ from crossclaw.ledger.pieces import (
     SplitDelivery,
     TakePiece,
 )
-from tests.ledger.making import ANA
+from tests.ledger.making import ANA, submit
 
 ASKED = ChatPairingRequest(
     channel="telegram", account_id="default", sender="7", code="AAAA2222", sender_name="Ana", created_at=10, last_seen_at=10, expires_at=100,
@@ -235,3 +239,34 @@ async def test_a_piece_that_fails_late_is_the_one_that_a_resend_sends(
     await ledger.do(Resend(delivery_id=number, at=10))
     assert [each.state for each in await ledger.list_pieces(number)] == ["pending", "delivered"]
     assert not await ledger.do(replace(failed, delivery_key="nobody#1"))
+
+
+async def test_sessions_forget_the_chat_of_somebody_who_may_not_talk_any_more(
+    ledger: Ledger,
+) -> None:
+    """Of this account, and only chats in which that person wrote."""
+    places = {
+        "a": Address("telegram", "7", "default"),
+        "b": Address("telegram", "8", "default"),
+        "c": Address("telegram", "7", "work"),
+        "d": Address("telegram", "room", "default", "5"),
+        "e": Address("matrix", "7", "default"),
+    }
+    for name, address in places.items():
+        new = NewSession(key=SessionKey.named("main", name), session_id=name, address=address)
+        await ledger.do(EnsureSession(new=new, at=1))
+    said = ("telegram", "default", "room", "7", "1")
+    once = Dedupe("inbound", SEPARATOR.join(said), "")
+    await submit(ledger, "r1", SessionKey.named("main", "d"), dedupe=once)
+    await ledger.do(ask())
+    await ledger.do(
+        DecidePairing(channel="telegram", code=ASKED.code, approve=True, at=11, by="me")
+    )
+    gone = RemovePaired(channel="telegram", account_id="default", sender="7", chats=("7",))
+    assert await ledger.do(gone)
+    assert not await ledger.do(gone)
+    left = {}
+    for name in places:
+        found = await ledger.find_session(SessionKey.named("main", name))
+        left[name] = found and found.last_address
+    assert {name for name, address in left.items() if address is None} == {"a", "d"}

@@ -34,7 +34,9 @@ from crossclaw.domain.counts import count_of
 
 PASSPHRASE_VARIABLE = "CROSSCLAW_BACKUP_PASSPHRASE"
 PASSPHRASE_CHARS_MIN = 8
-STORE, CONFIG = "crossclaw.sqlite", "openclaw.json"
+STORE, CONFIG, CHANNELS = "crossclaw.sqlite", "openclaw.json", "channels"
+DATABASE = b"SQLite format 3\x00"
+BESIDE_DATABASE = ("-wal", "-shm", "-journal")
 _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
@@ -47,7 +49,9 @@ class Written(NamedTuple):
 def _backup_arguments(parser: Parser) -> None:
     parser.add_argument("file", help="what to write; it must not exist yet")
     parser.add_argument(
-        "--encrypt", action="store_true", help="ask for a passphrase; takes credentials/ along"
+        "--encrypt",
+        action="store_true",
+        help="ask for a passphrase; takes credentials/ and the keys of channels/ along",
     )
     json_option(parser)
 
@@ -113,6 +117,28 @@ def _contents(
     )
     for name in [*folders, *(["credentials"] if credentials else [])]:
         yield from _files_below(state, name, skipped)
+    if credentials and os.path.lexists(state / CHANNELS):
+        yield from _channel_files(state, copy.parent, skipped)
+
+
+def _channel_files(
+    state: Path, drafts: Path, skipped: list[str]
+) -> Iterator[tuple[str, IO[bytes]]]:
+    """What chat accounts keep, such as the keys of a Matrix device. Their databases are copied at one moment, as the store is."""
+    from crossclaw.ledger.sqlite.copying import copy_store  # noqa: PLC0415  brings apsw
+
+    for number, (name, file) in enumerate(_files_below(state, CHANNELS, skipped)):
+        is_database = file.read(len(DATABASE)) == DATABASE
+        file.seek(0)
+        if is_database:
+            file.close()
+            draft = drafts / f"{CHANNELS}{number}"
+            copy_store(state / name, draft)
+            yield name, draft.open("rb")
+        elif name.endswith(BESIDE_DATABASE):
+            file.close()  # in the copy already
+        else:
+            yield name, file
 
 
 def _files_below(state: Path, name: str, skipped: list[str]) -> Iterator[tuple[str, IO[bytes]]]:
@@ -169,7 +195,9 @@ def _tell_backup(
     for name in written.skipped:
         note(f"left out: {name} (no regular file, or not readable)")
     if not passphrase:
-        note("Keys and tokens in credentials/ are not in it; --encrypt takes them along.")
+        note(
+            "Keys and tokens in credentials/ and channels/ are not in it; --encrypt takes them along."
+        )
         note("It holds every conversation, and the config as it is: keep it private.")
 
 
@@ -310,7 +338,7 @@ COMMANDS = {
         _backup_arguments,
         _backup,
         more="The gateway may run meanwhile. In it: the store, the config and the agents' workspaces in the state\n"
-        f"folder. With --encrypt (or {PASSPHRASE_VARIABLE} set) also credentials/, and all of it is encrypted.",
+        f"folder. With --encrypt (or {PASSPHRASE_VARIABLE} set) also credentials/ and channels/, and all of it is encrypted.",
     ),
     "restore": CommandSpec(_restore_arguments, _restore),
     "verify": CommandSpec(_verify_arguments, _verify_command),

@@ -4,6 +4,9 @@ from typing import Literal
 
 import msgspec
 
+SEPARATOR = "\x1f"
+"""Between the parts of an inbound message's key."""
+
 
 class Address(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     """One chat on one account of one channel; on the wire it is called deliveryContext."""
@@ -96,7 +99,7 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True):
     def dedupe_key(self) -> str:
         where = self.address
         parts = (where.channel, where.account_id or "", where.to, self.sender, self.message_id)
-        return "\x1f".join(parts)
+        return SEPARATOR.join(parts)
 
     @property
     def is_direct(self) -> bool:

@@ -80,11 +80,15 @@ class DecidePairing(Op[ChatPairingRequest | None], frozen=True):
 
 
 class RemovePaired(Op[bool], frozen=True):
-    """Somebody may not talk any more; False when that was so before."""
+    """Somebody may not talk any more; False when that was so before. Sessions that were last written to from a direct chat with
+    that person forget it: nothing that comes later goes there."""
 
     channel: str
     account_id: str
     sender: str
+    chats: tuple[str, ...] = ()
+    """How a direct chat with that person is spelled, beside those from which messages came."""
+    forgets_chats: bool = True
 
 
 # ── what was said in groups ────────────────────────────────────────────────────────────────────

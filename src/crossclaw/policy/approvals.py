@@ -72,18 +72,23 @@ def decide_call(
     tool: ToolDeclaration,
     wish: Wish,
     grants: Sequence[StandingGrant],
+    also: Sequence[ToolDeclaration] = (),
 ) -> Need:
-    """`grants` are those of these agents that still count, and the imported rules."""
+    """`grants` are those of these agents that still count, and the imported rules. `also`: tools that do a part of what is
+    asked for, `read` of a file that is sent."""
     if tool.name == EXEC:
         needs = [
             _command(exec_rule(config, each, grants), each, wish, grants) for each in agent_ids
         ]
     else:
         needs = []
-    if (rule := asked_tool(config, agent_ids, tool)) is not None:
-        missing = tuple(each for each in agent_ids if not _has_tool(each, tool, wish, grants))
-        if missing:
-            needs.append(Need("ask", f"tools.ask names {rule}", missing))
+    for part in (tool, *also):
+        if (rule := asked_tool(config, agent_ids, part)) is not None:
+            missing = tuple(each for each in agent_ids if not _has_tool(each, tool, wish, grants))
+            if part is not tool:
+                missing = tuple(each for each in missing if not _has_tool(each, part, wish, grants))
+            if missing:
+                needs.append(Need("ask", f"tools.ask names {rule}", missing))
     if refused := next((need for need in needs if need.verdict == "refuse"), None):
         return refused
     asked = [need for need in needs if need.verdict == "ask"]

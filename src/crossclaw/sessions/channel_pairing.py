@@ -25,6 +25,7 @@ from crossclaw.ledger.channels import (
 )
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.operations import Audit, NewDelivery
+from crossclaw.sessions.channel_rules import ids_of, normalizer
 from crossclaw.sessions.route import route
 
 log = logging.getLogger(__name__)
@@ -116,9 +117,25 @@ class ChannelPairing:
     async def remove(self, channel: str, account_id: str, sender: str) -> bool:
         manifest = find_manifest(channel)
         name = manifest.name if manifest else channel
+        target = manifest.read_target(sender) if manifest else None
         return await self._ledger.do(
-            RemovePaired(channel=name, account_id=account_id, sender=sender)
+            RemovePaired(
+                channel=name,
+                account_id=account_id,
+                sender=sender,
+                chats=(sender, *([target.to] if target else [])),
+                forgets_chats=not self._may_talk_anyhow(name, account_id, sender),
+            )
         )
+
+    def _may_talk_anyhow(self, channel: str, account_id: str, sender: str) -> bool:
+        """By the config."""
+        live = self._accounts.find(Address(channel, "", account_id))
+        if live is None or live.settings is None:
+            return False
+        normalize = normalizer(channel)
+        named = ids_of(live.settings.allow_from, normalize)
+        return live.settings.dm_policy == "open" or (normalize(sender) or sender) in named
 
     # ── what is said ───────────────────────────────────────────────────────────────────────────
 

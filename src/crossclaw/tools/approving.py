@@ -6,6 +6,7 @@ from typing import Any
 from crossclaw.config.current import CurrentConfig
 from crossclaw.domain.approvals import Approval, ExecRule, StandingGrant, Wish
 from crossclaw.domain.errors import Forbidden
+from crossclaw.domain.tools import ToolDeclaration, built_in
 from crossclaw.policy.approvals import (
     EVERYBODY,
     EXEC,
@@ -39,11 +40,12 @@ class ApprovalGate:
         """The parameters that the call is made with, once it may be. Raises where it may not, and without `waits`
         also where a person would have to be asked."""
         agents = agents_of(context.key.agent_id, context.authority)
-        grants = await self._looked_up(agents, tool)
+        also = [built_in(name) for name in tool.also_needs(params)]
+        grants = await self._looked_up(agents, tool, also)
         if grants is None:
             return params
         wish = await tool.wish(context, params)
-        need = decide_call(self._config, agents, tool.declared, wish, grants)
+        need = decide_call(self._config, agents, tool.declared, wish, grants, also)
         if need.verdict == "refuse":
             raise Forbidden(need.why)
         if need.verdict == "ask":
@@ -59,10 +61,11 @@ class ApprovalGate:
         return tool.as_wished(params, wish)
 
     async def _looked_up(
-        self, agents: Sequence[str], tool: Tool[Any]
+        self, agents: Sequence[str], tool: Tool[Any], also: Sequence[ToolDeclaration]
     ) -> list[StandingGrant] | None:
         """What was allowed for good and still counts; None where nothing has to be asked."""
-        is_named = asked_tool(self._config, agents, tool.declared) is not None
+        parts = (tool.declared, *also)
+        is_named = any(asked_tool(self._config, agents, each) is not None for each in parts)
         if tool.name != EXEC and not is_named:
             return None
         found = await self._approvals.grants((*agents, EVERYBODY))

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from crossclaw.domain.addresses import SEPARATOR
 from crossclaw.ledger.channels import (
     ChatPairingRequest,
     DecidePairing,
@@ -177,7 +178,26 @@ def remove_paired(transaction: Transaction, op: RemovePaired) -> bool:
         f"DELETE FROM paired_senders WHERE {_OF_ACCOUNT} AND sender = ? RETURNING 1",
         (op.channel, op.account_id, op.sender),
     ).fetchone()
+    if row is not None and op.forgets_chats:
+        for chat in {*op.chats, *_chats_with(transaction.db, op)}:
+            transaction.db.execute(
+                "UPDATE sessions SET last_channel = NULL, last_to = NULL, last_account_id = NULL, "
+                "last_thread_id = NULL WHERE kind <> 'group' AND last_channel = ? AND last_to = ? "
+                "AND coalesce(last_account_id, ?) = ?",
+                (op.channel, chat, op.account_id, op.account_id),
+            )
     return row is not None
+
+
+def _chats_with(db: Database, op: RemovePaired) -> set[str]:
+    """From which somebody has written lately: messages are known by channel, account, chat, sender and number."""
+    place = SEPARATOR.join((op.channel, op.account_id, ""))
+    rows = db.execute(
+        "SELECT key FROM dedupe WHERE scope = 'inbound' AND substr(key, 1, ?) = ?",
+        (len(place), place),
+    )
+    found = [key.split(SEPARATOR) for (key,) in rows]
+    return {parts[2] for parts in found if len(parts) > 4 and parts[3] == op.sender}
 
 
 def list_pairing_requests(db: Database, *, at: int, limit: int) -> list[ChatPairingRequest]:
