@@ -203,6 +203,7 @@ async def test_whoever_is_removed_gets_no_reminder_of_the_main_session_any_more(
         await memory.bring(says(3, "g1", chat_type="group", chat_id="g1", mentioned=True))
         await anyio.sleep(60)
         before = await house.ledger.find_session(SessionKey.main("main"))
+        assert memory.settings is not None
         msgspec.structs.force_setattr(memory.settings, "allow_from", tuple(allowed))
         await call(house, "channels.pairing.remove", channel="memory", sender="7")
         after = await house.ledger.find_session(SessionKey.main("main"))
