@@ -13,6 +13,7 @@ from pathlib import Path
 from crossclaw.agent.origin import CLOSE, OPEN, marked
 from crossclaw.agent.session_files import NOTES, SessionFiles
 from crossclaw.agent.workspace import Texts
+from crossclaw.config import manifests
 from crossclaw.config.current import CurrentConfig
 from crossclaw.domain.authority import Authority
 from crossclaw.domain.exchanges import NO_REPLY
@@ -22,10 +23,6 @@ from crossclaw.domain.sessions import Session
 from crossclaw.policy.colleagues import Colleague
 from crossclaw.sessions.introductions import Introduction
 
-CHANNELS = frozenset(
-    ["whatsapp", "telegram", "discord", "signal", "imessage", "matrix", "webchat", "internal"]
-)
-"""Of another one the name may be a stranger's words."""
 COLLEAGUES_MAX = 40  # lines in the prompt; `agents_list` tells the rest
 
 IDENTITY = """You are the agent {agent!r} in Crossclaw, a gateway in which every chat, scheduled job and \
@@ -180,9 +177,16 @@ def _line(colleague: Colleague, known: Introduction | None) -> str:
     return f"- {colleague.agent_id}{about} ({', '.join(ways)})"
 
 
+def _is_channel(name: str | None) -> bool:
+    """Of another one the name may be a stranger's words."""
+    return name in ("webchat", "internal") or (
+        name is not None and manifests.find(name) is not None
+    )
+
+
 def _session(run: Run, session: Session | None) -> str:
     key = run.key
-    on = f" on {key.channel}" if key.channel in CHANNELS else ""
+    on = f" on {key.channel}" if _is_channel(key.channel) else ""
     where = f", a {key.chat_type} chat{on}" if key.channel else ""
     manners = GROUP if key.kind == "group" else UNATTENDED if key.kind in ("cron", "hook") else ""
     name = key.display(key.agent_id) if key.is_named_by_us else "named in front of the message"

@@ -89,7 +89,11 @@ class ChannelManifest(msgspec.Struct, frozen=True, kw_only=True):
     """Variables that stand for keys of the default account, by the variable's name: `TELEGRAM_BOT_TOKEN` →
     `botToken`."""
     traits: Traits = Traits()
+    chat_shapes: tuple[tuple[str, tuple[ChatType, ...]], ...] = ()
+    """Patterns of chats whose spelling tells what they are, such as `-\\d+` for Telegram's groups; the first that fits
+    the whole. Only what leaves no doubt: a wrong guess would let a message through where a rule forbids it."""
     read_target: Callable[[str], Target | None]
-    """The platform's spellings of an address; None: this cannot be one."""
+    """The platform's spellings of an address; None: this cannot be one. For the channel's own `send`, and for the
+    thread that an address may name."""
     normalize_sender: Callable[[str], str | None]
     """An entry of an allow list as the immutable id that it is compared with; None: it is none, such as a name."""

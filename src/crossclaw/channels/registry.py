@@ -45,6 +45,12 @@ async def open_account(
     manifest: ChannelManifest, settings: ChannelSettings, host: ChannelHost, *, inline: bool = False
 ) -> ChannelAccount:
     """Its library is imported now, in a thread: others go on meanwhile."""
+    from crossclaw.display.dialects import DIALECTS  # noqa: PLC0415  nobody needs it to read the config
+
+    if manifest.traits.dialect not in (None, *DIALECTS):
+        raise AccountBroken(
+            f"{manifest.title} names the dialect {manifest.traits.dialect!r}; there are {', '.join(DIALECTS)}"
+        )
     module_name, _, function = manifest.open.partition(":")
     try:
         if inline:

@@ -6,8 +6,10 @@ does not; but platforms spell groups, channels and people differently, and OpenC
 """
 
 import re
+from functools import lru_cache
 from typing import NamedTuple
 
+from crossclaw.channels.registry import find_manifest
 from crossclaw.domain.addresses import Address
 from crossclaw.domain.keys import ChatType
 
@@ -21,23 +23,21 @@ _SAID: dict[str, tuple[ChatType, ...]] = {
 }
 _SAID_FIRST = re.compile(r"(?:(?P<said>user|dm|group|channel)):(?P<chat>.+)", re.I | re.S)
 
-# Of a channel, or of all of them (None); the first that fits. Only what leaves no doubt: a wrong guess
-# would let a message through where a rule forbids it. For the same reason a shape goes before a word:
-# `group:4711` is a person all the same where the platform gives such numbers to people.
-_SHAPES: tuple[tuple[str | None, re.Pattern[str], tuple[ChatType, ...]], ...] = (
-    ("telegram", re.compile(r"-\d+"), ("group", "channel")),
-    ("telegram", re.compile(r"\d+"), ("direct",)),
-    ("whatsapp", re.compile(r".+@g\.us", re.I), ("group",)),
-    ("whatsapp", re.compile(r".+@newsletter", re.I), ("channel",)),
-    ("whatsapp", re.compile(r".+@(s\.whatsapp\.net|c\.us|lid)", re.I), ("direct",)),
-    ("imessage", re.compile(r"[^;]*;\+;.+"), ("group",)),
-    ("imessage", re.compile(r"[^;]*;-;.+"), ("direct",)),
-    ("imessage", re.compile(r"[^@\s;]+@[^@\s;]+"), ("direct",)),
-    ("matrix", re.compile(r"@[^:\s]+:.+"), ("direct",)),
-    ("matrix", re.compile(r"#[^:\s]+:.+"), ("group", "channel")),
-    ("webchat", re.compile(r".+", re.S), ("direct",)),
-    (None, re.compile(r"\+\d[\d ]{4,}"), ("direct",)),  # a telephone number is a person
-)
+_Shape = tuple[re.Pattern[str], tuple[ChatType, ...]]
+
+_PHONE: _Shape = (re.compile(r"\+\d[\d ]{4,}"), ("direct",))  # a telephone number is a person
+_WEBCHAT: _Shape = (re.compile(r".+", re.S), ("direct",))
+
+
+@lru_cache(maxsize=64)
+def _shapes(channel: str) -> tuple[_Shape, ...]:
+    """The first that fits. A shape goes before a word: `group:4711` is a person all the same where the platform gives
+    such numbers to people."""
+    if channel == "webchat":
+        return (_WEBCHAT,)
+    manifest = find_manifest(channel)
+    named = manifest.chat_shapes if manifest else ()
+    return (*((re.compile(shape, re.I), types) for shape, types in named), _PHONE)
 
 
 class Spelled(NamedTuple):
@@ -56,7 +56,7 @@ def read_chat(where: Address) -> Spelled:
         chat, word = said["chat"], _SAID[said["said"].lower()]
     if _SAID_FIRST.fullmatch(chat):
         return Spelled(chat, ANY)  # two words that may say different things
-    for channel, shape, types in _SHAPES:
-        if channel in (None, where.channel.lower()) and shape.fullmatch(chat):
+    for shape, types in _shapes(where.channel.lower()):
+        if shape.fullmatch(chat):
             return Spelled(chat, types)
     return Spelled(chat, word)

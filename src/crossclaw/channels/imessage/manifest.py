@@ -78,6 +78,11 @@ MANIFEST = ChannelManifest(
         rate=Rate(1, 1.0),
         id_label="iMessage handle",
     ),
+    chat_shapes=(
+        (r"[^;]*;\+;.+", ("group",)),
+        (r"[^;]*;-;.+", ("direct",)),
+        (r"[^@\s;]+@[^@\s;]+", ("direct",)),
+    ),
     read_target=read_target,
     normalize_sender=normalize_sender,
 )

@@ -61,6 +61,10 @@ MANIFEST = ChannelManifest(
         history=50,
         id_label="Matrix user id",
     ),
+    chat_shapes=(
+        (r"@[^:\s]+:.+", ("direct",)),
+        (r"#[^:\s]+:.+", ("group", "channel")),
+    ),
     read_target=read_target,
     normalize_sender=normalize_sender,
 )

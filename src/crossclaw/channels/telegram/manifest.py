@@ -57,6 +57,10 @@ MANIFEST = ChannelManifest(
         reply_to_mode="first",
         id_label="Telegram user id",
     ),
+    chat_shapes=(
+        (r"-\d+", ("group", "channel")),
+        (r"\d+", ("direct",)),
+    ),
     read_target=read_target,
     normalize_sender=normalize_sender,
 )

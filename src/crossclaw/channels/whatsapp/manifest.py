@@ -52,6 +52,11 @@ MANIFEST = ChannelManifest(
         chat_rate=Rate(5, 30.0),
         id_label="WhatsApp number",
     ),
+    chat_shapes=(
+        (r".+@g\.us", ("group",)),
+        (r".+@newsletter", ("channel",)),
+        (r".+@(s\.whatsapp\.net|c\.us|lid)", ("direct",)),
+    ),
     read_target=read_target,
     normalize_sender=normalize_sender,
 )
