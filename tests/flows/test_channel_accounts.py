@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.abc
 import msgspec
 import pytest
 
 from crossclaw.app import House
+from crossclaw.channels.contract import ChannelHost
 from crossclaw.config import Config
 from crossclaw.config.current import CurrentConfig
 from crossclaw.config.section import Loose
@@ -83,6 +85,42 @@ async def test_an_account_that_fails_is_started_again_after_growing_pauses_and_h
     assert third["work"]["name"] == "At work"
     assert loft.opened.count("work") == 3
     assert loft.opened.count("home") == 1
+
+
+class SlowToEnd(MemoryChannel):
+    """Its connection breaks, and a part of it needs a while to end."""
+
+    broken: anyio.Event
+
+    async def serve(
+        self,
+        host: ChannelHost,
+        *,
+        task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
+    ) -> None:
+        self.broken = anyio.Event()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._say_goodbye)
+            task_status.started()
+            await self.broken.wait()
+            raise ChannelDown("the platform has gone")
+
+    async def _say_goodbye(self) -> None:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await anyio.sleep(2)
+
+
+async def test_an_account_that_fails_while_the_gateway_closes_takes_nobody_with_it(
+    tmp_path: Path,
+) -> None:
+    chat = SlowToEnd()
+    async with open_house(tmp_path, Recording(), channels=[chat]):
+        await anyio.sleep(1)
+        chat.broken.set()
+        await anyio.sleep(1)
 
 
 async def test_a_wrong_token_is_not_tried_again_and_again_but_when_somebody_asks(

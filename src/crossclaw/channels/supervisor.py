@@ -375,6 +375,8 @@ class ChannelSupervisor:
                     self._wake()
         except Exception as error:  # noqa: BLE001  whatever it is, it takes nobody with it; it is logged above
             return first_of(error)
+        except BaseExceptionGroup as several:  # it is being closed, and has failed meanwhile
+            raise several.split(Exception)[1] or several from None
         if kept.broken_by is not None:
             return AccountBroken(kept.broken_by)
         return ChannelDown("it has stopped by itself")
