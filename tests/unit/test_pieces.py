@@ -15,3 +15,11 @@ def test_of_a_reply_without_end_the_first_pieces_are_sent_and_a_word_about_the_r
     assert [each.text for each in made[:-1]] == words[: PIECES_MAX - 1]
     assert "too long for a chat" in made[-1].text
     assert [each.text for each in exact] == words[:PIECES_MAX]
+
+
+def test_without_a_dialect_a_message_is_counted_as_the_platforms_count() -> None:
+    """In units of UTF-16: an emoji is two."""
+    live = LiveAccount("memory", "default", MemoryChannel(), Traits(text_limit=100))
+
+    assert [each.text for each in pieces_of("🙂" * 50, live)] == ["🙂" * 50]
+    assert len(pieces_of("🙂" * 51, live)) == 2

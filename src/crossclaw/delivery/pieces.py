@@ -28,9 +28,9 @@ def pieces_of(text: str, live: LiveAccount) -> list[PieceText]:
     limit = _limit(live)
     dialect = _dialect(live)
     if dialect is None:
-        if len(text) <= limit:
-            return [PieceText(text, text)]
         dialect = DIALECTS["plain"]
+        if dialect.length(text) <= limit:
+            return [PieceText(text, text)]
     paragraphs = live.settings is not None and live.settings.chunk_mode == "newline"
     made = [PieceText(*each) for each in piece_pairs(text, dialect, limit, apart=paragraphs)]
     if len(made) > PIECES_MAX:
@@ -80,8 +80,7 @@ def _fits_under(words: PieceText, file: DeliveryFile, live: LiveAccount) -> bool
         return False  # several platforms show no words with a voice message
     if limit is None:
         return True
-    dialect = _dialect(live)
-    return (dialect.length(words.formatted) if dialect else len(words.text)) <= limit
+    return (_dialect(live) or DIALECTS["plain"]).length(words.formatted) <= limit
 
 
 def _dialect(live: LiveAccount) -> ChatDialect | None:
