@@ -81,7 +81,8 @@ KINDS = {
         r"[a-z]+", "pigeon", "channel_account.py.txt", SRC + "channels/{name}/account.py", (),
         ("put the platform's client in the place of {Class}Platform; docs/adding-a-channel.md says in which order",
          "say by knows_key_for_s how long the platform knows a delivery key",
-         "tests/channels/{name}: a strict fake, a driver, and a class of ChannelContract; then make docs"),
+         "tests/channels/{name}: a strict fake, a driver (the smallest is tests/channels/memory.py) and a class of ChannelContract; "
+         ".venv/bin/python -m pytest -n 0 tests/channels/{name} asks it; then make docs"),
         (
             ("channel_init.py.txt", SRC + "channels/{name}/__init__.py"),
             ("channel_settings.py.txt", SRC + "channels/{name}/settings.py"),

@@ -1,9 +1,11 @@
 """Tests marked `real` speak with real servers and other people's programs: `make channels` installs those and runs all; a
 test that it skips is one that failed. `make test` leaves them out, and asks the contract of a sample of channels only:
-one in memory, one that is polled and one with a socket. The tests of each channel's own are in both."""
+one in memory, one that is polled and one with a socket. The tests of each channel's own are in both. Whoever names a
+channel's folder or file to pytest asks its contract."""
 
 import os
 from collections.abc import Generator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,10 +17,16 @@ REAL = os.environ.get("CROSSCLAW_CHANNELS") == "real"
 SAMPLE = {"TestMemory", "TestMemoryThatKnowsKeys", "TestTelegram", "TestDiscord"}
 
 
+def _is_named(config: pytest.Config) -> bool:
+    """Whether nothing but single channels was asked for."""
+    folder, given = Path(__file__).parent, [Path(each.partition("::")[0]) for each in config.args]
+    return bool(given) and all(folder in each.resolve().parents for each in given)
+
+
 def _waits_for_make_channels(item: pytest.Item) -> bool:
     asked = getattr(item, "cls", None)
     if isinstance(asked, type) and issubclass(asked, ChannelContract):
-        return asked.__name__ not in SAMPLE
+        return asked.__name__ not in SAMPLE and not _is_named(item.config)
     return item.get_closest_marker("real") is not None
 
 
