@@ -9,6 +9,7 @@ import { Lost, wire } from "./wire.js";
 import { showClients, showGateway, showLogs } from "./health.js";
 
 const REFRESH_MS = 15000;
+const LEASES_MS = 3000; // of gateways: what is true of them lasts no longer
 
 /** A part that minds its own content: put in once while its tab is open, and asked to `read` again when the tab is. */
 const part = (tag, load) => async ({ element, rest }) => {
@@ -26,6 +27,17 @@ const TABS = {
     blocks: [
       { title: "Gateway", needs: ["health", "status"], show: showGateway },
       { title: "Connected", needs: ["system-presence"], show: showClients },
+    ],
+  },
+  gateways: {
+    title: "Gateways",
+    onlyShared: true,
+    blocks: [
+      {
+        title: "Gateways on this ledger",
+        needs: ["gateways.list"],
+        show: async (place) => (await import("./gateways.js")).showGateways(place),
+      },
     ],
   },
   figures: {
@@ -101,6 +113,7 @@ class Operations extends Part {
 
   current = "health";
   rest = "";
+  shared = /** @type {boolean | undefined} */ (undefined); // whether other gateways may be on this ledger; nobody knows yet
 
   open() {
     this.tabs = h(
@@ -113,14 +126,33 @@ class Operations extends Part {
     this.panel = h("div", { cls: "grid", role: "tabpanel", id: "tab-shown" });
     fill(this, h("div", { cls: "page" }, h("header", null, h("h2", null, t("Operations"))), this.tabs, this.panel));
     this.again = debounce(() => this.read(), 300);
-    this.hear(house, "open", () => this.read());
+    this.hear(house, "open", () => this.learn());
+    this.learn();
     this.hear(wire, "presence", () => this.again());
     this.hear(wire, "cron", () => this.again());
     this.timer = setInterval(() => this.read(), REFRESH_MS);
+    this.often = setInterval(() => TABS[this.current].onlyShared && this.read(), LEASES_MS);
   }
 
   close() {
     clearInterval(this.timer);
+    clearInterval(this.often);
+  }
+
+  /** What is there only for gateways that share a ledger. */
+  async learn() {
+    this.read();
+    if (!wire.ready || !wire.offers("gateways.list")) return;
+    try {
+      this.shared = (await wire.call("gateways.list")).shared;
+      this.read();
+    } catch (error) {
+      if (!(error instanceof Lost)) throw error;
+    }
+  }
+
+  offers(name) {
+    return TABS[name].blocks.some(offered) && (this.shared || !TABS[name].onlyShared);
   }
 
   /** @param {string | null} argument a tab's name, and what that tab makes of the rest */
@@ -171,7 +203,7 @@ class Operations extends Part {
   /** @param {boolean} [anyway] also what somebody is typing in */
   read(anyway = false) {
     if (!wire.ready || !this.blocks) return;
-    for (const tab of this.links) tab.hidden = !TABS[tab.dataset.tab].blocks.some(offered);
+    for (const tab of this.links) tab.hidden = !this.offers(tab.dataset.tab);
     for (const block of this.blocks) this.show(block, anyway === true);
   }
 
