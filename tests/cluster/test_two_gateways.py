@@ -369,8 +369,8 @@ async def test_a_gateway_whose_config_differs_takes_no_runs_and_names_the_settin
         run = await b.run_store.wait(run_id, SOON_S)
         assert run is not None
         assert run.reply == f"a: {run_id}", "accepted by any, carried out where the config is right"
-    assert b.claiming is not None
-    b.claiming.take_config({}, 0)  # its file was put right
+    assert b.shared_config is not None
+    b.shared_config.take_config(loaded())  # its file was put right
     await until(lambda: _is(b.claiming is not None and b.claiming.why_not is None))
     a.slots.close()
     await begin(b, "r3", "r3")

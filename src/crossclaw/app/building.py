@@ -130,6 +130,16 @@ def build(resources: Resources) -> House:
     return houses[0]
 
 
+def _places(resources: Resources) -> Places:
+    return Places(
+        resources.config,
+        resources.workspace_of,
+        resources.paths.state_dir,
+        resources.outside.environ,
+        (resources.paths.config_path, *resources.loaded.files),
+    )
+
+
 def _furnished(
     resources: Resources,
     run_services: RunServices,
@@ -139,13 +149,7 @@ def _furnished(
     door: Door,
 ) -> House:
     config = resources.config
-    places = Places(
-        config,
-        resources.workspace_of,
-        resources.paths.state_dir,
-        resources.outside.environ,
-        (resources.paths.config_path, *resources.loaded.files),
-    )
+    places = _places(resources)
     servers = McpServers(
         config.mcp.servers, places.shield, AgreedTools(resources.ledger, resources.outside.clock)
     )
@@ -196,6 +200,7 @@ def _furnished(
         guest_names=session_services.guest_names,
         pairings=session_services.pairings,
         claiming=run_services.claiming,
+        shared_config=resources.shared_config,
         lease=run_services.lease,
         neighbours=resources.neighbours,
         roles=run_services.roles,
@@ -270,7 +275,8 @@ def _claiming(resources: Resources, lanes: Lanes) -> Claiming | None:
     if membership is None:
         return None
     claiming = Claiming(membership, resources.ledger.owner, ledger.agents)
-    claiming.take_config(resources.loaded.raw, ledger.config_epoch)
+    if resources.shared_config is not None:
+        claiming.judge = resources.shared_config.look
     lanes.may_claim = claiming.may_claim
     return claiming
 

@@ -171,7 +171,14 @@ def of_the_rest(
     """Settings, jobs, hooks, nodes and devices."""
     config, clock, clients = resources.config, resources.clock, resources.outside.clients
     outside = resources.outside
-    written = Settings(resources.loaded, outside.environ, clock, outside.take_rules)
+    shared = resources.shared_config
+    written = Settings(
+        resources.loaded,
+        outside.environ,
+        clock,
+        outside.take_rules,
+        None if shared is None else shared.publish,
+    )
     nodes = Nodes(
         resources.context,
         run_services.resolver,

@@ -16,14 +16,17 @@ from crossclaw.app.building import build, build_agent
 from crossclaw.app.model_settings import make_providers
 from crossclaw.app.parts import House, Outside, Resources
 from crossclaw.app.run_handler import AgentRunHandler
+from crossclaw.app.shared_config import OwnFile, SharedConfig
 from crossclaw.app.sharing import (
     OthersCredentials,
     join_gateways,
     leave_gateways,
     listen_to_others,
+    name_of,
 )
-from crossclaw.config import Config, Paths
+from crossclaw.config import Config, Loaded, Paths
 from crossclaw.config.current import CurrentConfig
+from crossclaw.config.ledger_key import find_ledger_key
 from crossclaw.config.supported import refuse_unsupported
 from crossclaw.disk.guarding import guard
 from crossclaw.domain.errors import (
@@ -48,11 +51,12 @@ async def open_house(config: Config, paths: Paths, outside: Outside) -> AsyncGen
     refuse_unsupported(config)
     await _look_after_files(config, paths, outside)
     async with AsyncExitStack() as closing:
-        ledger = await _opened_ledger(config, paths, outside, closing)
         current = CurrentConfig.of(config)
+        ledger = await _opened_ledger(config, paths, outside, closing)
+        shared = await _join_gateways(ledger, config, paths, outside, closing)
         providers = make_providers(current, paths, outside)
         closing.push_async_callback(_shielded, providers.close)
-        resources = Resources(current, paths, outside, ledger, providers)
+        resources = Resources(current, paths, outside, ledger, providers, shared_config=shared)
         house = build(resources)
         await house.places.prepare()
         await house.pairings.load()
@@ -130,10 +134,29 @@ async def _opened_ledger(
         shared=config.ledger.shared,
     )
     closing.push_async_callback(_shielded, ledger.close)
-    if ledger.gateways is not None:
-        await join_gateways(ledger.gateways, config, paths)
-        closing.push_async_callback(leave_gateways, ledger.gateways)
     return ledger
+
+
+async def _join_gateways(
+    ledger: Ledger, config: Config, paths: Paths, outside: Outside, closing: AsyncExitStack
+) -> SharedConfig | None:
+    """Of several gateways on one ledger: from now on this one is there, with the config that they have in common."""
+    if ledger.gateways is None:
+        return None
+    nothing = Loaded(config, paths.config_path, False, {}, (), ())
+    file = OwnFile(
+        outside.loaded or nothing,
+        outside.environ,
+        paths.config_epoch_path,
+        await anyio.to_thread.run_sync(find_ledger_key, config, paths, outside.environ),
+        follows=outside.loaded is not None and outside.loaded.exists,
+        take_rules=outside.take_rules,
+    )
+    shared = SharedConfig(ledger.gateways, ledger.owner, name_of(config, paths), file)
+    await join_gateways(ledger.gateways, config, paths, shared.digest)
+    closing.push_async_callback(leave_gateways, ledger.gateways)
+    await shared.catch_up()
+    return shared
 
 
 async def _look_after_files(config: Config, paths: Paths, outside: Outside) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from crossclaw.app.shared_config import SharedConfig
 from crossclaw.channels.accounts import LiveAccounts
 from crossclaw.channels.contract import GivenChannel
 from crossclaw.channels.http import HttpClients
@@ -114,6 +115,8 @@ class Resources(msgspec.Struct, frozen=True, dict=True):
     ledger: Ledger
     providers: Providers
     credentials: Credentials = msgspec.field(default_factory=Credentials)
+    shared_config: SharedConfig | None = None
+    """Where several gateways share the ledger."""
 
     @property
     def clock(self) -> Clock:
@@ -247,4 +250,5 @@ class House(msgspec.Struct, frozen=True):
     """Where several gateways share the ledger."""
     neighbours: Neighbours
     claiming: Claiming | None
+    shared_config: SharedConfig | None
     roles: Roles

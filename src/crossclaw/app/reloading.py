@@ -29,15 +29,46 @@ async def _without_rules(_fresh: Loaded) -> None:
     """For who has none in force."""
 
 
+class ConfigWritten:
+    """A file that the gateway itself has changed: its rules hold at once, and nobody has to wait for the next look at it."""
+
+    def __init__(self) -> None:
+        self._event, self._begun = anyio.Event(), anyio.Event()
+        self._take_rules: TakeRules = _without_rules
+
+    def begin(self, take_rules: TakeRules) -> None:
+        """The gateway is open, and can take other rules."""
+        self._take_rules = take_rules
+        self._begun.set()
+
+    async def take(self, fresh: Loaded) -> str | None:
+        """Its rules hold when this returns; answers why they cannot."""
+        await self._begun.wait()
+        try:
+            return await self._take_rules(fresh)
+        finally:
+            self._event.set()
+
+    async def within(self, seconds: float) -> None:
+        """Until it was changed, or so long."""
+        with anyio.move_on_after(seconds):
+            await self._event.wait()
+        if self._event.is_set():
+            self._event = anyio.Event()
+
+
 async def next_config(
     loaded: Loaded,
     environ: Mapping[str, str],
     at_work: Callable[[], bool],
     failed: Loaded | None = None,
     take_rules: TakeRules = _without_rules,
+    written: ConfigWritten | None = None,
 ) -> Loaded:
     """The config that takes the place of this one: changed, found good, and no run in the way. `failed` is
-    one with which the house did not open. Its rules do not wait for that: `take_rules` is called first."""
+    one with which the house did not open. Its rules do not wait for that: `take_rules` is called first. `written` saves the wait
+    for the next look."""
+    written = written or ConfigWritten()
     settings = loaded.config.gateway.reload
     if settings.mode == "off":
         await anyio.sleep_forever()
@@ -47,7 +78,7 @@ async def next_config(
     seen: Stamp = ()
     due = math.inf
     while True:
-        seen = await _changed(files, seen, settings.debounce_ms / 1000)
+        seen = await _changed(files, seen, settings.debounce_ms / 1000, written)
         fresh = _read(loaded.path, environ)
         if fresh is None or fresh.raw in known:
             if fresh is not None and fresh.raw == loaded.raw:
@@ -65,11 +96,13 @@ async def next_config(
             return fresh
 
 
-async def _changed(files: tuple[Path, ...], seen: Stamp, debounce_s: float) -> Stamp:
+async def _changed(
+    files: tuple[Path, ...], seen: Stamp, debounce_s: float, written: ConfigWritten
+) -> Stamp:
     """Files that were written, and are not being written any more."""
     now = seen
     while now == seen:
-        await anyio.sleep(LOOK_S)
+        await written.within(LOOK_S)
         now = _stamp(files)
     while True:
         await anyio.sleep(debounce_s)

@@ -16,7 +16,8 @@ from crossclaw.app.links import begin_links
 from crossclaw.app.opening import open_house
 from crossclaw.app.parts import House, Outside
 from crossclaw.app.readiness import Readiness
-from crossclaw.app.reloading import next_config
+from crossclaw.app.reloading import ConfigWritten, next_config
+from crossclaw.app.shared_config import ConfigTaken
 from crossclaw.app.sharing import has_others, tell_of_leaving
 from crossclaw.config import Config, Loaded, Paths
 from crossclaw.config.current import CurrentConfig, needs_opening
@@ -131,6 +132,9 @@ class _Serving:
         """Serve with this config, if that is possible; the answer is the one to go on with, or None."""
         try:
             return await self._until_changed(loaded)
+        except ConfigTaken as taken:
+            log.info("%s: it opens with that", taken)
+            return taken.loaded
         except StoreLocked:
             if self._good is None:
                 raise
@@ -182,12 +186,15 @@ class _Serving:
             write_file(self._paths.fingerprint_path, f"{shown.fingerprint}\n")
         self._served_port.write(f"{number}\n")
 
-    async def _until_changed(self, loaded: Loaded) -> Loaded | None:
+    def _tell_config(self, loaded: Loaded) -> None:
         if self._on_config is not None:
             self._on_config(loaded.config)
         if self._good is not None and self._good is not loaded:
             for text in loaded.all_warnings:
                 log.warning("%s: %s", loaded.path.name, text)
+
+    async def _until_changed(self, loaded: Loaded) -> Loaded | None:
+        self._tell_config(loaded)
         settings = loaded.config.gateway
         where = self._host or listen_host(settings)
         token = gateway_token(loaded.config, self._paths, self._environ)
@@ -195,14 +202,11 @@ class _Serving:
         shown = await anyio.to_thread.run_sync(open_certificate, settings.tls, self._paths, where)
         connected: list[Gateway] = []
         config = CurrentConfig.of(loaded.config)
-
-        async def take_rules(fresh: Loaded) -> str | None:
-            return await self._take_rules(fresh, config, where, house, gateway)
-
+        written = ConfigWritten()
         outside = Outside(
             environ=self._environ,
             loaded=loaded,
-            take_rules=take_rules,
+            take_rules=written.take,
             leave=self._leaving.ask,
             began_ms=self._began_ms,
             presence=lambda: [each for gateway in connected for each in gateway.presence()],
@@ -216,6 +220,8 @@ class _Serving:
             gateway = build_gateway(config, outside, house, locks, self._link)
             await house.revoking.end_runs()
             connected.append(gateway)
+            take_rules = partial(self._take_rules, config, where, house, gateway)
+            written.begin(take_rules)
             async with anyio.create_task_group() as tasks:
                 listener = self._listen(where, settings.port if self._port is None else self._port)
                 await tasks.start(gateway.serve, where, listener, shown and shown.context)
@@ -233,7 +239,15 @@ class _Serving:
                     return house.lanes.at_work or house.outbox.at_work
 
                 fresh = await self._leaving.unless_asked(
-                    partial(next_config, loaded, self._environ, at_work, self._failed, take_rules)
+                    partial(
+                        next_config,
+                        loaded,
+                        self._environ,
+                        at_work,
+                        self._failed,
+                        take_rules,
+                        written,
+                    )
                 )
                 if fresh is None:
                     await tell_of_leaving(house.ledger.gateways, loaded.config, self._paths)
@@ -244,7 +258,7 @@ class _Serving:
         return fresh
 
     async def _take_rules(
-        self, fresh: Loaded, config: CurrentConfig, where: str, house: House, gateway: Gateway
+        self, config: CurrentConfig, where: str, house: House, gateway: Gateway, fresh: Loaded
     ) -> str | None:
         """What a changed config allows and forbids, and by which secrets one comes in, from now on."""
         try:
@@ -256,8 +270,8 @@ class _Serving:
         except CrossclawError as error:
             log.warning("the changed config is not taken over, the one before holds on: %s", error)
             return str(error)
-        if house.claiming is not None:
-            house.claiming.take_config(fresh.raw, fresh.config.ledger.config_epoch)
+        if house.shared_config is not None:
+            house.shared_config.take_config(fresh)
         if self._good is not None and not needs_opening(self._good.raw, fresh.raw):
             self._good = fresh
         if config.take_rules(fresh.config):

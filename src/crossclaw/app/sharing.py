@@ -20,6 +20,7 @@ from crossclaw.ledger.gateways import (
     Membership,
 )
 from crossclaw.ledger.hints import ENDED, ENTRIES, JOBS, LANES, Hints
+from crossclaw.ledger.shared_settings import CONFIG
 from crossclaw.runs.lease import GatewayLease
 
 log = logging.getLogger(__name__)
@@ -33,12 +34,15 @@ def name_of(config: Config, paths: Paths) -> str:
     return config.ledger.gateway or f"{socket.gethostname()}-{folder}"
 
 
-async def join_gateways(membership: Membership, config: Config, paths: Paths) -> None:
+async def join_gateways(
+    membership: Membership, config: Config, paths: Paths, config_hash: str
+) -> None:
     await membership.join(
         GatewayFacts(
             gateway_id=name_of(config, paths),
             address=config.ledger.address or "",
             version=__version__,
+            config_hash=config_hash,
         )
     )
 
@@ -101,6 +105,7 @@ def listen_to_others(house: House, lease: GatewayLease, credentials: OthersCrede
     """What other gateways do matters here at once; should a hint be lost, at the next look, a second later."""
     ledger, lanes = house.ledger, house.lanes
     ledger.on_hint(LANES, lease.hear_lanes)
+    ledger.on_hint(CONFIG, lease.hear_settings)
     ledger.on_hint(ENDED, house.run_store.hear_ends)
     ledger.on_hint(ENDED, lanes.hear_ends)
     ledger.on_hint(STOP, lanes.hear_stops)

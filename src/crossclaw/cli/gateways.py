@@ -26,8 +26,9 @@ def _list(arguments: Arguments) -> int:
             out("this gateway has its ledger for itself (ledger.shared is not set)")
         else:
             out(_shown(answer["gateways"], SystemClock().now_ms()))
-            if answer.get("whyNoRuns"):
-                out(f"\nThis gateway takes no runs, because {answer['whyNoRuns']}.")
+            for each in answer["gateways"]:
+                if why := each.get("whyNoRuns"):
+                    out(f"\n{each['id']} takes no runs, because {why}.")
         return Exit.OK
 
     return ask(arguments, READ, work=work, embed=False)
@@ -39,19 +40,22 @@ def _shown(found: list[dict[str, Any]], now_ms: float) -> str:
             each["id"] + (" (this one)" if each["here"] else ""),
             _state(each),
             str(each["runs"]),
+            str(each["configEpoch"]),
             ", ".join(each["roles"]),
             each["version"],
             ago(each["joinedAt"], now_ms),
         )
         for each in found
     ]
-    return table(("gateway", "state", "runs", "roles", "version", "since"), rows)
+    return table(("gateway", "state", "runs", "config", "roles", "version", "since"), rows)
 
 
 def _state(each: dict[str, Any]) -> str:
     if not each["leaseMs"]:
         return "not heard of"
-    return "draining" if each["draining"] else "there"
+    if each["draining"]:
+        return "draining"
+    return "takes no runs" if each.get("whyNoRuns") else "there"
 
 
 def _drain_arguments(parser: Parser) -> None:

@@ -163,7 +163,7 @@ def amend(file: ConfigFile, text: str, *, save: bool) -> Amended:
     try:
         made = list(changes(Version(without_secrets(file.value), file.value), sent))
         for change in made:
-            _apply(file, change)
+            apply_change(file, change)
         loaded = file.save() if save and made else file.check()
     except NoSecretThere as error:
         return Amended((), (_fault(text, error.path, str(error)),))
@@ -193,7 +193,7 @@ def _fault(text: str, path: KeyPath, why: str) -> ConfigFault:
     return ConfigFault(lines.get(here, 1), dotted(path), why)
 
 
-def _apply(file: ConfigFile, change: Change) -> None:
+def apply_change(file: ConfigFile, change: Change) -> None:
     match change.verb:
         case "put":
             file.put(change.path, change.value)

@@ -4,7 +4,7 @@ A change that cannot be made in the text (it stands in an included file) is refu
 to write by hand.
 """
 
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -28,10 +28,18 @@ class NotChanged(Unloadable):
 
 class ConfigFile:
     """With `from_wire` it is changed from a distance: what is local stays as it is, and a secret does not
-    follow to another address."""
+    follow to another address. `agree` is called with what will stand in it, before it is written: where it raises, the
+    file stays as it was."""
 
-    def __init__(self, path: Path, environ: Mapping[str, str], *, from_wire: bool = False) -> None:
-        self._from_wire = from_wire
+    def __init__(
+        self,
+        path: Path,
+        environ: Mapping[str, str],
+        *,
+        from_wire: bool = False,
+        agree: Callable[[Loaded], object] | None = None,
+    ) -> None:
+        self._from_wire, self._agree = from_wire, agree
         self.dropped: tuple[str, ...] = ()
         """Secrets that were taken out, because the address beside them is another one now."""
         self.path = path.resolve()  # a link stays a link; what it points to is written
@@ -101,6 +109,8 @@ class ConfigFile:
         with self._draft() as draft:
             loaded = self._check(draft)
             self._hold_included(draft)
+            if self._agree is not None:
+                self._agree(loaded)
             put_in_place(draft, self.path)
             return loaded
 

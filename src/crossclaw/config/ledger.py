@@ -19,11 +19,13 @@ class LedgerConfig(Section, frozen=True):
     address: str | None = None
     """Where the other gateways reach this one (`ws://10.0.0.5:18789`); by itself the address it listens at."""
     config_epoch: Count = 0
-    """Of several gateways with different configs, those with the higher number go on and the others take no runs: raise it with a
-    change, then change the files one after the other."""
+    """Of several gateways with different config files, the one with the higher number counts: raise it above the number that
+    `crossclaw gateways list` shows, together with a change, and the others follow."""
     agents: tuple[str, ...] | None = None
     """The agents whose workspaces are on this machine: only their runs are taken here. By itself all."""
-    local = names("url shared gateway address agents")
+    key_file: str | None = None
+    """A file with the key that encrypts secrets which gateways keep for each other in the ledger; `CROSSCLAW_LEDGER_KEY` goes before it."""
+    local = names("url shared gateway address agents keyFile")
 
     def url_in(self, environ: Mapping[str, str]) -> str | None:
         """The database's address; None: the ledger is a file."""

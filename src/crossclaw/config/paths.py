@@ -32,6 +32,11 @@ class Paths(msgspec.Struct, frozen=True):
         return self.state_dir / "credentials" / "gateway-token"
 
     @property
+    def config_epoch_path(self) -> Path:
+        """The number of the config that this gateway has taken over from others, where several share a ledger."""
+        return self.state_dir / "config-epoch"
+
+    @property
     def port_path(self) -> Path:
         """The port of the gateway that serves this folder, while it does."""
         return self.state_dir / "gateway.port"

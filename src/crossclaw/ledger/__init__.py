@@ -18,6 +18,7 @@ __all__ = [
     "opening",
     "operations",
     "pieces",
+    "shared_settings",
     "sqlite",
     "watching",
 ]

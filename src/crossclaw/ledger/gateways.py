@@ -12,6 +12,7 @@ import msgspec
 
 from crossclaw.domain.keys import SessionKey
 from crossclaw.ledger.operations import Op, Recovered
+from crossclaw.ledger.shared_settings import SharedSettings
 
 LEASE_S = (
     3.0  # a gateway that stops is noticed within this, and a second later its runs go on elsewhere
@@ -32,6 +33,7 @@ class GatewayFacts(msgspec.Struct, frozen=True, kw_only=True):
     config_hash: str = ""
     """A digest of what the configs must have in common."""
     config_epoch: int = 0
+    """The number of the config that it has."""
 
 
 class SharingGateway(GatewayFacts, frozen=True, kw_only=True):
@@ -47,6 +49,8 @@ class SharingGateway(GatewayFacts, frozen=True, kw_only=True):
     runs: int = 0
     """Under way on it."""
     roles: tuple[str, ...] = ()
+    why_no_runs: str | None = None
+    """Why it takes no runs; None: it does."""
 
 
 class Beat(msgspec.Struct, frozen=True):
@@ -105,6 +109,11 @@ class Membership(Protocol):
     """A shared ledger's gateways, as one of them uses it. Works beside the writer, so that a lease never waits in a
     queue; raises `StoreError` when the database cannot be reached."""
 
+    @property
+    def settings(self) -> SharedSettings:
+        """What the gateways have in common of their configs, and keys of models."""
+        ...
+
     async def join(self, facts: GatewayFacts) -> None:
         """From now on this gateway is there, and each of its transactions asks for it. Waits for the lease of an
         earlier start under the same name; refuses a name that another gateway goes on using."""
@@ -124,6 +133,10 @@ class Membership(Protocol):
 
     async def find_config(self, incarnation: str) -> Mapping[str, str]:
         """That of another gateway; empty when it is gone."""
+        ...
+
+    async def tell_why_no_runs(self, why: str | None) -> None:
+        """For whoever looks at the gateways; None: it takes runs."""
         ...
 
     async def leave(self) -> None:

@@ -49,6 +49,7 @@ class GatewayLease:
         self._has_dead = False
         self._hint = anyio.Event()
         self._hinted: set[str] = set()
+        self._is_changed = False
         self._asked_to_drain = False
 
     @property
@@ -80,6 +81,12 @@ class GatewayLease:
         if self._hinted:
             self._hint.set()
 
+    def hear_settings(self, changed: Hints | None) -> None:
+        """Another gateway has changed what all have in common."""
+        if changed is not None:
+            self._is_changed = True
+            self._hint.set()
+
     async def _next_beat(self) -> Beat:
         while True:
             began = self._seconds()
@@ -108,7 +115,7 @@ class GatewayLease:
                 await anyio.sleep(GRACE_S)
             self._hint = anyio.Event()
             try:
-                if self._has_dead or anyio.current_time() >= looked_at + BEAT_S:
+                if self._has_dead or self._is_changed or anyio.current_time() >= looked_at + BEAT_S:
                     looked_at = anyio.current_time()
                     await self._look()
                 else:
@@ -118,6 +125,7 @@ class GatewayLease:
 
     async def _look(self) -> None:
         self._hinted.clear()
+        self._is_changed = False
         if self._has_dead:
             self._has_dead = False
             await self._lanes.take_over()

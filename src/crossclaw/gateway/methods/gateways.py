@@ -29,13 +29,16 @@ class GatewayListed(Result, frozen=True):
     config_hash: str
     """The same for gateways whose configs agree."""
     config_epoch: int
+    """The number of its config; the highest one counts."""
+    why_no_runs: str | None = None
+    """Why it takes no runs: which settings are others than elsewhere, and what would work."""
 
 
 class GatewaysListResult(Result, frozen=True):
     shared: bool
     gateways: Sequence[GatewayListed]
     why_no_runs: str | None = None
-    """Why the gateway that answers takes no runs: which settings are others than elsewhere."""
+    """Why the gateway that answers takes no runs."""
 
 
 class GatewaysDrainParams(Params, frozen=True):
@@ -79,6 +82,7 @@ class GatewayMethods:
                 here=each.incarnation == self._owner,
                 config_hash=each.config_hash,
                 config_epoch=each.config_epoch,
+                why_no_runs=each.why_no_runs,
             )
             for each in found
         ]

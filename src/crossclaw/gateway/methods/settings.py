@@ -7,12 +7,13 @@ changes says by `baseHash` which text it has seen: what somebody else wrote mean
 
 import hashlib
 import json
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
 import anyio
+import anyio.from_thread
 import anyio.to_thread
 import msgspec
 import pyjson5
@@ -46,6 +47,9 @@ BY_HAND = {
 
 TakeRules = Callable[[Loaded], Awaitable[str | None]]
 """Puts secrets and rules in force; answers why it cannot."""
+
+ShareConfig = Callable[[Loaded], Coroutine[Any, Any, None]]
+"""Stores for other gateways what the file will say; raises where one of them has changed it meanwhile."""
 
 Raw = Annotated[str, msgspec.Meta(min_length=1, max_length=2**20)]
 
@@ -96,8 +100,10 @@ class Settings:
         environ: Mapping[str, str],
         clock: Clock,
         take_rules: TakeRules | None = None,
+        share: ShareConfig | None = None,
     ) -> None:
         self._loaded = loaded
+        self._share = share
         self._environ = environ
         self._clock = clock
         self._writing = anyio.Lock()
@@ -245,7 +251,10 @@ class Settings:
         return self._file()
 
     def _file(self) -> ConfigFile:
-        return ConfigFile(self._loaded.path, self._environ, from_wire=True)
+        """To be used in a thread; what is saved is stored for other gateways first."""
+        share = self._share
+        agree = None if share is None else lambda new: anyio.from_thread.run(share, new)
+        return ConfigFile(self._loaded.path, self._environ, from_wire=True, agree=agree)
 
     def _set(self, params: ConfigSetParams) -> dict[str, Any]:
         file = self._open(params)

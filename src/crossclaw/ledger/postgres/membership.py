@@ -25,6 +25,7 @@ from crossclaw.ledger.gateways import (
 )
 from crossclaw.ledger.postgres.errors import READ_TROUBLE, ConnectionLost, explain
 from crossclaw.ledger.postgres.migrate import make_shared_tables
+from crossclaw.ledger.postgres.shared_settings import PostgresSharedSettings
 from crossclaw.ledger.postgres.wire import PgWire
 
 log = logging.getLogger(__name__)
@@ -60,7 +61,7 @@ _LIST = (
     f"SELECT gateway_id, address, version, config_hash, incarnation, joined_at, until - {_NOW}, "
     "draining <> 0, {runs}, "
     "(SELECT string_agg(r.name, ',' ORDER BY r.name) FROM roles r WHERE r.owner = g.incarnation), "
-    "config_epoch FROM gateways g ORDER BY gateway_id LIMIT $1"
+    "config_epoch, why_no_runs FROM gateways g ORDER BY gateway_id LIMIT $1"
 )
 _LIST_ONLY = _LIST.format(runs="0")
 _LIST_COUNTED = _LIST.format(runs="(SELECT count(*) FROM runs r WHERE r.owner = g.incarnation)")
@@ -93,6 +94,7 @@ class PostgresMembership:
     ) -> None:
         self._connect, self._incarnation, self._joined = connect, incarnation, joined
         self._inline = inline
+        self.settings = PostgresSharedSettings(self._call, incarnation)
         self._wires: list[PgWire] = []
         self._limiter = anyio.CapacityLimiter(CALLS_AT_ONCE)
 
@@ -140,6 +142,10 @@ class PostgresMembership:
         rows = await self._ask(sql, incarnation)
         return msgspec.json.decode(rows[0][0], type=dict[str, str]) if rows else {}
 
+    async def tell_why_no_runs(self, why: str | None) -> None:
+        sql = "UPDATE gateways SET why_no_runs = $1 WHERE incarnation = $2"
+        await self._ask(sql, why, self._incarnation)
+
     async def leave(self) -> None:
         await self._ask("UPDATE gateways SET until = 0 WHERE incarnation = $1", self._incarnation)
 
@@ -158,6 +164,7 @@ class PostgresMembership:
                 runs=row[8],
                 roles=tuple(row[9].split(",")) if row[9] else (),
                 config_epoch=row[10],
+                why_no_runs=row[11],
             )
             for row in rows
         ]

@@ -5,6 +5,7 @@ from importlib.resources import files
 
 from crossclaw.domain.errors import StoreTooNew
 from crossclaw.ledger.postgres.dialect import schema
+from crossclaw.ledger.postgres.shared_settings import SETTINGS_TABLES
 from crossclaw.ledger.postgres.wire import PgWire
 from crossclaw.ledger.sqlite.migrate import MIGRATIONS, VERSION, Migration
 
@@ -21,7 +22,7 @@ _VERSION_TABLE = (
     "at TIMESTAMPTZ NOT NULL DEFAULT now())"
 )
 _AT = "ALTER TABLE batches ADD COLUMN IF NOT EXISTS at TIMESTAMPTZ NOT NULL DEFAULT now()"
-SIDE_TABLES = ("store", "batches", "gateways", "roles")
+SIDE_TABLES = ("store", "batches", "gateways", "roles", "configs", "model_keys")
 """What only a server has: about the gateways that use the store. Nothing of it is moved."""
 
 _MAKING = 0x63726F7373636C64  # for pg_advisory_lock
@@ -31,7 +32,9 @@ _SHARED_TABLES = (
     "until BIGINT NOT NULL, joined_at BIGINT NOT NULL, address TEXT NOT NULL, version TEXT NOT NULL, "
     "config_hash TEXT NOT NULL, config_keys TEXT NOT NULL DEFAULT '{}', config_epoch BIGINT NOT NULL DEFAULT 0, "
     "draining BIGINT NOT NULL DEFAULT 0); "
-    "CREATE TABLE IF NOT EXISTS roles (name TEXT PRIMARY KEY, owner TEXT NOT NULL)"
+    "CREATE TABLE IF NOT EXISTS roles (name TEXT PRIMARY KEY, owner TEXT NOT NULL); "
+    "ALTER TABLE gateways ADD COLUMN IF NOT EXISTS why_no_runs TEXT; "
+    f"{SETTINGS_TABLES}"
 )
 
 # What waits for any gateway; a gateway that is alone knows it.

@@ -1,0 +1,365 @@
+"""The config of gateways that share a ledger: what is changed over the wire on one holds on all, and whose file counts.
+
+The ledger has the common part of their configs (`config/agreeing`) with its number, and what it was before as digests. Each
+gateway looks each second, or when it is told:
+
+- its file says the same: it takes runs;
+- its file is one that counted before: it was away while the config was changed, and follows;
+- its file has a higher `ledger.configEpoch`: that one counts from now on, and the others follow;
+- its file is another: it takes no runs and names the settings, as long as a gateway is there whose file is the one that
+  counts. Where none is, the file of the gateway that is there longest counts from now on.
+"""
+
+import logging
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import anyio
+import anyio.to_thread
+import msgspec
+
+from crossclaw.config import Loaded, load
+from crossclaw.config.agreeing import (
+    differing,
+    digest_of,
+    secret_places,
+    shared_keys,
+    shared_value,
+    value_at,
+)
+from crossclaw.config.following import follow_shared, some
+from crossclaw.config.ledger_key import HOW, LedgerKey, NotOpened
+from crossclaw.config.positions import KeyPath
+from crossclaw.config.source import dotted
+from crossclaw.disk.private import write_file
+from crossclaw.domain.errors import ConfigInvalid, Invalid
+from crossclaw.gateway.methods.settings import TakeRules
+from crossclaw.ledger.gateways import Membership, SharingGateway
+from crossclaw.ledger.shared_settings import AgreedConfig, SealedSecret
+from crossclaw.runs.claiming import model_of
+
+log = logging.getLogger(__name__)
+
+CHANGED_ELSEWHERE = (
+    "config changed since last load, on another gateway; re-run config.get and retry"
+)
+
+EVERYTHING = 2**62  # taken over by a gateway without a file: nothing could be
+_REFERENCE = re.compile(r"\$\{[A-Z_][A-Z0-9_]*\}")
+
+
+class ConfigTaken(Exception):
+    """While a gateway was opened, its file was changed as the others' had been: it opens with that."""
+
+    def __init__(self, loaded: Loaded) -> None:
+        super().__init__("the config was changed on another gateway while this one was away")
+        self.loaded = loaded
+
+
+class OurConfig(NamedTuple):
+    """What this gateway's file says."""
+
+    keys: Mapping[str, str]
+    digest: str
+    epoch: int
+    """Its `ledger.configEpoch`."""
+    taken: int
+    """The number of the last config in the ledger that it has followed."""
+
+
+class Standing(NamedTuple):
+    step: Literal["agrees", "follow", "publish", "differs"]
+    other: SharingGateway | None = None
+    """From whose it differs; None: from the one in the ledger."""
+
+
+def decide_standing(
+    ours: OurConfig,
+    newest: AgreedConfig | None,
+    was_agreed: bool,
+    found: Sequence[SharingGateway],
+    owner: str,
+) -> Standing:
+    """`was_agreed`: our file is one that counted before. `found`: the gateways, with this one, whose start is `owner`."""
+    if newest is not None:
+        if ours.digest == newest.digest:
+            return Standing("agrees" if ours.taken >= newest.epoch else "follow")
+        if ours.epoch > newest.epoch:
+            return Standing("publish")
+        if was_agreed:
+            return Standing("follow")
+        others = [each for each in found if each.left_ms > 0 and each.incarnation != owner]
+        if any(each.config_hash == newest.digest for each in others):
+            return Standing("differs")
+    model = model_of(found, owner)
+    if model is None:
+        return Standing("publish")
+    return Standing("agrees" if model.config_hash == ours.digest else "differs", model)
+
+
+class OwnFile(msgspec.Struct, frozen=True):
+    """The config file of this gateway, and what it takes to change it as the others'."""
+
+    loaded: Loaded
+    environ: Mapping[str, str]
+    mark: Path
+    """Where it is noted which config was followed last."""
+    key: LedgerKey | None = None
+    follows: bool = True
+    """There is a file that can be changed."""
+    take_rules: TakeRules | None = None
+    """Puts what may be done in force at once."""
+
+
+class SharedConfig:
+    """`owner`: this start of the gateway; `name`: the gateway."""
+
+    def __init__(self, membership: Membership, owner: str, name: str, file: OwnFile) -> None:
+        self._membership, self._owner, self._name = membership, owner, name
+        self._path, self._environ, self._mark = file.loaded.path, file.environ, file.mark
+        self._key, self._follows = file.key, file.follows
+        reload = file.loaded.config.gateway.reload
+        self._take_rules = None if reload.mode == "off" else file.take_rules
+        self._newest: AgreedConfig | None = None
+        self._told: OurConfig | None = None
+        self._changing = anyio.Lock()
+        self._ours = OurConfig({}, "", 0, _read_mark(file.mark) if file.follows else EVERYTHING)
+        self.take_config(file.loaded)
+
+    @property
+    def digest(self) -> str:
+        return self._ours.digest
+
+    def take_config(self, loaded: Loaded) -> None:
+        """What this gateway's file says from now on."""
+        self._raw = loaded.raw
+        keys = shared_keys(loaded.raw)
+        epoch = loaded.config.ledger.config_epoch
+        self._ours = self._ours._replace(keys=keys, digest=digest_of(keys), epoch=epoch)
+
+    async def catch_up(self) -> None:
+        """Before the gateway opens: what was changed while it was away. Raises `ConfigTaken`."""
+        if (await self._standing()).step != "follow":
+            return
+        before = self._raw
+        try:
+            fresh = await self._followed()
+        except (ConfigInvalid, OSError) as error:
+            log.warning("the config of the other gateways cannot be followed: %s", error)
+            return
+        if fresh.raw != before:
+            raise ConfigTaken(fresh)
+
+    async def look(self, found: Sequence[SharingGateway]) -> str | None:
+        """Compare with the others, follow or lead; why this gateway takes no runs, or None."""
+        async with self._changing:
+            why_not = await self._settled(await self._standing(found))
+            await self._tell()
+            return why_not
+
+    async def _standing(self, found: Sequence[SharingGateway] | None = None) -> Standing:
+        await self._read_newest()
+        newest, ours = self._newest, self._ours
+        was_agreed = (
+            newest is not None
+            and newest.digest != ours.digest
+            and await self._membership.settings.find_epoch(ours.digest) is not None
+        )
+        if found is None:
+            found = await self._membership.list_gateways()
+        return decide_standing(ours, newest, was_agreed, found, self._owner)
+
+    async def _read_newest(self) -> None:
+        known = self._newest.epoch if self._newest is not None else 0
+        newer = await self._membership.settings.newest_config(known)
+        self._newest = newer or self._newest
+
+    async def _settled(self, standing: Standing) -> str | None:
+        match standing.step:
+            case "agrees":
+                return None
+            case "follow":
+                return await self._follow()
+            case "publish":
+                return await self._lead()
+        return await self._difference(standing.other)
+
+    async def _difference(self, other: SharingGateway | None) -> str:
+        newest = self._newest
+        if other is not None:
+            theirs, name = await self._membership.find_config(other.incarnation), other.gateway_id
+        else:
+            assert newest is not None
+            theirs, name = newest.keys, newest.by
+        keys = some(differing(self._ours.keys, theirs))
+        above = f" above {newest.epoch}" if newest is not None else ""
+        return (
+            f"its config is another than that of gateway {name}: {keys}. Correct its file, or raise "
+            f"ledger.configEpoch{above} in it, if it is to count everywhere"
+        )
+
+    async def _tell(self) -> None:
+        if self._told != self._ours:
+            ours = self._ours
+            newest = self._newest
+            agrees = newest is not None and newest.digest == ours.digest
+            epoch = newest.epoch if newest is not None and agrees else ours.epoch
+            await self._membership.tell_config(ours.keys, ours.digest, epoch)
+            self._told = ours
+
+    # ── following ──────────────────────────────────────────────────────────────────────────────
+
+    async def _follow(self) -> str | None:
+        """Our file changed as the others'; in force when this returns. Answers why that cannot be."""
+        try:
+            fresh = await self._followed()
+        except (ConfigInvalid, OSError) as error:
+            return f"its file cannot follow: {error}"
+        return None if self._take_rules is None else await self._take_rules(fresh)
+
+    async def _followed(self) -> Loaded:
+        newest = self._newest
+        assert newest is not None
+        if not self._follows:
+            raise ConfigInvalid(f"gateway {newest.by} has changed the config, and there is no file")
+        secrets = self._opened(newest)
+        shared = msgspec.json.decode(newest.text, type=dict[str, Any])
+        fresh = await anyio.to_thread.run_sync(
+            follow_shared, self._path, self._environ, shared, secrets
+        )
+        if fresh.raw != self._raw:
+            log.info("the config was changed on gateway %s, and is taken over here", newest.by)
+        await anyio.to_thread.run_sync(self.take_config, fresh)
+        await self._has(newest)
+        return fresh
+
+    def _opened(self, newest: AgreedConfig) -> dict[KeyPath, Any]:
+        """Secrets that were set over the wire since we followed last."""
+        taken = self._ours.taken if self._ours.taken <= newest.epoch else 0
+        fresh = [each for each in newest.secrets if each.epoch > taken]
+        if not fresh:
+            return {}
+        key = self._key
+        if key is None:
+            places = some([dotted(each.path) for each in fresh])
+            raise ConfigInvalid(f"{places} came encrypted, and no ledger key is set here: {HOW}")
+        return {each.path: _open(key, each) for each in fresh}
+
+    async def _has(self, config: AgreedConfig) -> None:
+        """Our file says it; the same after a restart."""
+        self._newest = config
+        if self._follows:
+            self._ours = self._ours._replace(taken=config.epoch)
+            await anyio.to_thread.run_sync(write_file, self._mark, f"{config.epoch}\n")
+
+    # ── leading ────────────────────────────────────────────────────────────────────────────────
+
+    async def _lead(self) -> str | None:
+        """Our file counts from now on."""
+        after = self._newest.epoch if self._newest is not None else 0
+        epoch = max(after + 1, self._ours.epoch)
+        config = await anyio.to_thread.run_sync(self._agreed, epoch, self._raw, None)
+        if not await self._membership.settings.put_config(config, after):
+            return "the config is being changed on another gateway"
+        if after:
+            log.info("the config file of this gateway counts everywhere, as no. %d", config.epoch)
+        await self._has(config)
+        return None
+
+    async def publish(self, changed: Loaded) -> None:
+        """A change over the wire, which is stored for all before it is written here. Raises `Invalid` when another gateway was
+        quicker, or when our own file does not count."""
+        async with self._changing:
+            standing = await self._standing()
+            if standing.step == "differs":
+                why = await self._difference(standing.other)
+                raise Invalid(f"the config cannot be changed over this gateway, because {why}")
+            if standing.step == "follow":
+                raise Invalid(CHANGED_ELSEWHERE)
+            if standing.step == "publish":
+                await self._lead()
+            before, digest = await anyio.to_thread.run_sync(self._own_now)
+            newest = self._newest
+            if newest is None or digest != newest.digest:
+                raise Invalid(CHANGED_ELSEWHERE)
+            config = await anyio.to_thread.run_sync(
+                self._agreed, newest.epoch + 1, changed.raw, before.raw
+            )
+            if (config.digest, config.secrets) == (newest.digest, newest.secrets):
+                return  # only what is this machine's own
+            if not await self._membership.settings.put_config(config, newest.epoch):
+                raise Invalid(CHANGED_ELSEWHERE)
+            await anyio.to_thread.run_sync(self.take_config, changed)
+            await self._has(config)
+            await self._tell()
+
+    def _own_now(self) -> tuple[Loaded, str]:
+        found = load(self._path, self._environ)
+        return found, digest_of(shared_keys(found.raw))
+
+    def _agreed(
+        self, epoch: int, raw: Mapping[str, Any], before: Mapping[str, Any] | None
+    ) -> AgreedConfig:
+        """`before`: what a change over the wire has found; secrets that it sets travel, encrypted."""
+        shared, keys = shared_value(raw), shared_keys(raw)
+        return AgreedConfig(
+            epoch=epoch,
+            digest=digest_of(keys),
+            keys=keys,
+            text=msgspec.json.encode(shared).decode(),
+            secrets=tuple(self._sealed(epoch, shared, raw, before)),
+            by=self._name,
+        )
+
+    def _sealed(
+        self,
+        epoch: int,
+        shared: dict[str, Any],
+        raw: Mapping[str, Any],
+        before: Mapping[str, Any] | None,
+    ) -> list[SealedSecret]:
+        kept = {each.path: each for each in self._newest.secrets} if self._newest else {}
+        key = self._key
+        found: list[SealedSecret] = []
+        for place in secret_places(shared):
+            value = value_at(raw, place)
+            if before is not None and value_at(before, place) != value and not _is_named(value):
+                if key is None:
+                    raise Invalid(
+                        f"{dotted(place)} is a secret, and travels to the other gateways only encrypted: {HOW}. "
+                        "Nothing was changed"
+                    )
+                sealed = key.seal(msgspec.json.encode(value).decode(), _about(place))
+                found.append(SealedSecret(place, epoch, sealed))
+            elif place in kept and key is not None and _is_same(key, kept[place], value):
+                found.append(kept[place])
+        return found
+
+
+def _is_named(value: Any) -> bool:
+    """Written as a variable, or as where it is kept: each machine has its own."""
+    return isinstance(value, dict) or bool(_REFERENCE.fullmatch(str(value)))
+
+
+def _about(place: Sequence[str | int]) -> str:
+    return f"config {dotted(tuple(place))}"
+
+
+def _open(key: LedgerKey, secret: SealedSecret) -> Any:
+    return msgspec.json.decode(key.unseal(secret.sealed, _about(secret.path)))
+
+
+def _is_same(key: LedgerKey, secret: SealedSecret, value: Any) -> bool:
+    try:
+        return bool(_open(key, secret) == value)
+    except NotOpened:
+        return False
+
+
+def _read_mark(path: Path) -> int:
+    try:
+        return int(path.read_text("utf-8"))
+    except (OSError, ValueError):
+        return 0
