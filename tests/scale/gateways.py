@@ -24,8 +24,6 @@ from crossclaw.runs.slots import Slots
 from crossclaw.runs.sweep import Sweep
 from tests.scale.ledgers import SharedLedger
 
-CONFIG: Mapping[str, Any] = {"agents": {"list": [{"id": "main"}]}}
-
 
 class Pausing:
     """Carries out a run by waiting as long as a model would."""
@@ -54,7 +52,6 @@ class SimulatedGateway:
         places = Slots(slots)
         self.lanes = Lanes(self.run_store, places, clock)
         self._claiming = Claiming(ledger.gateways, ledger.owner)
-        self._claiming.take_config(CONFIG, 0)
         self.lanes.may_claim = self._claiming.may_claim
         self._lease = GatewayLease(
             ledger.gateways,
