@@ -47,6 +47,8 @@ class FakeHomeserver(FakeHttpService):
         """Rooms whose state says so."""
         self.devices: dict[str, dict[str, Any]] = {BOT: {}}
         """The keys of each person's devices, as they were uploaded."""
+        self.one_time_keys: dict[tuple[str, str], dict[str, Any]] = {}
+        """Of a person's device, as they were uploaded."""
         self.typing: list[bool] = []
         self.reactions: list[str] = []
         self.uploads: list[bytes] = []
@@ -151,12 +153,8 @@ class FakeHomeserver(FakeHttpService):
             return self._file(asked)
         if path == f"{_CLIENT}/sync":
             return await self._sync(asked)
-        if path == f"{_CLIENT}/keys/upload":
-            return json_of({"one_time_key_counts": {"signed_curve25519": 50}})
-        if path == f"{_CLIENT}/keys/query":
-            asked_for = asked.json()["device_keys"]
-            known = {user: self.devices[user] for user in asked_for if user in self.devices}
-            return json_of({"device_keys": known, "failures": {}})
+        if path.startswith((f"{_CLIENT}/keys/", f"{_CLIENT}/sendToDevice/")):
+            return self._keys(asked, path.removeprefix(f"{_CLIENT}/"))
         if path.startswith(f"{_CLIENT}/directory/room/"):
             found_room = self.directory.get(unquote(path.rsplit("/", 1)[1]))
             if found_room is None:
@@ -178,6 +176,30 @@ class FakeHomeserver(FakeHttpService):
         if data is None:
             return refusal(404, "M_NOT_FOUND", "Not found")
         return FakeAnswer(200, data, "application/octet-stream")
+
+    def _keys(self, asked: AskedOfFake, path: str) -> FakeAnswer:
+        match path.split("/"):
+            case ["keys", "upload"]:
+                return json_of({"one_time_key_counts": {"signed_curve25519": 50}})
+            case ["keys", "query"]:
+                asked_for = asked.json()["device_keys"]
+                known = {user: self.devices[user] for user in asked_for if user in self.devices}
+                return json_of({"device_keys": known, "failures": {}})
+            case ["keys", "claim"]:
+                return json_of({"one_time_keys": self._claimed(asked), "failures": {}})
+            case ["sendToDevice", _kind, _txn]:
+                return json_of({})
+        return refusal(404, "M_UNRECOGNIZED", "Unrecognized request")
+
+    def _claimed(self, asked: AskedOfFake) -> dict[str, Any]:
+        """Each key is given away once."""
+        given: dict[str, Any] = {}
+        for user, devices in asked.json()["one_time_keys"].items():
+            for device in devices:
+                left = self.one_time_keys.get((user, device)) or {}
+                if left:
+                    given.setdefault(user, {})[device] = dict([left.popitem()])
+        return given
 
     async def _sync(self, asked: AskedOfFake) -> FakeAnswer:
         try:

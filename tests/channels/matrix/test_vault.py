@@ -5,6 +5,7 @@ import stat
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from crossclaw.channels.http import HttpClients
@@ -28,18 +29,27 @@ class Talker:
         import nio.crypto  # noqa: PLC0415  installed by make channels
         import nio.store  # noqa: PLC0415
 
-        from crossclaw.channels.matrix.encryption import KeyVault  # noqa: PLC0415
-
         for name in ("hers", "ours"):
             (folder / name).mkdir()
         self.folder = folder / "ours"
         self.homeserver = FakeHomeserver()
         http = HttpClients(FakeTransport({"fake.example": self.homeserver}))
         client = MatrixClient(http.open("https://fake.example"), TOKEN)
-        self.vault = KeyVault(client, self.folder, BOT, DEVICE)
+        self.now = 1_000
+        self.trusted: dict[str, list[str]] = {}
+        self.client = client
+        self.vault = self.new_vault()
         store = nio.store.SqliteStore(ANN, "PHONE", str(folder / "hers"))
         self.olm = nio.crypto.Olm(ANN, "PHONE", store)
-        self.homeserver.devices[ANN] = {"PHONE": self.olm.share_keys()["device_keys"]}
+        keys = self.olm.share_keys()
+        self.homeserver.devices[ANN] = {"PHONE": keys["device_keys"]}
+        self.homeserver.one_time_keys[ANN, "PHONE"] = dict(keys["one_time_keys"])
+
+    def new_vault(self) -> Any:
+        from crossclaw.channels.matrix.encryption import KeyVault  # noqa: PLC0415
+
+        device = (self.client, self.folder, BOT, DEVICE)
+        return KeyVault(*device, lambda: self.now, self.trusted)
 
     async def open(self) -> None:
         await self.vault.open()
@@ -105,6 +115,50 @@ async def test_nobody_says_again_in_his_own_name_what_another_has_encrypted(talk
         await talker.vault.decrypt(ROOM, again)
 
 
+async def test_a_message_is_not_read_again_under_another_id_after_a_restart(
+    talker: Talker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A homeserver that keeps an encrypted message could have it carried out once more."""
+    from crossclaw.channels.matrix import encryption  # noqa: PLC0415
+
+    monkeypatch.setattr(encryption, "READ_MAX", 2)
+    event = talker.says(WORDS)
+    assert (await talker.vault.decrypt(ROOM, event)).content["body"] == "hi"
+    await talker.vault.open()  # as after a restart: all that is in memory is new
+    again = msgspec.structs.replace(event, event_id="$another")
+    with pytest.raises(encryption.Undecrypted, match="replay"):
+        await talker.vault.decrypt(ROOM, again)
+    assert (await talker.vault.decrypt(ROOM, event)).content["body"] == "hi"  # the gateway had died
+    talker.now += encryption.AGAIN_MS
+    with pytest.raises(encryption.Undecrypted, match="replay"):
+        await talker.vault.decrypt(ROOM, event)
+    for number in (2, 3):
+        await talker.vault.decrypt(ROOM, talker.says(WORDS, number))
+    assert (await talker.vault.decrypt(ROOM, again)).content["body"] == "hi"  # beyond the limit
+
+
+@pytest.mark.parametrize("listed", [True, False])
+async def test_where_the_devices_of_a_person_are_listed_no_other_is_believed_or_written_to(
+    talker: Talker, listed: bool
+) -> None:
+    """Whoever runs her homeserver could add one."""
+    from crossclaw.channels.matrix.encryption import Undecrypted  # noqa: PLC0415
+
+    key = talker.olm.account.identity_keys["ed25519"]
+    shown = " ".join(key[at : at + 4] for at in range(0, len(key), 4))
+    talker.trusted = {ANN: [shown if listed else "another key"]}
+    talker.vault = talker.new_vault()
+    await talker.vault.open()
+    if listed:
+        assert (await talker.vault.decrypt(ROOM, talker.says(WORDS))).content["body"] == "hi"
+    else:
+        with pytest.raises(Undecrypted, match="not its sender's"):
+            await talker.vault.decrypt(ROOM, talker.says(WORDS))
+    await talker.vault.encrypt(ROOM, [ANN], "m.room.message", {"body": "re: hi"})
+    told = [each for each in talker.homeserver.requests if "/sendToDevice/" in each.path]
+    assert bool(told) is listed
+
+
 async def test_whose_devices_there_are_is_asked_once_a_sync(talker: Talker) -> None:
     from crossclaw.channels.matrix.encryption import Undecrypted  # noqa: PLC0415
 
@@ -124,8 +178,8 @@ async def test_keys_are_for_the_owner_alone_and_lie_in_their_folder(tmp_path: Pa
     folder.mkdir(parents=True)
     http = HttpClients(FakeTransport({"fake.example": FakeHomeserver()}))
     client = MatrixClient(http.open("https://fake.example"), TOKEN)
-    await KeyVault(client, folder, BOT, "../../escaped").open()
-    await KeyVault(client, folder, BOT, DEVICE).open()
+    await KeyVault(client, folder, BOT, "../../escaped", lambda: 1, {}).open()
+    await KeyVault(client, folder, BOT, DEVICE, lambda: 1, {}).open()
 
     (first, second) = sorted(folder.iterdir())
     assert {first.name, second.name} == {f"{BOT}_..%2F..%2Fescaped.db", f"{BOT}_{DEVICE}.db"}

@@ -130,7 +130,8 @@ class MatrixAccount(ChannelAccount):
         from crossclaw.channels.matrix.encryption import KeyVault  # noqa: PLC0415
 
         folder = await self._host.private_folder()
-        vault = KeyVault(self._client, folder, self._user_id, self._device_id)
+        us, trusted = (self._user_id, self._device_id), self._settings.trusted_devices
+        vault = KeyVault(self._client, folder, *us, self._host.now_ms, trusted)
         await vault.open()
         return vault
 

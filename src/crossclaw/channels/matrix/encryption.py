@@ -2,12 +2,13 @@
 makes its calls, so that a message is acknowledged after it was accepted and a send says at which point it failed.
 
 What the machine learns of one sync is one transaction of its store. A room's sending key is new after each start and
-whenever the devices in the room change; it is never written down. Devices are trusted at first sight, and a device whose
-key changes is not believed again. See docs/decisions for why.
+whenever the devices in the room change; it is never written down. Devices are trusted at first sight, unless
+`trustedDevices` lists those of a person, and a device whose key changes is not believed again. Which messages were read is remembered, so that a homeserver cannot bring one once more
+under another id, also after a restart. See docs/decisions for why.
 """
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -36,6 +37,12 @@ ENCRYPTED = "m.room.encrypted"
 _COUNTED = "signed_curve25519"
 
 
+READ_MAX = 200_000  # messages that are remembered: some 30 MB; older ones could be brought again
+AGAIN_MS = 6 * 86_400_000
+"""So long the same event may come again, because the gateway ended before it was accepted. The ledger knows an accepted one
+for a day longer."""
+
+
 class Undecrypted(Exception):
     """The key for an event is not here, or it is not its sender's. `for_good`: no key will change that."""
 
@@ -47,9 +54,20 @@ class Undecrypted(Exception):
 class KeyVault:
     """The keys of one device. One thing at a time: the machine is not made for two."""
 
-    def __init__(self, client: MatrixClient, folder: Path, user_id: str, device_id: str) -> None:
+    def __init__(
+        self,
+        client: MatrixClient,
+        folder: Path,
+        user_id: str,
+        device_id: str,
+        now_ms: Callable[[], int],
+        trusted: Mapping[str, Iterable[str]],
+    ) -> None:
         self._client = client
         self._folder = folder
+        self._now_ms = now_ms
+        self._trusted = {user: {_key(each) for each in keys} for user, keys in trusted.items()}
+        """Of people whose devices are not believed at first sight: the keys of those that are."""
         self._user_id, self._device_id = user_id, device_id
         self._turn = anyio.Lock()
         self._thread = anyio.CapacityLimiter(1)
@@ -67,9 +85,14 @@ class KeyVault:
                 self._user_id, self._device_id, str(self._folder), database_name=name
             )
             store.database.execute_sql("PRAGMA synchronous=FULL")
+            store.database.execute_sql(
+                "CREATE TABLE IF NOT EXISTS crossclaw_read (session TEXT, number INTEGER, "
+                "event_id TEXT, at INTEGER, UNIQUE (session, number))"
+            )
             return nio.crypto.Olm(self._user_id, self._device_id, store)
 
         self._olm = await anyio.to_thread.run_sync(load, limiter=self._thread)
+        self._olm.message_index_ok = self._is_first_time  # its own forgets with the process
         async with self._turn:
             await self._upload_keys()
 
@@ -119,9 +142,36 @@ class KeyVault:
                 raise Undecrypted("it is encrypted by a device that is not its sender's")
             return await self._do(lambda: self._decrypt(room_id, event))
 
+    def _is_first_time(self, number: int, event: MegolmEvent) -> bool:
+        """Whether a message, by its number in its sender's session, was not read before as another event."""
+        db, session = self._olm.store.database, f"{event.sender_key} {event.session_id}"
+        known = "SELECT event_id, at FROM crossclaw_read WHERE session = ? AND number = ?"
+        row = db.execute_sql(known, (session, number)).fetchone()
+        if row is not None:
+            return bool(row[0] == event.event_id and self._now_ms() - row[1] < AGAIN_MS)
+        values = (session, number, event.event_id, self._now_ms())
+        made = db.execute_sql("INSERT INTO crossclaw_read VALUES (?,?,?,?)", values).lastrowid
+        db.execute_sql("DELETE FROM crossclaw_read WHERE rowid <= ?", (made - READ_MAX,))
+        return True
+
     def _is_device_of(self, user_id: str, sender_key: object) -> bool:
+        return any(device.curve25519 == sender_key for device in self._devices_of(user_id))
+
+    def _devices_of(self, user_id: str) -> list[Any]:
+        """Those that are believed and written to."""
         devices = self._olm.device_store.active_user_devices(user_id)
-        return any(device.curve25519 == sender_key for device in devices)
+        keys = self._trusted.get(user_id)
+        return [each for each in devices if keys is None or each.ed25519 in keys]
+
+    def _withhold(self, users: Iterable[str]) -> None:
+        """The machine gives no key to the other ones."""
+        olm = self._olm
+        for user in users:
+            believed = {device.id for device in self._devices_of(user)}
+            for device in list(olm.device_store.active_user_devices(user)):
+                if (device.id in believed) == olm.is_device_blacklisted(device):
+                    change = olm.unblacklist_device if device.id in believed else olm.blacklist_device  # fmt: skip
+                    change(device)
 
     def _decrypt(self, room_id: str, event: MatrixEvent) -> MatrixEvent:
         parsed = MegolmEvent.from_dict({**msgspec.to_builtins(event), "room_id": room_id})
@@ -135,7 +185,7 @@ class KeyVault:
         except Exception as error:  # noqa: BLE001 - its sender wrote what is inside, and the machine trusts it to be JSON
             words = f"what is inside cannot be read ({type(error).__name__})"
             raise Undecrypted(words, for_good=True) from None
-        devices = self._olm.device_store.active_user_devices(event.sender)
+        devices = self._devices_of(event.sender)
         if not any(device.ed25519 == session.ed25519 for device in devices):
             raise Undecrypted("its key came from a device that is not its sender's")
         return msgspec.structs.replace(
@@ -165,7 +215,7 @@ class KeyVault:
         devices = {
             (device.user_id, device.id, device.curve25519)
             for user in users
-            for device in olm.device_store.active_user_devices(user)
+            for device in self._devices_of(user)
         }
         session = olm.outbound_group_sessions.get(room_id)
         may_go_on = session is not None and session.shared and not session.expired
@@ -173,11 +223,14 @@ class KeyVault:
             return
         olm.outbound_group_sessions.pop(room_id, None)
         await self._claim_keys(olm.get_missing_sessions(users))
-        shares = await self._do(
-            lambda: list(
+
+        def share() -> list[Any]:
+            self._withhold(users)
+            return list(
                 olm.share_group_session_parallel(room_id, users, ignore_unverified_devices=True)
             )
-        )
+
+        shares = await self._do(share)
         for _, messages in shares:
             await self._send_to_devices(ENCRYPTED, messages)
         session = olm.outbound_group_sessions[room_id]
@@ -237,6 +290,11 @@ class KeyVault:
         self._numbers += 1
         key = f"{id(self)}-{anyio.current_time()}-{self._numbers}"
         await self._client.send_to_devices(kind, key, messages)
+
+
+def _key(written: str) -> str:
+    """As clients show it to people, in groups of letters."""
+    return "".join(written.split())
 
 
 def store_name(user_id: str, device_id: str) -> str:
