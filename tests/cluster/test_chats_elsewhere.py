@@ -145,7 +145,7 @@ async def test_a_page_on_one_gateway_shows_a_run_on_the_other(
 async def test_how_an_account_is_and_its_restart_are_asked_of_its_gateway(
     pair: tuple[Linked, Linked], chats: list[MemoryChannel]
 ) -> None:
-    _a, b = pair
+    a, b = pair
     role = "channel:memory:default"
     await until(lambda: b.house.neighbours.find_holder(role) is not None)
     (here,) = [each.state for each in b.house.channels.list_status()]
@@ -154,6 +154,13 @@ async def test_how_an_account_is_and_its_restart_are_asked_of_its_gateway(
     (row,) = told["channelAccounts"]["memory"]
     assert (row["state"], row["connected"], row["probe"]["ok"]) == ("running", True, True)
     assert (await call(b.house, "channels.start", channel="memory"))["started"]
+    a.house.channels.break_off(("memory", "default"), "the token was revoked")
+
+    async def is_told() -> bool:
+        rows = (await call(b.house, "attention.list", kinds=["channel"]))["rows"]
+        return [each["why"] for each in rows] == ["the token was revoked"]
+
+    await until(is_told)
 
 
 @pytest.mark.spec("K3")

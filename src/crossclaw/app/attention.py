@@ -1,13 +1,23 @@
 """All sources of what needs attention, in one list: to add one is a line here."""
 
+import logging
+
+import anyio
+
 from crossclaw.app.parts import Resources, RunServices, SessionServices
 from crossclaw.channels.supervisor import AccountStatus
 from crossclaw.domain.attention import AttentionAction, AttentionRow, AttentionSource
 from crossclaw.domain.credentials import Credential
+from crossclaw.domain.errors import CrossclawError
 from crossclaw.gateway.methods.about import About
 from crossclaw.gateway.methods.attention import AttentionMethods
+from crossclaw.gateway.neighbours import Neighbour, Neighbours
 from crossclaw.ledger.channels import ChatPairingRequest
 from crossclaw.sessions.attention import ROWS_MAX, LedgerAttention
+
+log = logging.getLogger(__name__)
+
+OTHERS_S = 0.5  # for other gateways to answer: somebody waits for the list
 
 
 def needing_attention(
@@ -56,9 +66,14 @@ def attention_sources(
             for table, count in resources.ledger.unreadable().items()
         ]
 
-    async def channels() -> list[AttentionRow]:
+    async def channels_here(_asked: None = None) -> list[AttentionRow]:
         accounts = session_services.channels.list_status()
         return [_channel_row(each) for each in accounts if _is_down(each)]
+
+    async def channels() -> list[AttentionRow]:
+        return [*await channels_here(), *await _channels_elsewhere(resources.neighbours)]
+
+    resources.neighbours.answer("attention.channels", channels_here)
 
     async def strangers() -> list[AttentionRow]:
         at = resources.clock.now_ms()
@@ -67,6 +82,26 @@ def attention_sources(
 
     own = [devices, models, store, channels, strangers]
     return [*LedgerAttention(resources.ledger, resources.clock).sources(), *own]
+
+
+async def _channels_elsewhere(neighbours: Neighbours) -> list[AttentionRow]:
+    """Of accounts that other gateways keep. One that does not answer at once is left out: people look again."""
+    found: list[AttentionRow] = []
+
+    async def ask(holder: Neighbour) -> None:
+        with anyio.move_on_after(OTHERS_S):
+            try:
+                found.extend(
+                    await neighbours.ask(holder, "attention.channels", None, list[AttentionRow])
+                )
+            except CrossclawError as error:
+                log.info("gateway %s does not tell how its accounts are: %s", holder.name, error)
+
+    async with anyio.create_task_group() as asking:
+        for each in neighbours:
+            if any(role.startswith("channel:") for role in each.facts.roles):
+                asking.start_soon(ask, each)
+    return found
 
 
 def _stranger_row(asking: ChatPairingRequest) -> AttentionRow:

@@ -95,7 +95,10 @@ class OthersCredentials:
         await house.pairings.load()
         await house.guest_names.load()
         for each in await house.ledger.list_credentials():
-            if each.kind == "door":
+            newest = house.credentials.epoch_of(each.credential_id) or 0
+            if (
+                each.kind == "door" and each.epoch > newest
+            ):  # one that is changed here is stored next
                 house.credentials.put(each.credential_id, each.epoch)
         if house.credentials.ended != ended:
             await house.revoking.end_runs()

@@ -80,8 +80,9 @@ _decoder = msgspec.json.Decoder(LinkedEvent)
 class LinkWriter:
     """One neighbour's ear for the feed, and for who is connected here (`clients`). `lines` is what it has not read yet."""
 
-    def __init__(self, clients: Callable[[], ConnectedClients] = ConnectedClients) -> None:
-        self._clients, self._clients_changed = clients, True
+    def __init__(self, clients: Callable[[], ConnectedClients] | None = None) -> None:
+        self._clients = clients or ConnectedClients
+        self._clients_changed = clients is not None
         self._clients_from = 0.0
         """When they may be told next, by the event loop's clock."""
         self._lines: list[bytes] = []

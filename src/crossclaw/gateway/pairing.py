@@ -94,8 +94,13 @@ class Pairings:
         self._changing = anyio.Lock()
 
     async def load(self) -> None:
-        """As the ledger has them; those that it has no longer are forgotten. Who asked on another gateway, and was answered
-        there, is told of as here."""
+        """As the ledger has them; those that it has no longer are forgotten. Not while one is changed here: what was read
+        before that would undo it."""
+        async with self._changing:
+            await self._load()
+
+    async def _load(self) -> None:
+        """Who asked on another gateway, and was answered there, is told of as here."""
         waited = {each.credential_id: each for each in self.pending}
         stored = [
             each
@@ -363,7 +368,7 @@ class Pairings:
         try:
             *_, last = await self._ledger.commit(put, *more)
         except (Fenced, NotFound) as late:
-            await self.load()
+            await self._load()
             raise Busy("this device was changed by another gateway; try again") from late
         self._remember(credential)
         return last

@@ -34,7 +34,12 @@ class GuestNames:
         self._changing = anyio.Lock()
 
     async def load(self) -> None:
-        """As the ledger has them; those that it has no longer are forgotten."""
+        """As the ledger has them; those that it has no longer are forgotten. Not while one is changed here: what was read
+        before that would undo it."""
+        async with self._changing:
+            await self._load()
+
+    async def _load(self) -> None:
         stored = [each for each in await self._ledger.list_credentials() if each.kind == "guest"]
         gone = self._names.keys() - {each.subject for each in stored}
         self._credentials.drop(*(self._names.pop(name).credential_id for name in gone))
@@ -141,7 +146,7 @@ class GuestNames:
         try:
             await self._ledger.do(put)
         except Fenced as late:
-            await self.load()
+            await self._load()
             raise Busy("this guest was changed by another gateway; try again") from late
         self._names[credential.subject] = credential
         self._credentials.put(credential.credential_id, credential.epoch)

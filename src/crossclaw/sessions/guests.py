@@ -43,6 +43,7 @@ T = TypeVar("T")
 WAIT_DEFAULT_S = 50.0  # below the minute after which common MCP clients give a tool call up
 WAIT_MAX_S = 3600.0  # a guest that waits longer asks again; nothing is lost in between
 SETTLE_S = 30.0  # for an answer to become durable; a ledger that needs longer is in trouble
+BEGINNING_S, BEGINNING_MAX_S = 0.05, 5.0  # between two looks at a run that another gateway begins
 ENTRIES_AT_ONCE = 200  # when the run's message is looked for in its transcript
 
 
@@ -178,7 +179,7 @@ class Guests:
                 while self._open(key) is None and not mine.replaced:
                     await mine.wake.wait()
                     mine.wake = anyio.Event()
-                    if (found := await self._look_elsewhere(key)) is not None:
+                    if (found := await self._got_elsewhere(key)) is not None:
                         return found
         finally:
             if self._waiting.get(key) is mine:
@@ -195,6 +196,16 @@ class Guests:
         if await self._run_elsewhere(key) is None or self.elsewhere is None:
             return None
         return await self.elsewhere.look(key)
+
+    async def _got_elsewhere(self, key: SessionKey) -> GuestWaitResult | None:
+        """What another gateway has just begun: it may take a moment until that one has it in hand."""
+        pause_s = BEGINNING_S
+        while await self._run_elsewhere(key) is not None:
+            if (found := await self._look_elsewhere(key)) is not None:
+                return found
+            await anyio.sleep(pause_s)
+            pause_s = min(2 * pause_s, BEGINNING_MAX_S)
+        return None
 
     async def _run_elsewhere(self, key: SessionKey) -> Run | None:
         """The one that another gateway has in hand for this guest."""
