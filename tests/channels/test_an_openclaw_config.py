@@ -11,15 +11,20 @@ from crossclaw.config import Config, load
 from crossclaw.config.channel_accounts import accounts_in
 from crossclaw.config.load import Loaded
 from crossclaw.domain.authority import Authority, ChatPlace
+from crossclaw.domain.errors import Invalid
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import ToolResultMessage
 from crossclaw.domain.sight import EVERYTHING
 from crossclaw.domain.tools import built_in
 from crossclaw.providers.rehearsal import RehearsalProvider
 from crossclaw.sessions.channel_rules import chat_tool_layers
-from crossclaw.testing import VirtualLoop, open_house
+from crossclaw.testing import VirtualClock, VirtualLoop, open_house
+from tests.channels.discord.fake import FakeDiscord
+from tests.channels.discord.world import TEXT, FakeChannel, Person
 from tests.channels.fake_http import FakeTransport
+from tests.channels.fake_socket import memory_dial
 from tests.channels.telegram.fake import FakeTelegram
+from tests.flows.talking import call
 from tests.flows.test_runs_keep_their_order import Recording
 
 FILE = Path(__file__).parent / "data" / "openclaw-chats.json5"
@@ -152,3 +157,56 @@ def test_what_was_asked_in_a_group_of_an_account_that_is_gone_may_use_no_tools()
 
 def _person(number: int) -> dict[str, Any]:
     return {"from": {"id": number, "is_bot": False, "first_name": "Somebody"}}
+
+
+GUILD, DOCS, MEMBER = "123456789012345678", "223456789012345678", "987654321098765432"
+OLDER = 'dm: { enabled: true, policy: "pairing", allowFrom: ["1234567890"],'
+NEWER = 'dmPolicy: "pairing", allowFrom: ["1234567890"], dm: { enabled: true,'
+
+
+@pytest.mark.spec("N3", "N5", "N8")
+@pytest.mark.parametrize("spelling", [OLDER, NEWER], ids=["dm.policy", "dmPolicy"])
+async def test_discord_talks_by_it_in_both_spellings_and_a_linked_phone_is_told_apart(
+    tmp_path: Path, spelling: str
+) -> None:
+    text = FILE.read_text("utf-8")
+    assert OLDER in text
+    (tmp_path / "openclaw.json").write_text(text.replace(OLDER, spelling), "utf-8")
+    config = load(tmp_path / "openclaw.json", {}).config
+    discord = FakeDiscord(VirtualClock().now_ms)
+    discord.token = "not-a-real-token"
+    world = discord.world
+    world.guilds[GUILD] = "friends-of-openclaw"
+    member, stranger = Person(MEMBER, "ana"), world.person("eve")
+    docs = world.channels[DOCS] = FakeChannel(DOCS, TEXT, "docs", GUILD)
+    async with anyio.create_task_group() as tasks:
+        dial = memory_dial(tasks, {"gateway.discord.gg": discord.gateway})
+        transport = FakeTransport({"discord.com": discord, "api.telegram.org": FakeTelegram()})
+        async with open_house(
+            tmp_path, RehearsalProvider(), config=config, http=lambda: HttpClients(transport, dial)
+        ) as house:
+            await anyio.sleep(5)
+            discord.say(member, f"<@{world.bot.id}> say: by the other agent", docs)
+            discord.say(member, "say: nobody has called me", docs)
+            discord.say(stranger, "let me in", docs)
+            discord.say(stranger, "let me in")
+            await anyio.sleep(60)
+            rows = await house.ledger.list_sessions(limit=20, sight=EVERYTHING)
+            status = (await call(house, "channels.status"))["channelAccounts"]
+            for asked in ("web.login.start", "web.login.wait"):
+                with pytest.raises(Invalid, match=r"Cloud API.*docs/channels.md"):
+                    await call(house, asked)
+            with pytest.raises(Invalid, match=r"channels\.whatsapp\.enabled to false"):
+                await call(house, "channels.logout", channel="whatsapp")
+        tasks.cancel_scope.cancel()
+
+    assert discord.texts(docs) == ["by the other agent"]
+    assert [each.key.text for each in rows] == [f"agent:work:discord:channel:{DOCS}"]
+    (code,) = discord.texts(stranger)
+    assert "Pairing code: " in code
+    assert discord.complaints == []
+    assert [each["state"] for each in status["discord"]] == ["running"]
+    phones = {each["accountId"]: each for each in status["whatsapp"]}
+    assert {each["state"] for each in phones.values()} == {"not set up"}
+    assert "linked phone" in phones["personal"]["lastError"]
+    assert "WHATSAPP_ACCESS_TOKEN" in phones["personal"]["lastError"]

@@ -29,7 +29,7 @@ from crossclaw.channels.discord.reading import (
 from crossclaw.channels.discord.settings import API_URL, DiscordSettings
 from crossclaw.channels.http import HttpClients
 from crossclaw.channels.tokens import read_token_file
-from crossclaw.channels.websocket import Dial, dial
+from crossclaw.channels.websocket import Dial
 from crossclaw.domain.addresses import Address, Attachment, Inbound
 from crossclaw.domain.errors import AccountBroken, ChannelDown, DeliveryError
 from crossclaw.domain.secret import Secret
@@ -93,11 +93,11 @@ async def _read_token(settings: DiscordSettings) -> Secret:
 
 class DiscordAccount(ChannelAccount):
     def __init__(
-        self, settings: DiscordSettings, host: ChannelHost, token: Secret, dial: Dial = dial
+        self, settings: DiscordSettings, host: ChannelHost, token: Secret, dial: Dial | None = None
     ) -> None:
         self._token = token
         self._host = host
-        self._dial = dial
+        self._dial = dial or host.http.dial
         self._client = DiscordClient(host.http, settings.api_url or API_URL, token)
         self._me = DiscordReader("", host.account_id)
         self._places: dict[str, DiscordChannel] = {}

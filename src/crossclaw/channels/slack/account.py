@@ -23,7 +23,7 @@ from crossclaw.channels.slack.payloads import EventCallback, SlackIdentity, Slac
 from crossclaw.channels.slack.reading import SlackReader, SlackSkipped, read_event
 from crossclaw.channels.slack.settings import API_URL, SlackSettings
 from crossclaw.channels.slack.sockets import SocketEvents, serve_socket_mode
-from crossclaw.channels.websocket import Dial, dial
+from crossclaw.channels.websocket import Dial
 from crossclaw.domain.addresses import Address, Attachment
 from crossclaw.domain.errors import AccountBroken, ChannelDown, DeliveryError
 from crossclaw.domain.secret import Secret
@@ -50,12 +50,14 @@ def open_account(settings: SlackSettings, host: ChannelHost) -> "SlackAccount":
 
 
 class SlackAccount(ChannelAccount):
-    def __init__(self, settings: SlackSettings, host: ChannelHost, dial: Dial = dial) -> None:
+    def __init__(
+        self, settings: SlackSettings, host: ChannelHost, dial: Dial | None = None
+    ) -> None:
         if not settings.is_set_up or settings.bot_token is None:
             raise AccountBroken(settings.what_is_missing)
         self._settings = settings
         self._host = host
-        self._dial = dial
+        self._dial = dial or host.http.dial
         self._client = SlackClient(
             host.http, settings.api_url or API_URL, settings.bot_token, settings.app_token
         )
