@@ -9,6 +9,7 @@ from pathlib import Path
 from bench import (
     busy,
     calls,
+    channels,
     cost,
     gateway,
     house,
@@ -33,6 +34,7 @@ def works(stores: Stores) -> tuple[Work, ...]:
         *house.WORKS,
         *postgres.works(),
         *calls.WORKS,
+        *channels.WORKS,
         *cost.WORKS,
         *gateway.WORKS,
         *busy.WORKS,
