@@ -234,6 +234,8 @@ async def test_always_is_kept_for_the_agent_shown_and_can_be_taken_back(tmp_path
         await call(house, "exec.approval.resolve", id=other.approval_id, decision="deny")
         await ended(house, "r3")
         await call(house, "approvals.revoke", id=listed["id"])
+        with pytest.raises(NotFound, match="nothing is allowed for good"):
+            await call(house, "approvals.revoke", id=listed["id"])
         asked_again = await begun(house, "r4")
         await call(house, "exec.approval.resolve", id=asked_again.approval_id, decision="deny")
         await ended(house, "r4")

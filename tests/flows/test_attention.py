@@ -182,7 +182,7 @@ class Doubtful(MemoryChannel):
 async def test_an_uncertain_reply_is_there_until_it_was_sent_again(tmp_path: Path) -> None:
     chat = Doubtful()
     async with open_house(tmp_path, RehearsalProvider(), channels=[chat]) as house:
-        await chat.say("ana", "say: hello")
+        run_id = await chat.say("ana", "say: hello")
         await anyio.sleep(5)
         (row,) = await rows(house, "delivery")
         resend = next(each for each in row["actions"] if each["method"] == "deliveries.resend")
@@ -194,6 +194,8 @@ async def test_an_uncertain_reply_is_there_until_it_was_sent_again(tmp_path: Pat
             await do(house, resend)
 
     assert "may have arrived or not" in row["what"]
+    assert row["runId"] == run_id
+    assert [each["label"] for each in row["actions"]] == ["Send again", "It has arrived"]
     assert "the line was cut" in row["why"]
     assert "twice" in row["helps"]
     assert after == []

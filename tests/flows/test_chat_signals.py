@@ -27,6 +27,7 @@ from crossclaw.policy.signals import decide_ack
 from crossclaw.providers.contract import ModelRequest, Tell, TextPiece
 from crossclaw.testing import MemoryChannel, VirtualLoop, open_house
 from tests.flows.crashing import crashed_copy
+from tests.flows.talking import call
 from tests.flows.test_runs_keep_their_order import Recording
 
 CHATTY = Traits(
@@ -253,6 +254,22 @@ async def test_where_nothing_may_be_said_nothing_is_shown_before_the_reply_eithe
     assert not any(on for _, on in channel.typing)
 
 
+@pytest.mark.spec("Y4", "N8")
+async def test_a_session_that_may_not_speak_any_more_stops_typing_and_the_others_go_on(
+    tmp_path: Path,
+) -> None:
+    channel = chat()
+    async with open_house(tmp_path, Writing(pause_s=10), channels=[channel]) as house:
+        await channel.say("ann", "hi")
+        await channel.bring(in_group("hi", mentioned=True))
+        await anyio.sleep(2)
+        await call(house, "sessions.patch", key="main", sendPolicy="deny")
+        channel.typing.clear()
+        await anyio.sleep(9)
+
+        assert {chat for chat, on in channel.typing if on} == {"team"}
+
+
 # ── the reply while it is written ──────────────────────────────────────────────────────────────
 
 
@@ -277,6 +294,39 @@ async def test_a_reply_is_shown_in_one_message_that_grows(tmp_path: Path) -> Non
     assert state == "delivered"
     assert len(seen) >= 3, "it was there before it was whole"
     assert all(WHOLE.startswith(each) and each != WHOLE for each in seen[:-1])
+
+
+async def test_a_message_grows_no_more_often_than_the_platform_bears(tmp_path: Path) -> None:
+    channel = streaming()
+    async with open_house(tmp_path, Writing(["word "] * 100, pause_s=0.1), channels=[channel]):
+        await channel.say("ann", "hi")
+        await anyio.sleep(60)
+
+    (shown,) = channel.shown.values()
+    assert shown == ("word " * 100).strip()
+    assert 3 <= channel.edits <= 11  # in ten seconds, and once for the whole
+
+
+@pytest.mark.spec("N9")
+@pytest.mark.parametrize("stopped", [True, False])
+async def test_nothing_is_kept_of_a_beginning_without_an_end(tmp_path: Path, stopped: bool) -> None:
+    """A reply that was stopped, and one that became silence."""
+
+    class Silent(Writing):
+        async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
+            await super().complete(request, tell)
+            return AssistantMessage([Text("NO_REPLY")], stop_reason="end_turn")
+
+    channel = streaming()
+    async with open_house(tmp_path, Silent(), channels=[channel]) as house:
+        run_id = await channel.say("ann", "hi")
+        await anyio.sleep(5)
+        held = len(house.outbox.previews._shown)
+        if stopped:
+            await house.lanes.abort(run_id, "enough")
+        await anyio.sleep(20)
+
+        assert (held, len(house.outbox.previews._shown)) == (1, 0)
 
 
 @pytest.mark.parametrize(

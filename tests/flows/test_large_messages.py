@@ -147,6 +147,7 @@ def test_at_the_limit_a_message_is_whole_and_a_byte_further_shortened(oldest: bo
     (whole,) = fitting([entry], size, stored_message, shortened, oldest=oldest)
     (short,) = fitting([entry], size - 1, stored_message, shortened, oldest=oldest)
 
+    assert len(fitting([entry, entry], 2 * size, stored_message, shortened, oldest=oldest)) == 2
     assert whole == stored_message(entry)
     assert (short["omitted"], short["bytes"]) == (True, size)
     assert short["beginning"] == "x" * 399 + "…"

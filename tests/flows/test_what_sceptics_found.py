@@ -9,7 +9,7 @@ import pytest
 
 from crossclaw.config import Config
 from crossclaw.domain.authority import Authority
-from crossclaw.domain.errors import KeyReused, ProviderRefused
+from crossclaw.domain.errors import Invalid, KeyReused, ProviderRefused
 from crossclaw.domain.events import Event, Injected, RunEnded
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import ToolUse
@@ -351,6 +351,31 @@ async def test_a_run_that_may_not_spawn_is_refused_by_the_method_itself(tmp_path
 
         assert (answer.status, answer.error) == ("forbidden", "this run may not spawn")
         assert await children(house) == []
+
+
+@pytest.mark.spec("P4", "S2")
+async def test_the_tools_refuse_who_is_no_session_and_who_names_two_targets(tmp_path: Path) -> None:
+    async with open_house(tmp_path, family()) as house:
+        await call(house, "sessions.create", key=DESK.text)
+        await call(house, "sessions.patch", key=DESK.text, label="desk")
+        with pytest.raises(Invalid, match=r"clients have sessions\.spawn"):
+            await call(house, "tool.sessions_spawn", task="more")
+        me, two = session_principal(MAIN, Authority()), {"sessionKey": DESK.text, "label": "desk"}
+        with pytest.raises(Invalid, match="not both"):
+            await call(house, "tool.sessions_send", me, message="hi", timeoutSeconds=0, **two)
+
+        assert await children(house) == []
+        assert await house.ledger.list_open_runs(DESK) == []
+
+
+@pytest.mark.spec("P4", "B3")
+async def test_what_an_owner_says_in_a_child_is_no_owners_word_there(tmp_path: Path) -> None:
+    async with open_house(tmp_path, family()) as house:
+        await say(house, "main", "go", "r1")
+        (child,) = await children(house)
+        run = await say(house, child.child_key, "and now?", "r2")
+
+    assert run.authority.owner is False
 
 
 @pytest.mark.spec("Y4", "P6")

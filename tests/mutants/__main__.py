@@ -5,6 +5,7 @@
     make mutants ALL=1        the whole set
     make mutants MAP=keep     with the map of tests from last time
     make mutants AGAIN=1      those that were alive last time, with that map
+    make mutants ARGS="--seconds 12"   against the quickest tests alone; then AGAIN=1 with all of them
     make mutants GO_ON=1      those of the sample that were not tried before, with that map; all count
 
 It fails when fewer than nine in ten are killed. What survives and may stands in docs/mutants.md with its reason.
@@ -18,19 +19,20 @@ import os
 import subprocess
 import sys
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from multiprocessing import get_context
 from multiprocessing.queues import Queue
 from pathlib import Path
 
-from tests.mutants.making import SRC, Mutant, all_mutants, functions, sample
+from tests.mutants.making import SRC, Function, Mutant, all_mutants, functions, sample
 from tests.mutants.mapping import FOLDER, TESTS, Map, read_map
 from tests.mutants.trying import Fate, attempt, collect
 
 KILLED_MIN = 0.9
 LIVING: tuple[Fate, ...] = ("survived", "untested")
+SOME = 3  # tests of each line and of each file that come first
 TESTS_MAX = 400  # of one mutant: beyond, the quickest of those that cross the line
-SECONDS_MAX = 90.0  # of processor time that they took when they were mapped
+SECONDS_MAX = 90.0  # of processor time that they took when they were mapped; or --seconds
 Answer = tuple[Mutant, Fate, float, int]
 """What became of a mutant, in how many seconds, against how many tests."""
 REASONS = Path(__file__).parents[2] / "docs" / "mutants.md"
@@ -49,7 +51,7 @@ def main() -> int:
     print(f"{len(chosen)} of {len(every)} mutants, seed {options.seed}", flush=True)
     before = _kept() if options.go_on else {}
     fates = {each: before[each.name] for each in chosen if each.name in before}
-    fates |= _try_all([each for each in chosen if each not in fates], options.jobs)
+    fates |= _try_all([each for each in chosen if each not in fates], options)
     return _report(fates)
 
 
@@ -62,6 +64,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--go-on", action="store_true", help="what was not tried yet")
     parser.add_argument("--only", default="", help="a piece of the file's path")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--seconds", type=float, default=SECONDS_MAX, help="of tests a mutant")
     parser.add_argument("--keep-map", action="store_true")
     return parser.parse_args()
 
@@ -83,13 +86,14 @@ def _measure(jobs: int) -> None:
         raise SystemExit("the tests fail without any mutant")
 
 
-def _try_all(chosen: list[Mutant], jobs: int) -> dict[Mutant, Fate]:
+def _try_all(chosen: list[Mutant], options: argparse.Namespace) -> dict[Mutant, Fate]:
     """Processes that each have everything imported take one mutant after the other."""
     context = get_context("fork")
     answers: Queue[Answer | None] = context.Queue()
+    jobs: int = options.jobs
     began, fates, working = time.monotonic(), dict[Mutant, Fate](), jobs
     for start in range(jobs):
-        context.Process(target=_work, args=(chosen[start::jobs], answers)).start()
+        context.Process(target=_work, args=(chosen[start::jobs], options.seconds, answers)).start()
     with (FOLDER / "fates.jsonl").open("a", encoding="utf-8") as kept:
         while working:
             answer = answers.get()
@@ -108,12 +112,12 @@ def _try_all(chosen: list[Mutant], jobs: int) -> dict[Mutant, Fate]:
     return fates
 
 
-def _work(share: list[Mutant], answers: "Queue[Answer | None]") -> None:
+def _work(share: list[Mutant], seconds_max: float, answers: "Queue[Answer | None]") -> None:
     try:
         there = collect(list(TESTS))
         seconds, lines = read_map()
         for mutant in share:
-            tests = _tests_of(mutant, seconds, lines, there)
+            tests = _tests_of(mutant, seconds, lines, there, seconds_max)
             fate, took = attempt(mutant, tests)
             answers.put((mutant, fate, took, len(tests)))
     finally:
@@ -121,7 +125,7 @@ def _work(share: list[Mutant], answers: "Queue[Answer | None]") -> None:
 
 
 def _tests_of(
-    mutant: Mutant, seconds: dict[str, float], lines: Map, there: frozenset[str]
+    mutant: Mutant, seconds: dict[str, float], lines: Map, there: frozenset[str], seconds_max: float
 ) -> dict[str, float]:
     """Those that cross the changed line, or, where a statement has several, its first one; each with its seconds."""
     tree = ast.parse((SRC / mutant.file).read_text("utf-8"))
@@ -133,13 +137,30 @@ def _tests_of(
     if not found:  # nobody crosses it, or the map is older than the line
         here = f"{mutant.file} {mutant.function} +"
         found = {test for key, tests in lines.items() if key.startswith(here) for test in tests}
+    own = [lines.get(f"{mutant.file} {mutant.function} +{n}", []) for n in range(_length(function))]
     quickest, cost = dict[str, float](), 0.0
-    for test in sorted(found & there, key=lambda each: seconds.get(each, 1.0))[:TESTS_MAX]:
+    for test in _in_turn(found & there, own, seconds)[:TESTS_MAX]:
         cost += seconds.get(test, 1.0)
-        if cost > SECONDS_MAX:
+        if cost > seconds_max and quickest:
             break
         quickest[test] = seconds.get(test, 1.0)
     return quickest
+
+
+def _length(function: Function) -> int:
+    return (function.end_lineno or function.lineno) - function.lineno + 1
+
+
+def _in_turn(tests: set[str], own: list[list[str]], seconds: dict[str, float]) -> list[str]:
+    """The quickest first; before all others, of each line of the function and of each file of tests a few: what
+    everybody crosses is noticed by few."""
+    order = sorted(tests, key=lambda each: (seconds.get(each, 1.0), each))
+    files = defaultdict[str, list[str]](list)
+    for test in order:
+        files[test.partition("::")[0]].append(test)
+    crossing = [[test for test in order if test in line] for line in map(frozenset, own)]
+    first = {test for some in (*crossing, *files.values()) for test in some[:SOME]}
+    return sorted(order, key=lambda each: each not in first)
 
 
 def _statement(function: ast.AST, line: int) -> int:

@@ -209,7 +209,8 @@ def _of_calls(node: ast.Call) -> Iterator[tuple[str, Change]]:
         yield f"{other} for {called.id}", lambda: setattr(called, "id", other)
         return
     for at, keyword in enumerate(node.keywords):
-        if keyword.arg is not None:
+        named_for_people = keyword.arg == "name" and _short(called).endswith("start_soon")
+        if keyword.arg is not None and not named_for_people:
             yield f"{_short(called)} without {keyword.arg}=", _drop(node.keywords, at)
 
 

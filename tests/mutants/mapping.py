@@ -17,7 +17,9 @@ import pytest
 from tests.mutants.making import ROOMS, SRC, functions
 
 FOLDER = Path(__file__).parents[2] / ".mutants"
-TESTS = ("tests/unit", "tests/flows", "tests/ledger", "tests/properties", "tests/proof")
+TESTS = (
+    "tests/unit", "tests/flows", "tests/ledger", "tests/properties", "tests/proof", "tests/channels",
+)  # fmt: skip
 """The rooms' own tests; those of processes, sockets and browsers are for other rooms."""
 
 Map = dict[str, list[str]]

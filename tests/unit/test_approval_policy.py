@@ -359,6 +359,9 @@ def test_tools_ask_names_tools_groups_and_mcp_servers(
     rules: list[str], tool: Any, expected: str | None
 ) -> None:
     assert asked_tool(config_of({"tools": {"ask": rules}}), ("main",), tool) == expected
+    agents = {"list": [{"id": "main"}, {"id": "ops", "tools": {"ask": rules}}]}
+    assert asked_tool(config_of({"agents": agents}), ("main", "ops"), tool) == expected
+    assert asked_tool(config_of({"agents": agents}), ("main",), tool) is None
 
 
 # ── what is shown, and to whom ─────────────────────────────────────────────────────────────────

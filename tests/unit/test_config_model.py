@@ -12,6 +12,7 @@ from crossclaw.config.section import Loose, Secrets
 from crossclaw.domain.errors import NotFound
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.secret import Secret
+from crossclaw.domain.sessions import Session
 from crossclaw.sessions.queueing import queueing_for
 
 
@@ -277,6 +278,17 @@ def test_a_channel_may_queue_in_its_own_way() -> None:
     assert elsewhere is not None
     assert (there.mode, there.debounce_ms) == ("steer", 5)
     assert (elsewhere.mode, elsewhere.debounce_ms) == ("collect", 1000)
+
+
+@pytest.mark.parametrize(("stored", "used"), [(0, 0), (-5, 0), (10**9, 3_600_000)])
+def test_a_pause_that_a_session_has_of_its_own_is_at_least_none_and_at_most_an_hour(
+    stored: int, used: int
+) -> None:
+    key = SessionKey.main("main")
+    session = Session(key, "s", 0, 0, queue_debounce_ms=stored, queue_cap=0)
+    own = queueing_for(Config().messages.queue, key, session, "telegram")
+    assert own is not None
+    assert (own.debounce_ms, own.cap) == (used, 1)
 
 
 def test_secrets_never_show_themselves() -> None:

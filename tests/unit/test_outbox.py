@@ -141,6 +141,39 @@ async def test_whoever_looks_for_a_quiet_moment_sees_every_claim(tmp_path: Path)
 
 
 @pytest.mark.spec("N9")
+async def test_what_comes_into_a_chat_while_the_outbox_looks_for_more_there_goes_out_at_once(
+    tmp_path: Path,
+) -> None:
+    """A store across a network answers later: what it saw is older than the message."""
+
+    class Late(SqliteLedger):
+        looking, may_answer = anyio.Event(), anyio.Event()
+
+        async def find_open_delivery(self, chat: Address) -> Delivery | None:
+            found = await super().find_open_delivery(chat)
+            self.looking.set()
+            await self.may_answer.wait()
+            return found
+
+    ledger, chat = Late(tmp_path / "l.sqlite", inline=True), MemoryChannel()
+    await with_a_reply(ledger)
+    serving = outbox_of(ledger, chat)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(serving.serve)
+        await ledger.looking.wait()
+        new = NewDelivery(delivery_key="x", key=ANA, address=Address("memory", "ana"), text="two")
+        await ledger.do(PutDelivery(new=new, at=2))
+        serving.wake()
+        await anyio.wait_all_tasks_blocked()
+        ledger.may_answer.set()
+        await anyio.sleep(outbox.LOOK_AGAIN_S / 2)
+        tasks.cancel_scope.cancel()
+    await ledger.close()
+
+    assert chat.sent == [("ana", "hi"), ("ana", "two")]
+
+
+@pytest.mark.spec("N9")
 async def test_a_policy_that_cannot_be_asked_leaves_the_reply_to_be_tried_later(
     tmp_path: Path,
 ) -> None:

@@ -36,10 +36,12 @@ from crossclaw.ledger.operations import (
     Timer,
 )
 from crossclaw.ledger.sqlite.ledger import SqliteLedger
+from crossclaw.runs import sweep
 from crossclaw.runs.feed import Feed
 from crossclaw.runs.handling import Ending, WordsSoFar
 from crossclaw.runs.lanes import Lanes
-from crossclaw.runs.run_store import NOTHING, Follow, RunStore
+from crossclaw.runs.roles import Roles
+from crossclaw.runs.run_store import LOOK_AGAIN_S, NOTHING, Follow, RunStore
 from crossclaw.runs.slots import Slots
 from crossclaw.runs.sweep import TIMERS_AT_ONCE, Fire, Sweep
 from crossclaw.testing import ScriptedProvider, VirtualClock, open_house
@@ -140,6 +142,15 @@ async def lanes_with(ledger: Ledger, follows: Follows) -> AsyncGenerator[tuple[L
         await tasks.start(lanes.serve, AllEndWell(follows))
         yield lanes, run_store
         tasks.cancel_scope.cancel()
+
+
+class Counted(SqliteLedger):
+    looks = 0
+
+    async def has_open_run(self, key: SessionKey) -> bool:
+        self.looks += 1
+        assert self.looks < 9, "a lane is looked at for ever"
+        return await super().has_open_run(key)
 
 
 def bell(run: Run) -> Follow:
@@ -339,6 +350,76 @@ async def test_a_message_that_comes_while_its_lane_looks_for_more_is_taken_by_th
     assert run.status == "ok"
 
 
+async def test_a_lane_that_goes_to_another_gateway_ends_and_leaves_what_waits_in_it(
+    tmp_path: Path,
+) -> None:
+    async def finished(run: Run, outcome: Outcome) -> Follow:
+        lanes.may_claim = lambda key: False
+        return NOTHING
+
+    ledger = Counted(tmp_path / "l.sqlite", inline=True)
+    async with lanes_with(ledger, finished) as (lanes, run_store):
+        for run_id in ("r1", "r2"):
+            await lanes.submit(new_run(run_id, ANA), session(ANA).new)
+        await run_store.wait("r1", timeout_s=60)
+        await anyio.wait_all_tasks_blocked()
+        left = await run_store.find("r2")
+        lanes.may_claim = None
+        lanes.wake(ANA)
+        run = await run_store.wait("r2", timeout_s=60)
+    await ledger.close()
+
+    assert left is not None
+    assert left.status == "queued"
+    assert run is not None
+    assert run.status == "ok"
+
+
+async def test_a_lane_whose_run_another_gateway_carries_out_is_not_looked_at_for_ever(
+    tmp_path: Path,
+) -> None:
+    async def finished(run: Run, outcome: Outcome) -> Follow:
+        return NOTHING
+
+    ledger = Counted(tmp_path / "l.sqlite", inline=True)
+    async with lanes_with(ledger, finished) as (lanes, _run_store):
+        await begun(ledger, "r1")
+        lanes.wake(ANA)
+        await anyio.wait_all_tasks_blocked()
+    await ledger.close()
+
+    assert ledger.looks == 1
+
+
+def test_a_gateway_that_has_its_ledger_for_itself_has_every_role() -> None:
+    assert Roles(None).has("cron") is True
+
+
+@pytest.mark.parametrize("named", [["r1"], None])
+async def test_who_waits_for_a_run_looks_when_another_gateway_says_that_it_ended(
+    tmp_path: Path, named: list[str] | None
+) -> None:
+    ledger = open_ledger(tmp_path / "l.sqlite", inline=True)
+    run_store = RunStore(ledger, Feed(), VirtualClock(), ledger.owner)
+    run = await begun(ledger, "r1")
+    found = list[Run | None]()
+
+    async def wait() -> None:
+        found.append(await run_store.wait("r1", timeout_s=LOOK_AGAIN_S / 2))
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(wait)
+        await anyio.wait_all_tasks_blocked()
+        await ledger.do(EndRun(fence=run.fence, outcome=Outcome("ok", reply="done"), at=1))
+        run_store.hear_ends(frozenset({"r2"}))
+        await anyio.wait_all_tasks_blocked()
+        assert found == []
+        run_store.hear_ends(None if named is None else frozenset(named))
+        await anyio.wait_all_tasks_blocked()
+        assert [each and each.reply for each in found] == ["done"]
+    await ledger.close()
+
+
 async def test_a_run_that_is_only_stored_waits_until_its_lane_is_told(tmp_path: Path) -> None:
     """The store knows no lanes: who wants a run to begin submits it to them."""
 
@@ -432,8 +513,9 @@ async def sweep_for(
 
 
 async def test_timers_that_nobody_knows_are_put_aside_and_told_once(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(sweep, "PRUNE_EVERY_MS", 20_000)  # an hour, by which it is looked for them
     fired: list[str] = []
 
     async def fire(timer: Timer) -> None:

@@ -340,7 +340,7 @@ class _Parcel:
 
 def require_sessions(folder: Path) -> None:
     """Says at once that there is nothing to import, before anything is opened."""
-    if not _stores(folder) and not find_newer(folder):
+    if not has_sessions(folder):
         raise Invalid(_why_nothing(folder))
 
 

@@ -296,15 +296,9 @@ class Spawns:
 
 
 def _bound(authority: Authority) -> Authority:
-    """What any run in the child may do, whoever sends it: every limit of the parent, for good. Only the hops and the
+    """What any run in the child may do, whoever sends it: what its first run may, for good. Only the hops and the
     credentials are those of whoever sends."""
-    return msgspec.structs.replace(
-        authority,
-        owner=False,
-        may_spawn=False,
-        hops_left=HOPS_UNLIMITED,
-        made_by=frozenset(),
-    )
+    return msgspec.structs.replace(authority, hops_left=HOPS_UNLIMITED, made_by=frozenset())
 
 
 def _context(parent: SessionKey, child: SessionKey) -> str:
