@@ -1,5 +1,8 @@
 """The door: nothing half-declared behind it, and refusals that say where and what."""
 
+import gc
+import weakref
+from contextvars import Context, copy_context
 from typing import Any
 
 import msgspec
@@ -8,10 +11,11 @@ import pytest
 from crossclaw.domain.authority import Authority
 from crossclaw.domain.errors import Invalid
 from crossclaw.domain.keys import SessionKey
-from crossclaw.door.dispatch import read_params
+from crossclaw.door.dispatch import Door, read_params
 from crossclaw.door.principal import Scope, person_principal, session_principal
 from crossclaw.door.registry import (
     Caller,
+    Listening,
     Method,
     Params,
     Registry,
@@ -21,6 +25,8 @@ from crossclaw.door.registry import (
     method,
     methods_of,
 )
+from crossclaw.policy.credentials import Credentials
+from crossclaw.testing import VirtualClock
 
 
 class Inner(Params, frozen=True):
@@ -193,3 +199,25 @@ def test_a_session_that_acts_through_its_tools_administers_nothing() -> None:
     assert not principal.has("operator.admin")
     assert principal.has("operator.write")
     assert (principal.agent_id, principal.authority) == ("ops", authority)
+
+
+async def test_what_a_call_began_and_lives_on_does_not_hold_the_connection_that_asked() -> None:
+    begun = list[Context]()
+
+    async def begin(caller: Caller, params: Wanted) -> Any:
+        begun.append(copy_context())  # as every task has it that is started here
+        return 1
+
+    ledger: Any = None  # for refusals alone
+    registry = Registry([msgspec.structs.replace(GOOD, handle=begin)])
+    door = Door(registry, ledger, VirtualClock(), Credentials())
+    listening = Listening()
+    gone = weakref.ref(listening)
+    caller = Caller(principal=person_principal("p", {"operator.read"}), listening=listening)
+
+    assert await door.dispatch(caller, "x", {"sessionKey": "main"}) == 1
+    del caller, listening
+    gc.collect()
+
+    assert len(begun) == 1
+    assert gone() is None

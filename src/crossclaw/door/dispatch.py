@@ -78,6 +78,7 @@ class Door:
             raise
         finally:
             _CALL.reset(before)
+            call.listening = None  # whatever the call began and lives on has a copy of its context
 
     async def _check_scope(
         self, principal: Principal, name: str, method: Method[Any] | None
