@@ -403,8 +403,12 @@ async def test_runs_of_jobs_are_past_transcripts_of_their_session(tmp_path: Path
 async def test_a_dry_run_reads_everything_and_a_folder_without_sessions_is_refused(
     tmp_path: Path,
 ) -> None:
-    report = await Import(None, VirtualClock(), lambda *_: None).run(a_folder(tmp_path / "there"))
+    steps = list[tuple[int, int]]()
+    telling = Import(None, VirtualClock(), lambda done, whole, _: steps.append((done, whole)))
+    report = await telling.run(a_folder(tmp_path / "there"))
     assert report.messages == 5
+    assert steps == sorted(steps)
+    assert steps[-1][0] == steps[-1][1] > 0
     assert sorted(os.listdir(tmp_path)) == ["there"]
     with pytest.raises(Invalid, match="agents/<agent>/sessions"):
         await Import(None, VirtualClock(), lambda *_: None).run(tmp_path)

@@ -485,6 +485,7 @@ async def test_an_interruption_that_a_crash_cut_short_happens_after_the_restart(
         runs = await ends(house, "a", "b")
 
     assert [run.status for run in runs] == ["aborted", "ok"]
+    assert runs[0].error == "interrupted by a newer message"
     assert model.asked == [["a", "b"]]  # the first was not asked for again
 
 

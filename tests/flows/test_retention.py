@@ -12,6 +12,7 @@ from crossclaw.config import Config
 from crossclaw.config.supported import refuse_unsupported
 from crossclaw.domain.errors import ConfigInvalid
 from crossclaw.providers.rehearsal import RehearsalProvider
+from crossclaw.sessions import retention
 from crossclaw.sessions.retention import DueSessions
 from crossclaw.testing import open_house
 from tests.flows.talking import call, say, two_agents
@@ -52,8 +53,9 @@ async def test_nothing_goes_unless_the_mode_says_so(
 
 
 async def test_what_is_old_is_put_away_by_itself_and_stays_readable_and_main_sessions_stay(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(retention, "JUMP_MS", 1_000)  # time that passes is no clock that jumps
     config = kept_for(mode="enforce", pruneAfter="50s")
     async with open_house(tmp_path, RehearsalProvider(), config=config) as house:
         await talk(house, "main", "old", "librarian")

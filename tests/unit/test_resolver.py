@@ -115,6 +115,20 @@ async def test_a_label_is_looked_for_at_the_agent_that_is_named(tmp_path: Path) 
     await ledger.close()
 
 
+@pytest.mark.spec("K6")
+async def test_a_key_of_another_agent_than_the_one_named_is_refused(tmp_path: Path) -> None:
+    ledger = open_ledger(tmp_path / "ledger.sqlite", inline=True)
+    config = msgspec.convert({"agents": {"list": [{"id": "main"}, {"id": "ops"}]}}, Config)
+    resolver, person = Resolver(ledger, config), person_principal("p", {"operator.admin"})
+
+    with pytest.raises(Invalid, match="belongs to agent ops, not to agent main"):
+        await resolver.resolve(person, "agent:ops:main", "create", "main")
+    found = await resolver.resolve(person, "agent:ops:main", "create", "ops")
+
+    assert found.key == SessionKey.main("ops")
+    await ledger.close()
+
+
 @pytest.mark.spec("C1", "K6")
 @pytest.mark.parametrize("session_id", [f"{HIDDEN_ID}-1", "notes-of-May"])
 async def test_an_imported_transcript_is_found_by_its_id_whatever_that_is(
