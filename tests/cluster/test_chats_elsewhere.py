@@ -12,6 +12,7 @@ import pytest
 from crossclaw.app import links
 from crossclaw.delivery import signals
 from crossclaw.domain.messages import AssistantMessage, Text
+from crossclaw.gateway import linking
 from crossclaw.providers.contract import ModelRequest, Tell, TextPiece, ThinkingPiece
 from crossclaw.testing import MemoryChannel, ScriptedProvider
 from tests.cluster.linked import SOON_S, Linked, linked, see_each_other, until
@@ -71,6 +72,7 @@ async def pair(
 ) -> AsyncGenerator[tuple[Linked, Linked]]:
     """The first has the account; runs of main are the second's."""
     monkeypatch.setattr(links, "BEAT_S", 0.05)
+    monkeypatch.setattr(linking, "CLIENTS_EVERY_S", 0.02)
     monkeypatch.setattr(signals, "FIRST_S", 0.01)
     url = databases().url(tmp_path / "ledger")
     async with AsyncExitStack() as closing:

@@ -9,6 +9,7 @@ import anyio
 import pytest
 
 from crossclaw.app import links
+from crossclaw.gateway import linking
 from crossclaw.testing import ScriptedProvider
 from tests.cluster.linked import Linked, linked, see_each_other, until
 from tests.databases import databases
@@ -31,6 +32,7 @@ async def pair(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncGenerator[tuple[Linked, Linked]]:
     monkeypatch.setattr(links, "BEAT_S", 0.05)
+    monkeypatch.setattr(linking, "CLIENTS_EVERY_S", 0.02)
     url = databases().url(tmp_path / "ledger")
     proxied = {"gateway": {"trustedProxies": ["127.0.0.1"]}}
     async with AsyncExitStack() as closing:
@@ -119,7 +121,7 @@ async def test_a_device_that_asks_at_one_gateway_is_let_in_and_sent_away_by_the_
             assert shown["connected"]
             revoked = {"deviceId": device.id, "role": "node"}
             assert (await owner.ask("device.token.revoke", revoked))["ok"]
-            code, _why = await phone.closed(1.0)
+            code, _why = await phone.closed()
             assert code == 1008
         await until(lambda: device.id not in a.house.neighbours.nodes())
         second = await request_of(b, device, **node)

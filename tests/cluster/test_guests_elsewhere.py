@@ -12,6 +12,7 @@ import pytest
 from crossclaw.app import links
 from crossclaw.domain.errors import Invalid
 from crossclaw.domain.keys import SessionKey
+from crossclaw.gateway import linking
 from crossclaw.testing import ScriptedProvider
 from tests.cluster.linked import SOON_S, Linked, linked, see_each_other, until
 from tests.databases import databases
@@ -35,6 +36,7 @@ async def pair(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncGenerator[tuple[Linked, Linked]]:
     monkeypatch.setattr(links, "BEAT_S", 0.05)
+    monkeypatch.setattr(linking, "CLIENTS_EVERY_S", 0.02)
     url = databases().url(tmp_path / "ledger")
     async with AsyncExitStack() as closing:
         a, b = [

@@ -14,6 +14,7 @@ from crossclaw.channels.contract import WebhookAnswer, WebhookRequest
 from crossclaw.channels.manifest import Traits
 from crossclaw.domain.addresses import Address, Inbound
 from crossclaw.domain.errors import StoreError
+from crossclaw.gateway import linking
 from crossclaw.testing import MemoryChannel, ScriptedProvider
 from tests.cluster.linked import Linked, linked, see_each_other, until
 from tests.databases import databases
@@ -66,6 +67,7 @@ async def pair(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chats: dict[str, HookedChannel]
 ) -> AsyncGenerator[tuple[Linked, Linked]]:
     monkeypatch.setattr(links, "BEAT_S", 0.05)
+    monkeypatch.setattr(linking, "CLIENTS_EVERY_S", 0.02)
     url = databases().url(tmp_path / "ledger")
     raw = {"hooks": {"enabled": True, "token": HOOKS_TOKEN}}
     async with AsyncExitStack() as closing:

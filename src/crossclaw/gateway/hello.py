@@ -35,6 +35,7 @@ class Presence:
         self, about: ServerFacts, clock: Clock, limits: GatewayLimits, others: ListPresence = list
     ) -> None:
         self._others = others
+        self._elsewhere: list[dict[str, Any]] = []
         self._about = about
         self._clock = clock
         self._limits = limits
@@ -52,8 +53,13 @@ class Presence:
         return gone
 
     def entries(self) -> list[dict[str, Any]]:
-        others = sorted(self._others(), key=_is_client)[: self._limits.presence_entries_max]
-        return [*self.entries_here(), *others]
+        return [*self.entries_here(), *self._elsewhere]
+
+    def others_changed(self) -> None:
+        """Kept as it is until the next change: everybody who comes in is told all of it."""
+        most = self._limits.presence_entries_max
+        self._elsewhere = sorted(self._others(), key=_is_client)[:most]
+        self.version += 1
 
     def entries_here(self) -> list[dict[str, Any]]:
         newest = islice(reversed(self._here.values()), self._limits.presence_entries_max)

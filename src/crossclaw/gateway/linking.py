@@ -40,7 +40,7 @@ WAITING_MAX = (
 THOUGHT_EVERY_S = (
     1.0  # a chat sees by it that somebody is typing; the thoughts themselves are nobody else's
 )
-CLIENTS_EVERY_S = 0.1  # a thousand that come back at once are a few lines, not a thousand
+CLIENTS_EVERY_S = 1.0  # a thousand that come back at once are a few lines, not a thousand; the first is told at once
 RUNS_SPOKEN_MAX = 10_000  # runs whose words so far are known, on either side
 
 _WHOLE: dict[str, Any] = {

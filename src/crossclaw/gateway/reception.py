@@ -102,7 +102,7 @@ class Reception:
 
     def _others_changed(self) -> None:
         """Somebody came to another gateway, or left it."""
-        self.presence.version += 1
+        self.presence.others_changed()
         self._changed.set()
 
     def _send_away(self) -> None:
