@@ -6,10 +6,11 @@ import anyio
 import pytest
 
 from crossclaw.app import House
+from crossclaw.domain.events import Event, RunStarted
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.sessions import Session
 from crossclaw.providers.rehearsal import RehearsalProvider
-from crossclaw.testing import VirtualClock, open_house
+from crossclaw.testing import VirtualClock, open_house, submit
 from crossclaw.testing.time import NOON_MS
 from tests.flows.spawning import family, reported
 from tests.flows.talking import call, say, two_agents
@@ -63,6 +64,25 @@ async def test_a_gateway_that_starts_with_a_clock_set_ahead_archives_nothing(
         assert (await child_of(house)).archived_at is None
         await anyio.sleep(10 * 60)
         assert (await child_of(house)).archived_at is not None
+
+
+async def test_a_clock_set_ahead_between_the_claim_and_the_first_word_takes_no_time_from_the_run(
+    tmp_path: Path,
+) -> None:
+    clock = SetClock()
+
+    def set_ahead(_event: Event) -> None:
+        clock.ahead_ms = YEAR_MS
+
+    async with open_house(tmp_path, RehearsalProvider(), clock=clock) as house:
+        with house.run_store.listening_to(set_ahead, RunStarted):
+            run_id = (
+                await submit(house, SessionKey.main("main"), "wait: 5\nsay: hi", timeout_ms=9_000)
+            ).run_id
+            run = await house.run_store.wait(run_id)
+    assert clock.ahead_ms == YEAR_MS
+    assert run is not None
+    assert (run.status, run.reply) == ("ok", "hi")
 
 
 @pytest.mark.spec("P7")

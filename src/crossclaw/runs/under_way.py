@@ -149,14 +149,9 @@ class RunsUnderWay:
 
     def _time_left_s(self, run: Run) -> tuple[float, float]:
         """Of its own time, and of its budget's."""
-        now_ms = self._clock.now_ms()
         limit = run.plan.timeout_ms
-        # Taken up again after a stop or a crash it has its whole time: nobody worked meanwhile.
-        began = run.started_at if run.started_at is not None and run.epoch <= 1 else now_ms
-        own = None if limit is None else began + min(limit, LIMIT_MS_MAX)
-        budget = run.cause.purse.ends_at_ms if run.cause.purse else None
-        return _seconds_to(own, now_ms), _seconds_to(budget, now_ms)
-
-
-def _seconds_to(at: int | None, now_ms: int) -> float:
-    return inf if at is None else max(0.0, (at - now_ms) / 1000)
+        # All of it, from now on: before, or while it was stopped, nobody worked, and a clock may have been set.
+        own_s = inf if limit is None else min(limit, LIMIT_MS_MAX) / 1000
+        ends_at = run.cause.purse.ends_at_ms if run.cause.purse else None
+        budget_s = inf if ends_at is None else max(0.0, (ends_at - self._clock.now_ms()) / 1000)
+        return own_s, budget_s
