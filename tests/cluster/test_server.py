@@ -253,6 +253,67 @@ async def test_a_commit_that_was_cut_off_is_stored_once_whatever_became_of_it(
     await ledger.close()
 
 
+class HastyWire(PgWire):
+    """Loses the connection right after the next commit was sent: the server may still be busy with it."""
+
+    cut = False
+
+    def _send(self) -> None:
+        super()._send()
+        if HastyWire.cut and self._ends:
+            HastyWire.cut = False
+            self.close()
+            raise ConnectionLost("cut")
+
+    def fly(self, groups: Sequence[Group]) -> list[Fate]:
+        self._ends = groups[0][-1].statement.sql == b"COMMIT"
+        return super().fly(groups)
+
+
+@pytest.mark.spec("B6")
+async def test_a_commit_that_was_cut_off_counts_only_once_the_standby_has_it(
+    tmp_path: Path, own_server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the primary alone has is lost with it, though it can be read there."""
+    admin = f"{own_server.url}/postgres"
+
+    def need_standby(name: str) -> None:
+        ask(admin, f"ALTER SYSTEM SET synchronous_standby_names = '{name}'")
+        ask(admin, "SELECT pg_reload_conf()")
+        while ask(admin, "SHOW synchronous_standby_names") != [(name,)]:
+            pass
+
+    def is_asking() -> bool:
+        sql = "SELECT 1 FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query LIKE 'UPDATE batches%'"
+        return bool(ask(admin, sql))
+
+    monkeypatch.setattr(store, "PgWire", HastyWire)
+    ledger = open_ledger(tmp_path / "l.sqlite", url=f"{own_server.url}/restarted", shared=True)
+    key = SessionKey.named("main", "standby")
+    await ledger.do(session(key))
+    stored: list[str] = []
+
+    async def write() -> None:
+        await ledger.do(Inject(key=key, entries=[says("once", "once")], at=1))
+        stored.append("once")
+
+    try:
+        await anyio.to_thread.run_sync(need_standby, "somebody")
+        HastyWire.cut = True
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(write)
+            with anyio.fail_after(30):
+                while not stored and not await anyio.to_thread.run_sync(is_asking):  # noqa: ASYNC110
+                    await anyio.sleep(0.02)
+            assert not stored, "no standby has it"
+            await anyio.to_thread.run_sync(need_standby, "")
+    finally:
+        need_standby("")
+    assert stored
+    assert len(await ledger.list_entries("id-of-standby", limit=9)) == 1
+    await ledger.close()
+
+
 # ── waiting ────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -97,6 +97,9 @@ _SIGN = PgStatement(
     b"ON CONFLICT (writer) DO UPDATE SET number = excluded.number, at = now()",
     writes=True,
 )
+# It writes, so its answer waits for a synchronous standby, which then has all that was stored before it. A read would
+# show what only the primary has: to end a connection that waits for the standby ends its waiting, not its transaction.
+_FATE = "UPDATE batches SET at = now() WHERE writer = $1 RETURNING number"
 _NOTIFY = PgStatement(f"SELECT pg_notify('{CHANNEL}', $1)".encode(), writes=False)
 _SAVE, _UNDO, _KEEP = (
     _command(b"SAVEPOINT step"),
@@ -386,19 +389,30 @@ class PostgresWriter:
         return self._wire
 
     def _has_committed(self) -> bool:
-        """What became of a commit whose answer was cut off. The lock of the store is ours again before it is asked, so
+        """What became of a commit whose answer was cut off. The lock of this writer is ours again before it is asked, so
         the connection that sent it has ended. A transaction that wrote nothing has no number, and may run again."""
-        try:
-            wire = self._connected(FATE_PATIENCE_S)
-            stored = wire.ask("SELECT number FROM batches WHERE writer = $1", self.name)
-            committed = stored == [(self._number,)]
-            log.warning("a commit was cut off: it was %s", "stored" if committed else "not stored")
-            return committed
-        except (ConnectionLost, ServerTrouble, StoreError) as error:
-            raise StoreError(
-                "the connection to the database was lost during a commit, and it has not come back: nobody "
-                f"knows yet whether this was stored ({error})"
-            ) from error
+        until = time.monotonic() + FATE_PATIENCE_S
+        while True:
+            try:
+                stored = self._connected(FATE_PATIENCE_S).ask(_FATE, self.name)
+            except ConnectionLost as lost:
+                self._lose()
+                if time.monotonic() > until:
+                    raise _unknown_fate(lost) from lost
+            except (ServerTrouble, StoreError) as error:
+                raise _unknown_fate(error) from error
+            else:
+                committed = stored == [(self._number,)]
+                fate = "stored" if committed else "not stored"
+                log.warning("a commit was cut off: it was %s", fate)
+                return committed
+
+
+def _unknown_fate(error: Exception) -> StoreError:
+    return StoreError(
+        "the connection to the database was lost during a commit, and it has not come back: nobody "
+        f"knows yet whether this was stored ({error})"
+    )
 
 
 def _fail(steps: Sequence[WriterStep], error: StoreError) -> set[str]:
