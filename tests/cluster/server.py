@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -21,6 +21,7 @@ HOW = (
     "(apt: postgresql, dnf: postgresql-server, brew: postgresql), and try again"
 )
 READY_S = 30.0
+PORT_WITHIN = 5432  # in a network of its own
 # Nothing here outlives the server, so nothing has to reach the disk; all else is as it comes.
 SETTINGS = {
     "listen_addresses": "127.0.0.1",
@@ -67,36 +68,68 @@ class Server:
     """One that can be stopped and started again, as a power cut and a restart do it."""
 
     def __init__(
-        self, folder: Path, settings: dict[str, str] | None = None, trusted: str | None = None
+        self,
+        folder: Path,
+        settings: dict[str, str] | None = None,
+        *,
+        trusted: str | None = None,
+        host: str = "127.0.0.1",
+        within: Sequence[str] = (),
+        copied_from: str | None = None,
     ) -> None:
-        self._programs, self._user = find_programs(), _user()
+        """`trusted`: a network whose clients are let in. `within`: the words before a command that is to run at `host`.
+        `copied_from`: it begins as a standby of the server with this address."""
+        self._programs, self._user, self._within = find_programs(), _user(), tuple(within)
         self._data = folder / "data"
         self._settings = SETTINGS | (settings or {})
-        self._log = (folder / "postgresql.log").open("ab")
+        self.log_file = folder / "postgresql.log"
+        self._log = self.log_file.open("ab")
         self._process: subprocess.Popen[bytes] | None = None
-        self.port = free_port()
-        self.url = f"postgresql://crossclaw@127.0.0.1:{self.port}"
+        self.port = PORT_WITHIN if within else free_port()
+        self.url = f"postgresql://crossclaw@{host}:{self.port}"
         if self._user is not None:
             shutil.chown(folder, self._user)
-        options = ["-U", "crossclaw", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"]
-        self._run([str(self._programs / "initdb"), "-D", str(self._data), *options])
-        if trusted is not None:  # whoever comes from this network
-            with (self._data / "pg_hba.conf").open("a") as rules:
-                rules.write(f"host all all {trusted} trust\n")
+        if copied_from is None:
+            self._make(trusted)
+        else:
+            self._copy(copied_from)
         self.start()
 
+    def _make(self, trusted: str | None) -> None:
+        options = ["-U", "crossclaw", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"]
+        self._run([str(self._programs / "initdb"), "-D", str(self._data), *options])
+        if trusted is not None:
+            with (self._data / "pg_hba.conf").open("a") as rules:
+                rules.write(f"host all all {trusted} trust\nhost replication all {trusted} trust\n")
+
+    def _copy(self, address: str) -> None:
+        options = ["--write-recovery-conf", "--checkpoint=fast", "--no-sync"]
+        program = str(self._programs / "pg_basebackup")
+        self._run([program, "-d", address, "-D", str(self._data), *options])
+
     def _run(self, command: list[str]) -> None:
+        command, user = self._placed(command)
         done = subprocess.run(
-            command, user=self._user, capture_output=True, cwd="/", check=False, text=True
+            command, user=user, capture_output=True, cwd="/", check=False, text=True
         )
         if done.returncode:
             raise NoServer(done.stderr)
 
+    def _placed(self, command: list[str]) -> tuple[list[str], str | None]:
+        """As it is started, and by whom: into another place only root gets, and is nobody there from then on."""
+        if not self._within or self._user is None:
+            return command, self._user
+        who = pwd.getpwnam(self._user)
+        as_user = ["setpriv", f"--reuid={who.pw_uid}", f"--regid={who.pw_gid}", "--clear-groups"]
+        return [*self._within, *as_user, *command], None
+
     def _launch(self) -> subprocess.Popen[bytes]:
         options = [f"-c{name}={value}" for name, value in self._settings.items()]
+        program, data = str(self._programs / "postgres"), str(self._data)
+        command, user = self._placed([program, "-D", data, "-p", str(self.port), *options])
         return subprocess.Popen(
-            [self._programs / "postgres", "-D", self._data, "-p", str(self.port), *options],
-            user=self._user,
+            command,
+            user=user,
             stdout=self._log,
             stderr=self._log,
             cwd="/",
@@ -137,13 +170,11 @@ class Server:
 
 
 @contextmanager
-def serving(
-    settings: dict[str, str] | None = None, *, trusted: str | None = None
-) -> Generator[Server]:
+def serving(settings: dict[str, str] | None = None) -> Generator[Server]:
     folder = Path(tempfile.mkdtemp(prefix="crossclaw-postgresql-"))
     folder.chmod(0o755)
     try:
-        server = Server(folder, settings, trusted)
+        server = Server(folder, settings)
         try:
             yield server
         finally:

@@ -1,46 +1,103 @@
 """One gateway of the rig: a whole house in a process of its own that shares its ledger. Lines of JSON in and out.
 
-honest      as it is
-forgetful   does not know a retried message again
-unfenced    stores what it likes: no fence, no lock, no lease is looked at
-unheard     hears no hints of others; it must work all the same, only later
+What it does to the world is written down there, and by nobody else: `stamps.txt` has the tool calls that were carried out, `wall.txt` what was
+said in chats, `asked.txt` what the model was asked, `opened.txt` who had the chat account and until when.
 """
 
 import logging
 import os
+import re
+import select
 import sys
+import time
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.abc
 import msgspec
 
 from crossclaw.app import House, Outside, open_house
+from crossclaw.channels.contract import ChannelHost, GivenChannel, Piece
 from crossclaw.config import Config, Paths
 from crossclaw.config.ledger import URL_VARIABLE
-from crossclaw.domain.errors import CrossclawError, StoreError
+from crossclaw.domain.addresses import Address, Inbound
+from crossclaw.domain.errors import CrossclawError
 from crossclaw.domain.ids import RandomIds
 from crossclaw.domain.keys import SessionKey
-from crossclaw.ledger.gateways import Beat
-from crossclaw.ledger.postgres import listener, writer
-from crossclaw.ledger.postgres.ledger import PostgresLedger
-from crossclaw.ledger.sqlite import entries, queue, runs, waits
+from crossclaw.domain.messages import AssistantMessage
+from crossclaw.providers.contract import ModelRequest, Tell, UserTurn
 from crossclaw.providers.rehearsal import RehearsalProvider
-from crossclaw.runs.lease import GatewayLease
 from crossclaw.testing import submit
-from tests.crash.furnishing import Look, Stamp, tell
+from tests.crash.furnishing import Fall, Look, Stamp, tell
 from tests.crash.victim import ONE_BY_ONE, _requests
+from tests.faults.builds import break_promise
+from tests.faults.traps import TrapWire, set_traps
+from tests.faults.world import WorldFile
 
 AGAIN_S = 0.2
 WAIT_S = 1.0
+NETWORK_S = 0.002  # each way
+CHAT = "wall"
+TOKEN = re.compile(r"\bc\d+x\d+\b")
+
+
+class Wall(GivenChannel):
+    """A chat platform that shows a message as often as it is sent."""
+
+    name = CHAT
+
+    def __init__(self, world: Path, gateway: str) -> None:
+        self._gateway = f"{gateway}/{os.getpid()}"
+        self._said, self._opened = WorldFile(world / "wall.txt"), WorldFile(world / "opened.txt")
+        self.host: ChannelHost | None = None
+
+    async def serve(
+        self,
+        host: ChannelHost,
+        *,
+        task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
+    ) -> None:
+        self._opened.write("begin", self._gateway, time.monotonic())
+        self.host = host
+        task_status.started()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            self.host = None
+            self._opened.write("end", self._gateway, time.monotonic())
+
+    async def send(self, piece: Piece) -> str | None:
+        await anyio.sleep(NETWORK_S)
+        self._said.write(piece.delivery_key, piece.text)
+        await anyio.sleep(NETWORK_S)
+        return f"at-{piece.delivery_key}"
+
+
+class LoggedModel(RehearsalProvider):
+    """Writes down which message it was asked about."""
+
+    def __init__(self, world: Path) -> None:
+        super().__init__()
+        self._asked = WorldFile(world / "asked.txt")
+
+    async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
+        last = next(
+            turn for turn in reversed(request.turns) if isinstance(turn, UserTurn) and turn.content
+        )
+        words = " ".join(getattr(part, "text", "") for part in last.content)
+        if found := TOKEN.findall(words):
+            self._asked.write(found[-1])
+        return await super().complete(request, tell)
 
 
 class FaultyGateway:
     def __init__(self, world: Path, name: str, url: str, build: str) -> None:
-        self._name, self._url, self._build = name, url, build
+        self._name, self._url, self._build, self._world = name, url, build, world
         self._folder = world / name
-        self._stamp = Stamp(world, "effects")
+        self._stamp, self._model = Stamp(world, "effects"), LoggedModel(world)
+        self._wall = Wall(world, name)
         self._house: House | None = None
 
     async def live(self) -> None:
@@ -81,27 +138,48 @@ class FaultyGateway:
     def _outside(self) -> Outside:
         return Outside(
             environ={URL_VARIABLE: self._url},
-            providers={"rehearsal": RehearsalProvider()},
-            tools=(Look(), self._stamp),
+            providers={"rehearsal": self._model},
+            channels=(self._wall,),
+            tools=(Look(), self._stamp, Fall("fall", "pure")),
         )
 
     async def _answer(self, request: dict[str, Any]) -> None:
-        number, house = request.pop("number"), self._house
+        number, house, answer = request.pop("number"), self._house, dict[str, Any]()
         try:
-            if house is None:
-                answer: dict[str, Any] = {"error": "it is not open"}
-            elif request["ask"] == "submit":
-                answer = await self._submit(house, request)
-            else:
-                answer = await _wait(house, request["run"])
+            match request["ask"]:
+                case "trap":
+                    TrapWire.at = request["at"]
+                case "go":
+                    TrapWire.at = ""
+                    TrapWire.go_on.set()
+                case _ if house is None:
+                    answer = {"error": "it is not open"}
+                case "submit":
+                    answer = await self._submit(house, request)
+                case _:
+                    answer = await _wait(house, request["run"])
         except CrossclawError as error:
             answer = {"error": f"{type(error).__name__}: {error}"}
         tell(number=number, **answer)
 
     async def _submit(self, house: House, request: dict[str, Any]) -> dict[str, Any]:
         name = RandomIds().new() if self._build == "forgetful" else request["token"]
-        key = SessionKey.named("main", request["session"])
-        return {"run": (await submit(house, key, request["text"], run_id=f"run-{name}")).run_id}
+        place = request["session"]
+        if not place.startswith(CHAT):
+            key = SessionKey.named("main", place)
+            accepted = await submit(house, key, request["text"], run_id=f"run-{name}")
+            return {"run": accepted.run_id}
+        if self._wall.host is None:
+            return {"error": "another gateway has the account"}
+        inbound = Inbound(
+            address=Address(CHAT, place),
+            sender="ana",
+            text=request["text"],
+            message_id=name,
+            chat_type="group",
+            chat_id=place,
+        )
+        return {"run": (await self._wall.host.receive(inbound)).run_id}
 
 
 async def _wait(house: House, run_id: str) -> dict[str, Any]:
@@ -111,34 +189,18 @@ async def _wait(house: House, run_id: str) -> dict[str, Any]:
     return {"status": found.status if found.ended else "open", "reply": found.reply}
 
 
-def _hold_anything(transaction: Any, fence: Any, *, progress: bool = False) -> tuple[str, str]:
-    row = transaction.get("SELECT agent_id, session_id FROM runs WHERE run_id = ?", (fence.run_id,))
-    return row[0], row[1]
-
-
-async def _careless_beat(lease: GatewayLease) -> Beat:
-    """Whoever has lost its lease goes on all the same."""
-    try:
-        return await lease._membership.beat()
-    except StoreError:
-        return Beat(has_dead=True, draining=False)
-
-
-def _break(build: str) -> None:
-    if build == "unheard":
-        listener.CHANNEL = "nobody"
-    elif build == "unfenced":
-        writer.locks_for = lambda touched: []  # type: ignore[attr-defined]
-        PostgresLedger.guard = lambda self, sql, *values: None  # type: ignore[method-assign]
-        GatewayLease._next_beat = _careless_beat  # type: ignore[assignment, method-assign]
-        for module in (entries, runs, queue, waits):
-            module.hold = _hold_anything  # type: ignore[attr-defined]
+def _sleep_truly(seconds: float) -> None:
+    """libfaketime 0.9.10 answers Python's own sleep with EINVAL."""
+    select.select([], [], [], seconds)
 
 
 if __name__ == "__main__":
     world, name, url, build = sys.argv[1:]
     (Path(world) / name).mkdir(exist_ok=True)
     logging.basicConfig(filename=Path(world) / f"{name}.log", format="%(asctime)s %(message)s")
-    _break(build)
+    if "FAKETIME_TIMESTAMP_FILE" in os.environ:
+        time.sleep = _sleep_truly  # type: ignore[assignment]
+    set_traps()
+    break_promise(build)
     anyio.run(FaultyGateway(Path(world), name, url, build).live)
     os._exit(0)

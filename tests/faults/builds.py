@@ -1,0 +1,154 @@
+"""Builds that break one promise each, in the gateway's own process. The rig must find out about each of them.
+
+honest      as it is
+unheard     hears no hints of others; it must work all the same, only later
+
+forgetful   does not know a retried message again
+unguarded   does not look whether it still has its place before it stores
+unlocked    locks nothing of what its steps touch
+unsorted    locks it in any order
+unfenced    takes whatever the runs of others write for its own
+heedless    does not drop its runs, and does not begin anew, when its lease is over
+grabbing    takes a role that another gateway has
+hopeful     takes a commit that was cut off for stored
+doubting    takes a commit that was cut off for lost, and stores again
+hurried     asks what became of a commit while the connection that sent it may still be at work
+unending    does not let the server end a transaction that stands still
+hasty       does not wait for the server's disk
+mixing      lets every gateway begin what may have killed another one
+unlooking   hears no hints, and does not look each second either
+"""
+
+import logging
+import secrets
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+
+from crossclaw.domain.errors import StoreError
+from crossclaw.ledger.gateways import Beat
+from crossclaw.ledger.postgres import listener, locking, membership, store, taking_over, writer
+from crossclaw.ledger.postgres.ledger import PostgresLedger
+from crossclaw.ledger.postgres.writer import PostgresWriter
+from crossclaw.ledger.sqlite import entries, queue, runs, waits
+from crossclaw.runs.lease import GatewayLease
+
+log = logging.getLogger(__name__)
+
+
+def _be_unheard() -> None:
+    listener.CHANNEL = "nobody"
+
+
+def _be_unguarded() -> None:
+    PostgresLedger.guard = lambda self, sql, *values: None  # type: ignore[method-assign]
+
+
+def _be_unlocked() -> None:
+    writer.locks_for = lambda touched: []  # type: ignore[attr-defined]
+
+
+def _be_unsorted() -> None:
+    class Shuffled(list[int]):
+        def __init__(self, numbers: Iterable[int]) -> None:
+            super().__init__(numbers)
+            secrets.SystemRandom().shuffle(self)
+
+    locking.sorted = Shuffled  # type: ignore[attr-defined]
+
+
+def _hold_anything(transaction: Any, fence: Any, *, progress: bool = False) -> tuple[str, str]:
+    row = transaction.get("SELECT agent_id, session_id FROM runs WHERE run_id = ?", (fence.run_id,))
+    return row[0], row[1]
+
+
+def _be_unfenced() -> None:
+    for module in (entries, runs, queue, waits):
+        module.hold = _hold_anything  # type: ignore[attr-defined]
+
+
+def _be_heedless() -> None:
+    async def beat(lease: GatewayLease) -> Beat:
+        try:
+            return await lease._membership.beat()
+        except StoreError as error:
+            log.warning("and it goes on all the same: %s", error)
+            await anyio.sleep(0.2)
+            return Beat(has_dead=True, draining=False)
+
+    GatewayLease._next_beat = beat  # type: ignore[assignment, method-assign]
+
+
+def _be_grabbing() -> None:
+    async def take(self: membership.PostgresMembership, name: str) -> bool:
+        sql = "INSERT INTO roles (name, owner) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET owner = $2"
+        await self._ask(sql, name, self._incarnation)
+        return True
+
+    membership.PostgresMembership.take_role = take  # type: ignore[method-assign]
+
+
+def _be_hopeful() -> None:
+    PostgresWriter._has_committed = lambda self: True  # type: ignore[method-assign]
+
+
+def _be_doubting() -> None:
+    PostgresWriter._has_committed = lambda self: False  # type: ignore[method-assign]
+
+
+def _be_hurried() -> None:
+    PostgresWriter._lock_own = lambda self, wire: None  # type: ignore[method-assign]
+
+
+def _be_unending() -> None:
+    store._SHARED_WRITES = store._SHARED_WRITES.replace(
+        "SET idle_in_transaction_session_timeout TO 2000", "SELECT 1"
+    )
+
+
+def _be_hasty() -> None:
+    store._DURABLE = "SELECT set_config('synchronous_commit', 'off', false)"
+
+
+def _be_mixing() -> None:
+    again = taking_over._queue_again
+
+    def queue_again(db: Any, run: Any, owner: str | None, was_idle: bool) -> None:
+        again(db, run, None, was_idle)
+
+    taking_over._queue_again = queue_again
+
+
+def _be_unlooking() -> None:
+    async def nothing(self: Any) -> list[Any]:
+        await anyio.lowlevel.checkpoint()
+        return []
+
+    _be_unheard()
+    membership.PostgresMembership.list_claimable = nothing  # type: ignore[method-assign]
+    PostgresLedger.lanes_with_work = nothing
+
+
+BUILDS: dict[str, Callable[[], None]] = {
+    "unheard": _be_unheard,
+    "unguarded": _be_unguarded,
+    "unlocked": _be_unlocked,
+    "unsorted": _be_unsorted,
+    "unfenced": _be_unfenced,
+    "heedless": _be_heedless,
+    "grabbing": _be_grabbing,
+    "hopeful": _be_hopeful,
+    "doubting": _be_doubting,
+    "hurried": _be_hurried,
+    "unending": _be_unending,
+    "hasty": _be_hasty,
+    "mixing": _be_mixing,
+    "unlooking": _be_unlooking,
+}
+
+
+def break_promise(build: str) -> None:
+    if build in BUILDS:
+        BUILDS[build]()
