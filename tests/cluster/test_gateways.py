@@ -222,6 +222,10 @@ async def test_a_suspect_is_kept_for_the_gateway_that_found_it(opened: Open, url
     end_lease(url, "c")
     given_up = (await take_over(d)).given_up
     assert [run.run_id for run in given_up] == ["r1"], "alone, it has killed a third one"
+    e = await opened("e")
+    assert await members(e).list_claimable() == []
+    assert await claim(e) is None, "nobody else begins what is about to be ended"
+    assert [run.run_id for run in (await take_over(d)).given_up] == ["r1"], "until that is done"
 
 
 @pytest.mark.anyio

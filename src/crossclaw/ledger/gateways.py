@@ -77,8 +77,8 @@ EVERYTHING = Share()
 
 class TakeOver(Op[Recovered], frozen=True):
     """What gateways have left whose lease is over: their rows go, their runs are queued again, each with a new epoch, and their
-    roles are free. Suspects are kept for the owner, who lets them begin one group after the other. Nothing, while
-    another gateway does the same."""
+    roles are free. Suspects are kept for the owner, who lets them begin one group after the other, and so are those that it
+    has to end because they are given up."""
 
     owner: str
     at: int

@@ -47,6 +47,7 @@ class GatewayLease:
         self._drain, self._room, self._seconds = drain, room, seconds
         self._renewed = seconds()
         self._has_dead = False
+        """There is something to take over: until that is done."""
         self._hint = anyio.Event()
         self._hinted: set[str] = set()
         self._is_changed = False
@@ -68,8 +69,8 @@ class GatewayLease:
                     self._asked_to_drain = True
                     log.info("this gateway was asked to drain")
                     self._drain()
-                self._has_dead = beat.has_dead
                 if beat.has_dead:
+                    self._has_dead = True
                     self._hint.set()
                 await anyio.sleep(BEAT_S)
 
@@ -127,8 +128,8 @@ class GatewayLease:
         self._hinted.clear()
         self._is_changed = False
         if self._has_dead:
-            self._has_dead = False
             await self._lanes.take_over()
+            self._has_dead = False
         await self._claiming.compare()
         if (room := self._room()) > 0:
             for key in (await self._claiming.spreading.choose(self._membership.list_claimable))[

@@ -13,8 +13,6 @@ from crossclaw.ledger.sqlite.recovering import find_suspicion, idle_runs, keep_s
 from crossclaw.ledger.sqlite.rows import RUN, run_of
 from crossclaw.ledger.sqlite.writer import Transaction
 
-LOCK = 0x63726F7373636C63  # one gateway at a time: what killed the dead is one question for all
-
 _END_LEASES = (
     "DELETE FROM gateways WHERE incarnation IN (SELECT incarnation FROM gateways "
     "WHERE until < (extract(epoch FROM clock_timestamp()) * 1000)::bigint AND incarnation <> ? "
@@ -27,9 +25,8 @@ _LEFT = (
 
 
 def take_over(transaction: Transaction, op: TakeOver) -> Recovered:
+    """Alone: like every step that does not say what it touches, it has locked everything."""
     db = transaction.db
-    if not db.execute("SELECT pg_try_advisory_xact_lock(?::bigint)", (LOCK,)).get:
-        return Recovered(keys=[], given_up=[], groups=[], window_ms=0)
     db.execute(_END_LEASES, (op.owner,)).fetchall()
     left = [run_of(row) for row in db.execute(_LEFT).fetchall()]
     at_work = [run for run in left if run.status != "queued"]  # else it waited for its turn
@@ -37,10 +34,10 @@ def take_over(transaction: Transaction, op: TakeOver) -> Recovered:
     died = [Died(run.run_id, run.attempt) for run in at_work if run.run_id not in idle]
     before = find_suspicion(db)
     suspicion, fresh = _suspicion_after(db, before, died, op.at)
-    suspects = {run_id for group in fresh for run_id in group}
-    for run in left:
-        _queue_again(db, run, op.owner if run.run_id in suspects else None, run.run_id in idle)
     given_up = keep_suspicion(db, before, suspicion, op.at)
+    kept = {run_id for group in fresh for run_id in group} | {run.run_id for run in given_up}
+    for run in left:
+        _queue_again(db, run, op.owner if run.run_id in kept else None, run.run_id in idle)
     keys = {run.run_id: run.key for run in left}
     return Recovered(
         keys=list(dict.fromkeys(keys.values())),
@@ -55,7 +52,8 @@ def tell_gateways(transaction: Transaction, op: TellGateways) -> None:
 
 
 def _queue_again(db: Database, run: Run, owner: str | None, was_idle: bool) -> None:
-    """With the next epoch: what its former owner still writes is void. A suspect is kept for whoever lets it begin."""
+    """With the next epoch: what its former owner still writes is void. A suspect is kept for whoever lets it begin, and one that
+    is given up for whoever ends it."""
     db.execute("DELETE FROM waits WHERE run_id = ?", (run.run_id,))
     db.execute(
         "UPDATE runs SET status = 'queued', owner = ?, epoch = epoch + 1, attempt = ? WHERE run_id = ?",

@@ -1,0 +1,74 @@
+"""The lease of a gateway: what it does with what others have left."""
+
+from collections.abc import Awaitable, Callable, Sequence
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from crossclaw.domain.errors import StoreError
+from crossclaw.domain.keys import SessionKey
+from crossclaw.ledger.gateways import Beat
+from crossclaw.runs.lease import GatewayLease
+
+ANA = SessionKey.named("main", "ana")
+
+
+class OneIsDead:
+    """Told once: from then on its row is gone."""
+
+    def __init__(self) -> None:
+        self.told = False
+
+    async def beat(self) -> Beat:
+        await anyio.lowlevel.checkpoint()
+        told, self.told = self.told, True
+        return Beat(has_dead=not told)
+
+    async def list_claimable(self) -> Sequence[SessionKey]:
+        await anyio.lowlevel.checkpoint()
+        return [ANA]
+
+
+class Neighbours:
+    """Nobody's config differs, and every session may be begun here."""
+
+    async def compare(self) -> None:
+        await anyio.lowlevel.checkpoint()
+
+    @property
+    def spreading(self) -> "Neighbours":
+        return self
+
+    async def choose(
+        self, find: Callable[[], Awaitable[Sequence[SessionKey]]]
+    ) -> Sequence[SessionKey]:
+        return await find()
+
+
+class LanesThatFailOnce:
+    def __init__(self) -> None:
+        self.happened: list[str] = []
+        self.woken = anyio.Event()
+
+    async def take_over(self) -> None:
+        await anyio.lowlevel.checkpoint()
+        self.happened.append("took over")
+        if len(self.happened) == 1:
+            raise StoreError("the connection was lost")
+
+    def wake(self, key: SessionKey) -> None:
+        self.happened.append(f"woke {key.name}")
+        self.woken.set()
+
+
+@pytest.mark.spec("B6")
+async def test_a_take_over_that_failed_half_way_is_tried_again_before_anything_is_begun() -> None:
+    """Its first half may be stored: nobody is dead any more then, and what is given up still has to be ended."""
+    lanes, around = LanesThatFailOnce(), Neighbours()
+    lease = GatewayLease(OneIsDead(), around, lanes, lambda: None, room=lambda: 9)  # type: ignore[arg-type]
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(lease.serve)
+        await lanes.woken.wait()
+        tasks.cancel_scope.cancel()
+    assert lanes.happened == ["took over", "took over", "woke ana"]
