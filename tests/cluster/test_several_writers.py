@@ -6,6 +6,7 @@ is done or waits for it. And each goes wrong without the locks, or it would prov
 
 import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import pytest
 
 from crossclaw.domain.errors import CrossclawError, Fenced, StoreFenced, StoreLocked
 from crossclaw.domain.keys import SessionKey
-from crossclaw.domain.runs import Run
+from crossclaw.domain.runs import Outcome, Run
 from crossclaw.domain.sessions import NewSession
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.hints import ENDED, ENTRIES, LANES, Hints
@@ -24,20 +25,23 @@ from crossclaw.ledger.operations import (
     Append,
     BeginWait,
     Dedupe,
+    EndOpenRun,
     EndRun,
     EnsureSession,
     Inject,
     Recover,
     ReleaseRun,
 )
-from crossclaw.ledger.postgres import listener, store, writer
+from crossclaw.ledger.postgres import listener, locking, store, writer
 from crossclaw.ledger.postgres.ledger import PostgresLedger
 from crossclaw.ledger.postgres.migrate import SCHEMA
 from crossclaw.ledger.postgres.store import DatabaseAddress
 from crossclaw.ledger.postgres.wire import Fate, Group, PgWire
+from crossclaw.ledger.sqlite import entries as entries_rules
 from crossclaw.ledger.sqlite.migrate import VERSION
 from tests.cluster.test_server import ask, end_connections
 from tests.databases import databases
+from tests.faults.builds import hold_anything
 from tests.ledger.making import ANA, BEN, OK, begun, claim, find_claim, says, session, submit
 from tests.ledger.test_accounts import begun as begun_with_budget
 from tests.ledger.test_accounts import reserve
@@ -262,6 +266,74 @@ async def test_whoever_lost_a_run_does_not_end_the_waits_of_its_new_owner(pair: 
     await pair.one.do(ReleaseRun(fence=old.fence))
 
     assert [wait.run_id for wait in await pair.two.watching.waits()] == ["r1"]
+
+
+async def both_in_one_order(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Two steps that touch the same two sessions. The first waits for the second of them, which somebody holds; so it
+    is next there, whatever the other one has locked meanwhile."""
+    monkeypatch.setattr(writer, "TRIES_MAX", 1)  # what the server ends is not tried again
+    early, late = sorted((ANA, BEN), key=lambda key: locking._number(key.text))
+    for key in (early, late):
+        await pair.one.do(session(key))
+    holder = PgWire(pair.url)
+    holder.ask("SELECT pg_advisory_lock($1::bigint)", locking._number(late.text))
+    failed: list[CrossclawError] = []
+
+    async def write(ledger: Ledger, name: str) -> None:
+        entries = [
+            Inject(key=key, entries=[says("x", f"{name}-{key.name}")], at=1) for key in (ANA, BEN)
+        ]
+        try:
+            await ledger.commit(*entries)
+        except CrossclawError as error:
+            failed.append(error)
+
+    def wait_for(count: int) -> None:
+        sql = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+        while ask(pair.url, sql) != [(count,)]:
+            pass
+
+    async with anyio.create_task_group() as tasks:
+        for number, (ledger, name) in enumerate(((pair.one, "one"), (pair.two, "two")), start=1):
+            tasks.start_soon(write, ledger, name)
+            await anyio.to_thread.run_sync(wait_for, number)
+        await anyio.to_thread.run_sync(holder.close)
+    return not failed
+
+
+async def test_steps_that_touch_the_same_things_never_wait_in_a_circle(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert await both_in_one_order(pair, monkeypatch)
+
+
+async def test_locked_in_any_order_they_do(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    orders = iter((False, False, True, False))  # two sessions, then the steps of both sides
+
+    def in_turn(numbers: set[int]) -> list[int]:
+        return sorted(numbers, reverse=len(numbers) > 1 and next(orders))
+
+    monkeypatch.setattr(locking, "sorted", in_turn, raising=False)
+    assert not await both_in_one_order(pair, monkeypatch)
+
+
+async def passed_over(pair: Pair) -> bool:
+    """A run is ended over the head of its gateway, which has its place and does not know of it."""
+    mine = await begun(pair.one, "r1")
+    await pair.two.do(EndOpenRun(run_id="r1", outcome=Outcome("aborted"), at=4))
+    with suppress(Fenced):
+        await pair.one.do(Append(fence=mine.fence, entries=[says("late", "late")], at=5))
+    entries = await pair.two.list_entries("id-of-ana", limit=9)
+    return "late" not in [entry.entry_id for entry in entries]
+
+
+async def test_whoever_was_passed_over_writes_nothing(pair: Pair) -> None:
+    assert await passed_over(pair)
+
+
+async def test_without_its_fence_it_does(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(entries_rules, "hold", hold_anything)
+    assert not await passed_over(pair)
 
 
 # ── opening ────────────────────────────────────────────────────────────────────────────────────

@@ -45,8 +45,6 @@ class Control(NamedTuple):
 CONTROLS = {
     "forgetful": Control("kill", "a message has a key by which it is known again"),
     "unguarded": Control("stop", "each transaction looks at the gateway's own row"),
-    "unlocked": Control("kill", "steps lock what they touch"),
-    "unsorted": Control("kill", "they lock it in one order"),
     "heedless": Control("stop", "a gateway whose lease is over drops everything and begins anew"),
     "grabbing": Control("kill", "a role is taken only from nobody, or from one that is gone"),
     "hopeful": Control("unsent", "a commit that was cut off is not taken for stored"),

@@ -5,9 +5,6 @@ unheard     hears no hints of others; it must work all the same, only later
 
 forgetful   does not know a retried message again
 unguarded   does not look whether it still has its place before it stores
-unlocked    locks nothing of what its steps touch
-unsorted    locks it in any order
-unfenced    takes whatever the runs of others write for its own
 heedless    does not drop its runs, and does not begin anew, when its lease is over
 grabbing    takes a role that another gateway has
 hopeful     takes a commit that was cut off for stored
@@ -20,8 +17,7 @@ unlooking   hears no hints, and does not look each second either
 """
 
 import logging
-import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import anyio
@@ -29,10 +25,9 @@ import anyio.lowlevel
 
 from crossclaw.domain.errors import StoreError
 from crossclaw.ledger.gateways import Beat
-from crossclaw.ledger.postgres import listener, locking, membership, store, taking_over, writer
+from crossclaw.ledger.postgres import listener, membership, store, taking_over
 from crossclaw.ledger.postgres.ledger import PostgresLedger
 from crossclaw.ledger.postgres.writer import PostgresWriter
-from crossclaw.ledger.sqlite import entries, queue, runs, waits
 from crossclaw.runs.lease import GatewayLease
 
 log = logging.getLogger(__name__)
@@ -46,27 +41,9 @@ def _be_unguarded() -> None:
     PostgresLedger.guard = lambda self, sql, *values: None  # type: ignore[method-assign]
 
 
-def _be_unlocked() -> None:
-    writer.locks_for = lambda touched: []  # type: ignore[attr-defined]
-
-
-def _be_unsorted() -> None:
-    class Shuffled(list[int]):
-        def __init__(self, numbers: Iterable[int]) -> None:
-            super().__init__(numbers)
-            secrets.SystemRandom().shuffle(self)
-
-    locking.sorted = Shuffled  # type: ignore[attr-defined]
-
-
-def _hold_anything(transaction: Any, fence: Any, *, progress: bool = False) -> tuple[str, str]:
+def hold_anything(transaction: Any, fence: Any, *, progress: bool = False) -> tuple[str, str]:
     row = transaction.get("SELECT agent_id, session_id FROM runs WHERE run_id = ?", (fence.run_id,))
     return row[0], row[1]
-
-
-def _be_unfenced() -> None:
-    for module in (entries, runs, queue, waits):
-        module.hold = _hold_anything  # type: ignore[attr-defined]
 
 
 def _be_heedless() -> None:
@@ -134,9 +111,6 @@ def _be_unlooking() -> None:
 BUILDS: dict[str, Callable[[], None]] = {
     "unheard": _be_unheard,
     "unguarded": _be_unguarded,
-    "unlocked": _be_unlocked,
-    "unsorted": _be_unsorted,
-    "unfenced": _be_unfenced,
     "heedless": _be_heedless,
     "grabbing": _be_grabbing,
     "hopeful": _be_hopeful,

@@ -22,6 +22,7 @@ SETTINGS = {
     "deadlock_timeout": "300ms",
 }
 STANDBY_S = 30.0
+UNSEEN_S = 1.0
 
 
 def ask(url: str, sql: str, *values: Any) -> list[tuple[Any, ...]]:
@@ -126,7 +127,7 @@ class Servers:
         old, old_link = self.primary, self._link
         if how == "unseen":
             self._standby_link.cut("cut")
-            time.sleep(0.5)
+            time.sleep(UNSEEN_S)
         if how == "apart":
             old_link.cut("cut")
         else:
