@@ -7,7 +7,7 @@ N ?= 50
 # Where an image forbids them, every process compiled everything anew: a third of the time of the tests, half of a start.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup run demo bubblewrap test trio walk proof timed guards mutants audit check check-python check-web browser channels cluster cluster-faults scale bench package matrix crash conformance local-model local-demo live docs pictures lock new release clean
+.PHONY: help setup run demo bubblewrap test trio walk proof timed guards mutants audit check check-python check-web browser channels cluster cluster-faults scale postgresql faketime bench package matrix crash conformance local-model local-demo live docs pictures lock new release clean
 
 ##@ Run it
 
@@ -103,7 +103,13 @@ cluster: setup bubblewrap postgresql ## every test that opens a ledger on a priv
 scale: setup ## a hundred gateways and ten million sessions in virtual time, on the real claim code (some 4 GB of /tmp)
 	$(BIN)/python -m tests.scale $(ARGS)
 
-cluster-faults: setup bubblewrap postgresql ## three gateways on one PostgreSQL: killed, stopped, cut off; then controls that must fail (Linux, root)
+faketime: # clocks that jump, for make cluster-faults
+	@ls /usr/lib/*/faketime/libfaketimeMT.so.1 >/dev/null 2>&1 || { \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    apt-get install --yes --quiet=2 faketime || { apt-get update --quiet=2 && apt-get install --yes --quiet=2 faketime; }; \
+	  fi; } || true
+
+cluster-faults: setup bubblewrap postgresql faketime ## three gateways on one PostgreSQL: killed, stopped, cut off, a standby takes over; then controls that must fail (Linux, root; 40 min)
 	$(BIN)/python -m tests.faults $(ARGS)
 
 walk: setup ## the way of one chat.send through the rooms, call by call
