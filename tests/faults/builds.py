@@ -99,12 +99,12 @@ def _be_mixing() -> None:
 
 
 def _be_unlooking() -> None:
-    async def nothing(self: Any) -> list[Any]:
+    async def nothing(self: Any, *_given: Any) -> list[Any]:
         await anyio.lowlevel.checkpoint()
         return []
 
     _be_unheard()
-    membership.PostgresMembership.list_claimable = nothing  # type: ignore[method-assign]
+    membership.PostgresMembership.list_claimable = nothing  # type: ignore[assignment, method-assign]
     PostgresLedger.lanes_with_work = nothing
 
 
