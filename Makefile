@@ -7,7 +7,7 @@ N ?= 50
 # Where an image forbids them, every process compiled everything anew: a third of the time of the tests, half of a start.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup run demo bubblewrap test trio walk proof timed guards mutants audit check check-python check-web browser channels cluster cluster-faults scale postgresql faketime bench package matrix crash conformance local-model local-demo live docs pictures lock new release clean
+.PHONY: help setup run demo bubblewrap test trio walk proof timed guards mutants audit check check-python check-web browser channels cluster cluster-faults scale bench package matrix crash conformance local-model local-demo live docs pictures lock new release clean
 
 ##@ Run it
 
