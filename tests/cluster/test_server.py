@@ -136,6 +136,47 @@ async def test_a_user_without_the_right_to_make_tables_is_told_so(tmp_path: Path
         await open_ledger(tmp_path / "l.sqlite", url=url).close()
 
 
+class FailingWire(PgWire):
+    """Loses the connection after so many statements."""
+
+    left = 0
+
+    def script(self, sql: str) -> None:
+        self._count()
+        super().script(sql)
+
+    def fly(self, groups: Sequence[Group]) -> list[Fate]:
+        self._count()
+        return super().fly(groups)
+
+    def _count(self) -> None:
+        FailingWire.left -= 1
+        if FailingWire.left < 0:
+            self.close()
+            raise ConnectionLost("cut")
+
+
+@pytest.mark.parametrize("shared", [False, True])
+async def test_a_start_whose_connection_is_lost_leaves_nothing_in_the_way_of_the_next(
+    tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch, shared: bool
+) -> None:
+    monkeypatch.setattr(store, "PgWire", FailingWire)
+    told: list[str] = []
+    while True:
+        FailingWire.left = len(told)
+        try:
+            ledger = open_ledger(tmp_path / "l.sqlite", url=url, shared=shared)
+        except StoreError as error:
+            told.append(str(error))
+        else:
+            break
+    assert len(told) > 5
+    assert all("cannot be reached: cut" in each for each in told)
+    FailingWire.left = 1_000
+    await submit(ledger, "r1")
+    await ledger.close()
+
+
 # ── losing the connection ──────────────────────────────────────────────────────────────────────
 
 

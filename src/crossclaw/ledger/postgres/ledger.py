@@ -1,6 +1,7 @@
 """The ledger on PostgreSQL, whole: one writer, readers beside it, the lock of the database."""
 
 from collections.abc import Mapping
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -40,20 +41,12 @@ class PostgresLedger(LedgerWrites, PostgresReads):
         self.shared, self._inline = shared, inline
         self._listener: HintListener | None = None
         self._lock = FolderLock(folder)
-        try:
+        with ExitStack() as unopened:  # whoever tries again finds nothing of it
+            unopened.callback(self._lock.close)
             address = DatabaseAddress(url, shared=shared)
-            wire = address.prepare()
+            self._engine = self._writer_at(address, unopened)
             super().__init__(address.connect_reader, address.shown, inline=inline)
-        except BaseException:
-            self._lock.close()
-            raise
-        self._engine = PostgresWriter(
-            address.connect_writer,
-            HANDLERS | {TakeOver: take_over, TellGateways: tell_gateways},
-            address.shown,
-            wire,
-            shared=shared,
-        )
+            unopened.pop_all()
         self.begin_writing(self._engine, inline=inline)
         self.owner = self._engine.name
         self.watching: Watching = SqliteWatching(self.scan)
@@ -61,6 +54,17 @@ class PostgresLedger(LedgerWrites, PostgresReads):
             self.gateways = PostgresMembership(
                 address.connect, self.owner, partial(self.guard, IS_HERE, self.owner), inline=inline
             )
+
+    def _writer_at(self, address: DatabaseAddress, unopened: ExitStack) -> PostgresWriter:
+        handlers = HANDLERS | {TakeOver: take_over, TellGateways: tell_gateways}
+        try:
+            wire = address.prepare()
+            unopened.callback(wire.close)
+            return PostgresWriter(
+                address.connect_writer, handlers, address.shown, wire, shared=self.shared
+            )
+        except READ_TROUBLE as error:
+            raise explain(error) from error
 
     def unreadable(self) -> Mapping[str, int]:
         return met(self._filename)
