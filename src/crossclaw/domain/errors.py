@@ -40,6 +40,7 @@ CrossclawError                UNAVAILABLE       something failed inside; the tex
 ├── AccountBroken             UNAVAILABLE       a chat account cannot work before a person has done something
 ├── MediaRefused              UNAVAILABLE       a file of a chat is too large, of the wrong kind or not to be had
 └── DeliveryError             UNAVAILABLE       a channel did not take a message
+    ├── PlatformUnreachable   UNAVAILABLE       the platform is not there, and nothing has left
     └── DeliveryUncertain     UNAVAILABLE       nobody knows whether it did
 
 A text is written for its reader: it says what would work. `code` is what goes on the wire.
