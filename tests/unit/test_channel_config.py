@@ -1,6 +1,8 @@
 """What a config says about chat accounts: found by the channel's own type, each account over its section, and
 every fault told with its line."""
 
+import subprocess
+import sys
 from collections.abc import Generator
 from pathlib import Path
 
@@ -127,3 +129,20 @@ def test_a_name_in_an_allow_list_lets_nobody_in_and_says_so(tmp_path: Path) -> N
 def test_what_all_channels_have_in_common_is_read() -> None:
     assert defaults_in({}).group_policy is None
     assert defaults_in({"defaults": {"groupPolicy": "disabled"}}).group_policy == "disabled"
+
+
+def test_what_a_channel_needs_is_imported_when_one_of_its_accounts_is_opened() -> None:
+    """Reading a config with every channel in it, and saying what each may send, needs none of their clients."""
+    code = (
+        "import sys\n"
+        "from crossclaw.channels.registry import list_manifests\n"
+        "from crossclaw.config.channel_accounts import accounts_in\n"
+        "names = [each.name for each in list_manifests()]\n"
+        "found = accounts_in({name: {} for name in names}, {})\n"
+        "heavy = [each for each in sys.modules if each in ('httpx2', 'nio', 'websockets', 'discord')]\n"
+        "opened = [each for each in sys.modules if each.endswith(('.account', '.client'))]\n"
+        "print(len(found), heavy, opened)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout == "7 [] []\n"

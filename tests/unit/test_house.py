@@ -38,6 +38,7 @@ def test_nothing_heavy_is_imported_before_it_is_needed() -> None:
         "psycopg",
         "greenlet",
         "httpx2",
+        "nio",
         "pydantic",
         "cryptography",
         "trio",
