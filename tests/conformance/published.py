@@ -56,6 +56,7 @@ NOT_ASKED = {
     "agents.delete": WOULD_OPEN_ANEW,
     "agents.files.set": "files.get shows the same shape",
     "models.key.set": "no model service is set up",
+    "models.key.remove": "no model service is set up",
     "models.service.set": WOULD_OPEN_ANEW,
     "gateways.drain": "this gateway has its ledger for itself",
     "gateway.stop": "the others are still being listened to",

@@ -10,6 +10,7 @@ import pytest
 
 from crossclaw.app.model_settings import make_providers, renew_keys, trial_provider
 from crossclaw.app.parts import Outside
+from crossclaw.app.shared_keys import FileKeys
 from crossclaw.config import find_paths
 from crossclaw.config.load import load
 from crossclaw.domain.clock import SystemClock
@@ -17,6 +18,7 @@ from crossclaw.domain.errors import Invalid
 from crossclaw.door.registry import Caller
 from crossclaw.gateway.methods.model_service import (
     ModelTrials,
+    RemoveKeyParams,
     SetKeyParams,
     SetServiceParams,
 )
@@ -46,12 +48,12 @@ class Gateway:
         outside = Outside(environ=ENVIRON, clock=SystemClock())
         self.file = file
         self.providers: Providers = make_providers(loaded.config, paths, outside)
+        renew = partial(renew_keys, self.providers, loaded.config, paths, {})
         self.methods = ModelTrials(
             self.providers,
             partial(trial_provider, loaded.config, ENVIRON),
-            partial(renew_keys, self.providers, loaded.config, paths),
+            FileKeys(paths.state_dir, renew),
             Settings(loaded, ENVIRON, SystemClock()),
-            paths,
             SystemClock(),
         )
 
@@ -64,6 +66,16 @@ class Gateway:
 
     async def set_service(self, **params: Any) -> Any:
         return await self.methods.set_service(CALLER, msgspec.convert(params, SetServiceParams))
+
+
+async def test_a_key_that_is_removed_is_not_used_any_more(tmp_path: Path) -> None:
+    gateway = Gateway(tmp_path)
+    await gateway.set_key(provider="openai", key="sk-the-first-one")
+    for removed in (True, False):
+        params = RemoveKeyParams(provider="openai")
+        assert (await gateway.methods.remove_key(CALLER, params)).removed == removed
+        assert gateway.providers.key_fault("openai/gpt-5") is not None
+    assert Gateway(tmp_path).providers.key_fault("openai/gpt-5") is not None, "nor after a start"
 
 
 async def test_a_key_that_is_kept_counts_at_once_and_replaces_the_one_before(

@@ -1,5 +1,6 @@
 """Builds every room from the rooms below it, in the order of the imports."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from crossclaw.agent.before_asking import BeforeAsking
@@ -40,8 +41,9 @@ from crossclaw.gateway.methods.approvals import telling_approvals
 from crossclaw.gateway.methods.devices import telling
 from crossclaw.gateway.methods.memory import MemoryMethods as MemoryMethods
 from crossclaw.gateway.pairing import Pairings
+from crossclaw.ledger.gateways import SharingGateway
 from crossclaw.runs.approvals import Approvals
-from crossclaw.runs.claiming import Claiming
+from crossclaw.runs.claiming import Claiming, Judge
 from crossclaw.runs.lanes import Lanes
 from crossclaw.runs.lease import GatewayLease
 from crossclaw.runs.roles import Roles
@@ -270,13 +272,24 @@ def _run_services(resources: Resources) -> RunServices:
     )
 
 
+def _judge(resources: Resources) -> Judge:
+    """A gateway with another config, or without the keys that were given to all, would answer otherwise than the rest."""
+    config, keys = resources.shared_config, resources.shared_keys
+
+    async def judge(found: Sequence[SharingGateway]) -> str | None:
+        why_not = None if config is None else await config.look(found)
+        unread = None if keys is None else await keys.look()
+        return why_not or unread
+
+    return judge
+
+
 def _claiming(resources: Resources, lanes: Lanes) -> Claiming | None:
     membership, ledger = resources.ledger.gateways, resources.config.ledger
     if membership is None:
         return None
     claiming = Claiming(membership, resources.ledger.owner, ledger.agents)
-    if resources.shared_config is not None:
-        claiming.judge = resources.shared_config.look
+    claiming.judge = _judge(resources)
     lanes.may_claim = claiming.may_claim
     return claiming
 

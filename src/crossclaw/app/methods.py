@@ -6,6 +6,7 @@ from functools import partial
 from crossclaw.app import settings
 from crossclaw.app.model_settings import renew_keys, trial_provider
 from crossclaw.app.parts import Resources, RunServices, Schedule, SessionServices
+from crossclaw.app.shared_keys import EverywhereKeys, FileKeys
 from crossclaw.disk.growth import StoreGrowth
 from crossclaw.disk.threads import Disk
 from crossclaw.domain.authority import Maker
@@ -30,7 +31,7 @@ from crossclaw.gateway.methods.guests import GuestMethods
 from crossclaw.gateway.methods.leaving import LeavingMethods
 from crossclaw.gateway.methods.map import Map
 from crossclaw.gateway.methods.memory import MemoryMethods as MemoryMethods
-from crossclaw.gateway.methods.model_service import ModelTrials
+from crossclaw.gateway.methods.model_service import KeyKeeper, ModelTrials
 from crossclaw.gateway.methods.nodes import Nodes
 from crossclaw.gateway.methods.prompting import Prompting
 from crossclaw.gateway.methods.rehearsals import RehearsalMethods
@@ -193,9 +194,8 @@ def of_the_rest(
         ModelTrials(
             resources.providers,
             partial(trial_provider, config, resources.outside.environ),
-            partial(renew_keys, resources.providers, config, resources.paths),
+            _key_keeper(resources),
             written,
-            resources.paths,
             clock,
         ),
         Renderer(),
@@ -230,6 +230,16 @@ def of_the_rest(
         LeavingMethods(resources.outside.leave, lambda: len(run_services.lanes.under_way)),
         _gateways(resources, run_services),
     ]
+
+
+def _key_keeper(resources: Resources) -> KeyKeeper:
+    shared = resources.shared_keys
+    found = {} if shared is None else shared.found
+    renew = partial(renew_keys, resources.providers, resources.config, resources.paths, found)
+    if shared is None:
+        return FileKeys(resources.paths.state_dir, renew)
+    shared.renew = renew
+    return EverywhereKeys(resources.paths.state_dir, renew, shared)
 
 
 def _gateways(resources: Resources, run_services: RunServices) -> GatewayMethods:

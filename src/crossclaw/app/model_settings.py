@@ -18,11 +18,14 @@ from crossclaw.providers.prices import Prices
 from crossclaw.providers.registry import Providers, ProviderSettings
 from crossclaw.providers.retry import RetryLimits
 
+SharedKeys = Mapping[str, NamedKey]
+"""Keys that gateways which share a ledger have in common; they go before those of this machine."""
 
-def make_providers(config: Config, paths: Paths | None, outside: Outside) -> Providers:
-    profiles: dict[str, list[NamedKey]] = {}
-    if paths is not None:
-        profiles = find_profiles(paths.state_dir, config.agents.default_id, config.auth.order)
+
+def make_providers(
+    config: Config, paths: Paths | None, outside: Outside, shared: SharedKeys | None = None
+) -> Providers:
+    profiles = _profiles(config, paths, shared or {})
     entries = {name: ProviderEntry() for name in (*NEED_KEYS, "ollama")}
     entries |= config.models.providers
     settings = {
@@ -40,9 +43,18 @@ def make_providers(config: Config, paths: Paths | None, outside: Outside) -> Pro
     )
 
 
-def renew_keys(providers: Providers, config: Config, paths: Paths, name: str) -> None:
-    """A key that was kept just now counts for whatever is asked from now on."""
-    profiles = find_profiles(paths.state_dir, config.agents.default_id, config.auth.order)
+def _profiles(config: Config, paths: Paths | None, shared: SharedKeys) -> dict[str, list[NamedKey]]:
+    found: dict[str, list[NamedKey]] = {}
+    if paths is not None:
+        found = find_profiles(paths.state_dir, config.agents.default_id, config.auth.order)
+    return found | {name: [key, *found.get(name, [])] for name, key in shared.items()}
+
+
+def renew_keys(
+    providers: Providers, config: Config, paths: Paths, shared: SharedKeys, name: str
+) -> None:
+    """A key that was kept or removed just now counts for whatever is asked from now on."""
+    profiles = _profiles(config, paths, shared)
     entry = config.models.providers.get(name, ProviderEntry())
     providers.take(_settings(name, entry, profiles.get(name, []), config))
 

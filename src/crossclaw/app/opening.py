@@ -17,6 +17,7 @@ from crossclaw.app.model_settings import make_providers
 from crossclaw.app.parts import House, Outside, Resources
 from crossclaw.app.run_handler import AgentRunHandler
 from crossclaw.app.shared_config import OwnFile, SharedConfig
+from crossclaw.app.shared_keys import SharedModelKeys
 from crossclaw.app.sharing import (
     OthersCredentials,
     join_gateways,
@@ -53,10 +54,18 @@ async def open_house(config: Config, paths: Paths, outside: Outside) -> AsyncGen
     async with AsyncExitStack() as closing:
         current = CurrentConfig.of(config)
         ledger = await _opened_ledger(config, paths, outside, closing)
-        shared = await _join_gateways(ledger, config, paths, outside, closing)
-        providers = make_providers(current, paths, outside)
+        shared, keys = await _join_gateways(ledger, config, paths, outside, closing)
+        providers = make_providers(current, paths, outside, keys.found if keys else None)
         closing.push_async_callback(_shielded, providers.close)
-        resources = Resources(current, paths, outside, ledger, providers, shared_config=shared)
+        resources = Resources(
+            current,
+            paths,
+            outside,
+            ledger,
+            providers,
+            shared_config=shared,
+            shared_keys=keys,
+        )
         house = build(resources)
         await house.places.prepare()
         await house.pairings.load()
@@ -139,16 +148,17 @@ async def _opened_ledger(
 
 async def _join_gateways(
     ledger: Ledger, config: Config, paths: Paths, outside: Outside, closing: AsyncExitStack
-) -> SharedConfig | None:
+) -> tuple[SharedConfig | None, SharedModelKeys | None]:
     """Of several gateways on one ledger: from now on this one is there, with the config that they have in common."""
     if ledger.gateways is None:
-        return None
+        return None, None
+    key = await anyio.to_thread.run_sync(find_ledger_key, config, paths, outside.environ)
     nothing = Loaded(config, paths.config_path, False, {}, (), ())
     file = OwnFile(
         outside.loaded or nothing,
         outside.environ,
         paths.config_epoch_path,
-        await anyio.to_thread.run_sync(find_ledger_key, config, paths, outside.environ),
+        key,
         follows=outside.loaded is not None and outside.loaded.exists,
         take_rules=outside.take_rules,
     )
@@ -156,7 +166,9 @@ async def _join_gateways(
     await join_gateways(ledger.gateways, config, paths, shared.digest)
     closing.push_async_callback(leave_gateways, ledger.gateways)
     await shared.catch_up()
-    return shared
+    keys = SharedModelKeys(ledger.gateways.settings, key)
+    await keys.look()
+    return shared, keys
 
 
 async def _look_after_files(config: Config, paths: Paths, outside: Outside) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from crossclaw.app.shared_config import SharedConfig
+from crossclaw.app.shared_keys import SharedModelKeys
 from crossclaw.channels.accounts import LiveAccounts
 from crossclaw.channels.contract import GivenChannel
 from crossclaw.channels.http import HttpClients
@@ -117,6 +118,7 @@ class Resources(msgspec.Struct, frozen=True, dict=True):
     credentials: Credentials = msgspec.field(default_factory=Credentials)
     shared_config: SharedConfig | None = None
     """Where several gateways share the ledger."""
+    shared_keys: SharedModelKeys | None = None
 
     @property
     def clock(self) -> Clock:

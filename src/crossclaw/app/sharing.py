@@ -20,7 +20,7 @@ from crossclaw.ledger.gateways import (
     Membership,
 )
 from crossclaw.ledger.hints import ENDED, ENTRIES, JOBS, LANES, Hints
-from crossclaw.ledger.shared_settings import CONFIG
+from crossclaw.ledger.shared_settings import CONFIG, MODEL_KEYS
 from crossclaw.runs.lease import GatewayLease
 
 log = logging.getLogger(__name__)
@@ -108,7 +108,8 @@ def listen_to_others(house: House, lease: GatewayLease, credentials: OthersCrede
     """What other gateways do matters here at once; should a hint be lost, at the next look, a second later."""
     ledger, lanes = house.ledger, house.lanes
     ledger.on_hint(LANES, lease.hear_lanes)
-    ledger.on_hint(CONFIG, lease.hear_settings)
+    for kind in (CONFIG, MODEL_KEYS):
+        ledger.on_hint(kind, lease.hear_settings)
     ledger.on_hint(ENDED, house.run_store.hear_ends)
     ledger.on_hint(ENDED, lanes.hear_ends)
     ledger.on_hint(STOP, lanes.hear_stops)

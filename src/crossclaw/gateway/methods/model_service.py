@@ -1,18 +1,14 @@
-"""models.test, models.key.set and models.service.set: whether a model answers; its key, which goes to `credentials/` and
+"""models.test, models.key.set|remove and models.service.set: whether a model answers; its key, which goes to `credentials/` and
 never comes back; where it is reached. Ours: OpenClaw has none."""
 
 from collections.abc import Callable
-from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Protocol
 
 import anyio
-import anyio.to_thread
 import msgspec
 
 from crossclaw.config.file import ConfigFile
-from crossclaw.config.paths import Paths
 from crossclaw.config.positions import KeyPath
-from crossclaw.config.profiles import keep_key
 from crossclaw.config.providers import BUILT_IN, ProviderEntry
 from crossclaw.domain.aliases import Filled
 from crossclaw.domain.clock import Clock
@@ -32,6 +28,22 @@ QUESTION = "Are you there? Answer in one short sentence."
 
 Trial = Callable[[str, Secret | None, str | None, str | None], Providers]
 """A provider as the config has it, with another key, or at another address."""
+
+
+class KeyKeeper(Protocol):
+    """Where keys that were given over the wire are kept."""
+
+    def renew(self, provider: str) -> None:
+        """What is kept counts from the next call on."""
+        ...
+
+    async def keep(self, provider: str, key: Secret, base_url: str | None) -> None: ...
+
+    async def forget(self, provider: str) -> bool:
+        """Whether there was one."""
+        ...
+
+
 Address = Annotated[
     str, msgspec.Meta(pattern=r"^https?://[^\s@/]+(/[^\s@?#]*)?$", max_length=1_000)
 ]
@@ -84,21 +96,30 @@ class SetKeyResult(Result, frozen=True):
     """From when on."""
 
 
+class RemoveKeyParams(Params, frozen=True):
+    provider: ProviderName
+
+
+class RemoveKeyResult(Result, frozen=True):
+    ok: bool
+    provider: str
+    removed: bool
+    """Whether there was one."""
+
+
 class ModelTrials:
     def __init__(
         self,
         providers: Providers,
         trial: Trial,
-        renew: Callable[[str], None],
+        keys: KeyKeeper,
         settings: Settings,
-        paths: Paths,
         clock: Clock,
     ) -> None:
         self._providers = providers
         self._trial = trial
-        self._renew = renew
+        self._keys = keys
         self._settings = settings
-        self._paths = paths
         self._clock = clock
 
     @method(
@@ -155,9 +176,21 @@ class ModelTrials:
                 f"there is no model service {params.provider!r}: give its address too, as a new service"
             )
         written = await self._written(params.provider)
-        await self._keep(params.provider, params.key, written.get("baseUrl"))
-        self._renew(params.provider)
+        await self._keys.keep(params.provider, Secret(params.key), written.get("baseUrl"))
+        self._keys.renew(params.provider)
         return SetKeyResult(ok=True, provider=params.provider, counts=AT_ONCE)
+
+    @method(
+        "models.key.remove",
+        "operator.admin",
+        "change",
+        "Ours: forget the key of a model service that was given over the wire; keys in the config and the environment stay.",
+    )
+    async def remove_key(self, caller: Caller, params: RemoveKeyParams) -> RemoveKeyResult:
+        removed = await self._keys.forget(params.provider)
+        if params.provider in self._providers.names:
+            self._keys.renew(params.provider)
+        return RemoveKeyResult(ok=True, provider=params.provider, removed=removed)
 
     @method(
         "models.service.set",
@@ -173,19 +206,15 @@ class ModelTrials:
                 f"{params.provider} has an address of its own: give your service another name"
             )
         if params.key is not None:
-            await self._keep(params.provider, params.key, params.base_url)
+            await self._keys.keep(params.provider, Secret(params.key), params.base_url)
         path: KeyPath = ("models", "providers", params.provider)
         before = await self._written(params.provider)
         entry = before | {"baseUrl": params.base_url} | ({"api": params.api} if params.api else {})
         if entry == before:
-            self._renew(params.provider)
+            self._keys.renew(params.provider)
             return SetKeyResult(ok=True, provider=params.provider, counts=AT_ONCE)
         await self._settings.change(lambda file: _put(file, path, entry))
         return SetKeyResult(ok=True, provider=params.provider, counts="when no run is under way")
-
-    async def _keep(self, provider: str, key: str, base_url: str | None) -> None:
-        keep = partial(keep_key, self._paths.state_dir, provider, Secret(key), base_url)
-        await anyio.to_thread.run_sync(keep)
 
     async def _written(self, provider: str) -> dict[str, Any]:
         """What the file says of the service, without its secrets."""

@@ -1,0 +1,113 @@
+"""Keys of model services that were given on one of several gateways: kept in the ledger, encrypted, and used by all of them.
+
+Files of keys (`credentials/`) stay each machine's own, and are used after these. In clear a shared key is only in memory.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+import anyio.to_thread
+
+from crossclaw.config.ledger_key import HOW, LedgerKey, NotOpened
+from crossclaw.config.profiles import NamedKey, forget_key, keep_key
+from crossclaw.domain.errors import Invalid
+from crossclaw.domain.secret import Secret
+from crossclaw.ledger.shared_settings import SealedModelKey, SharedSettings
+
+NO_KEY = f"a key of a model service is kept for all gateways, and only encrypted: {HOW}. Nothing was kept"
+
+
+class SharedModelKeys:
+    """`renew` is called with the name of each service whose key has changed."""
+
+    def __init__(self, settings: SharedSettings, key: LedgerKey | None) -> None:
+        self._settings, self._key = settings, key
+        self._rows: Mapping[str, SealedModelKey] = {}
+        self.found: dict[str, NamedKey] = {}
+        """By the name of the service."""
+        self.renew: Callable[[str], None] = lambda provider: None
+
+    async def look(self) -> str | None:
+        """As the ledger has them now; why this gateway cannot use them, or None."""
+        rows = {each.provider: each for each in await self._settings.list_model_keys()}
+        changed = sorted(
+            name
+            for name in self._rows.keys() | rows.keys()
+            if self._rows.get(name) != rows.get(name)
+        )
+        self._rows = rows
+        for name in changed:
+            self.found.pop(name, None)
+            if (row := rows.get(name)) is not None and (opened := self._opened(row)) is not None:
+                self.found[name] = opened
+            self.renew(name)
+        return self._unread(sorted(rows.keys() - self.found.keys()))
+
+    def _opened(self, row: SealedModelKey) -> NamedKey | None:
+        if self._key is None:
+            return None
+        try:
+            text = self._key.unseal(row.sealed, _about(row.provider, row.base_url))
+        except NotOpened:
+            return None
+        return NamedKey(f"the key of {row.provider} in the ledger", Secret(text), row.base_url)
+
+    def _unread(self, names: Sequence[str]) -> str | None:
+        if not names:
+            return None
+        said = ", ".join(names)
+        if self._key is None:
+            return f"the key of {said} is kept in the ledger, and no ledger key is set here: {HOW}"
+        return f"the key of {said} was encrypted in the ledger with another ledger key: {HOW}"
+
+    async def put(self, provider: str, key: Secret, base_url: str | None) -> None:
+        """For all gateways, from their next call on; here when this returns. Raises `Invalid` without a ledger key."""
+        if self._key is None:
+            raise Invalid(NO_KEY)
+        sealed = self._key.seal(key.reveal(), _about(provider, base_url))
+        row = SealedModelKey(provider=provider, base_url=base_url, sealed=sealed)
+        await self._settings.put_model_key(row)
+        await self.look()
+
+    async def remove(self, provider: str) -> bool:
+        """Whether there was one."""
+        there = await self._settings.delete_model_key(provider)
+        await self.look()
+        return there
+
+
+class FileKeys:
+    """Keys in `credentials/` of this machine."""
+
+    def __init__(self, state_dir: Path, renew: Callable[[str], None]) -> None:
+        self._state_dir, self.renew = state_dir, renew
+
+    async def keep(self, provider: str, key: Secret, base_url: str | None) -> None:
+        keep = partial(keep_key, self._state_dir, provider, key, base_url)
+        await anyio.to_thread.run_sync(keep)
+
+    async def forget(self, provider: str) -> bool:
+        return await anyio.to_thread.run_sync(forget_key, self._state_dir, provider)
+
+
+class EverywhereKeys(FileKeys):
+    """Keys for all gateways; one that this machine alone had is forgotten too."""
+
+    def __init__(
+        self, state_dir: Path, renew: Callable[[str], None], shared: SharedModelKeys
+    ) -> None:
+        super().__init__(state_dir, renew)
+        self._shared = shared
+
+    async def keep(self, provider: str, key: Secret, base_url: str | None) -> None:
+        await self._shared.put(provider, key, base_url)
+
+    async def forget(self, provider: str) -> bool:
+        here = await super().forget(provider)
+        return await self._shared.remove(provider) or here
+
+
+def _about(provider: str, base_url: str | None) -> str:
+    """It opens for this service at this address only: whoever can write in the ledger cannot send it elsewhere."""
+    return f"model key {provider} {base_url or ''}"
