@@ -33,7 +33,8 @@ class BotLoops:
         if now < self._silent_until.get(pair, 0):
             return False
         if pair not in self._heard:
-            self._heard[pair] = deque(await self._heard_before(pair, now))
+            before = await self._heard_before(pair, now)
+            self._heard.setdefault(pair, deque(before))  # another message may have come meanwhile
         times = self._heard[pair]
         self._heard.move_to_end(pair)
         while times and times[0] <= now - WINDOW_MS:

@@ -105,6 +105,15 @@ class FakeHomeserver(FakeHttpService):
         self.bring(room, event)
         return event_id
 
+    def take_back(self, room: str, sender: str, event_id: str, *, newer: bool = False) -> None:
+        """A person redacts an event: its content is gone, its sender and kind stay (room versions 11 and up name it in the
+        content of the redaction)."""
+        _, event = self.find(event_id)
+        event["content"] = {}
+        content = {"redacts": event_id} if newer else {}
+        more = {} if newer else {"redacts": event_id}
+        self.happen(room, sender, "m.room.redaction", content, **more)
+
     def bring(self, room: str, event: Any) -> None:
         self.stream.append((room, event))
         self._news.set()
@@ -282,7 +291,8 @@ class FakeHomeserver(FakeHttpService):
             case "messages":
                 return self._messages(asked, room)
             case "event":
-                return json_of(self.find(kind or "")[1])
+                known = [each for _, each in self.stream if each.get("event_id") == kind]
+                return json_of(known[0]) if known else refusal(404, "M_NOT_FOUND", "Event not found.")  # fmt: skip
             case "typing":
                 self.typing.append(bool(asked.json()["typing"]))
                 return json_of({})

@@ -151,3 +151,30 @@ async def _until(homeserver: FakeHomeserver) -> None:
 
 def _queries(homeserver: FakeHomeserver) -> int:
     return sum(asked.path.endswith("/keys/query") for asked in homeserver.requests)
+
+
+@pytest.mark.parametrize("newer", [False, True])
+async def test_a_message_that_its_sender_took_back_is_told_and_nothing_else_that_is_removed(
+    newer: bool,
+) -> None:
+    homeserver = FakeHomeserver()
+    room = homeserver.room_with(ANN, EVE)
+    async with following(homeserver) as host:
+        first = homeserver.say(room, ANN, "one")
+        second = homeserver.say(room, ANN, "two")
+        heart = homeserver.happen(room, ANN, "m.reaction", {"m.relates_to": {"key": "x"}})
+        await homeserver.wait_acknowledged()
+        homeserver.take_back(room, ANN, first, newer=newer)
+        homeserver.take_back(room, EVE, second, newer=newer)  # a moderator does
+        homeserver.take_back(room, ANN, heart, newer=newer)
+        homeserver.happen(room, ANN, "m.room.redaction", {}, redacts="$unknown")
+        homeserver.happen(room, ANN, "m.room.redaction", {"redacts": 7})
+        homeserver.say(room, ANN, "last")
+        await homeserver.wait_acknowledged()
+    assert [(each.text, each.deletion_of) for each in host.received] == [
+        ("one", None),
+        ("two", None),
+        ("", first),
+        ("last", None),
+    ]
+    assert host.received[2].sender == ANN

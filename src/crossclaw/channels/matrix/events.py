@@ -20,6 +20,8 @@ class MatrixEvent(msgspec.Struct, frozen=True, kw_only=True):
     origin_server_ts: int = 0
     state_key: str | None = None
     unsigned: Content = msgspec.field(default_factory=dict)
+    redacts: str | None = None
+    """Of a redaction, which event is taken back; newer rooms say it in the content."""
 
     @property
     def membership(self) -> str | None:

@@ -143,6 +143,9 @@ class SyncReader:
             if opened is None:
                 return
             event = opened
+        if event.type == "m.room.redaction":
+            await self._take_back(room, event)
+            return
         try:
             said = read_said(event, self._own_id, self._own_name)
         except (
@@ -154,6 +157,23 @@ class SyncReader:
             log.debug("event %s: %s", event.event_id, said.why)
             return
         await self._receive(room, event, said)
+
+    async def _take_back(self, room: MatrixRoom, event: MatrixEvent) -> None:
+        """A message that its sender has deleted. Of an event that was taken back the homeserver still tells whose it was and
+        of which kind: reactions, and what others remove, say nothing to us."""
+        of = event.redacts or text_in(event.content, "redacts")
+        if of is None or event.sender == self._own_id:
+            return
+        try:
+            found = await self._client.find_event(room.room_id, of)
+        except (MatrixRefusal, msgspec.ValidationError) as error:
+            if isinstance(error, MatrixRefusal) and error.status not in ROOM_REFUSED:
+                raise  # the same sync is read again
+            return
+        is_message = found is not None and found.type in (*SPOKEN, "m.room.encrypted")
+        if found is not None and is_message and found.sender == event.sender:
+            gone = self._inbound(room, event, Said("", False, None, None, None, None), None)
+            await self._host.receive(msgspec.structs.replace(gone, deletion_of=of))
 
     async def _receive(self, room: MatrixRoom, event: MatrixEvent, said: Said) -> None:
         inbound = self._inbound(room, event, said, await self._replied(room, said.reply_to))

@@ -127,7 +127,8 @@ class TelegramAccount(ChannelAccount):
     ) -> None:
         facts = await self.probe()
         self._host = host
-        self._albums = HeldAlbums(host, self._bot_id, partial(self._receive, host))
+        if self._albums is None:  # one, so that calls under way and a new start share its lock
+            self._albums = HeldAlbums(host, self._bot_id, partial(self._receive, host))
         if self._settings.webhook_url:
             host.connected(facts)
             await self._client.set_webhook(self._settings.webhook_url, self._webhook_secret())
