@@ -243,3 +243,59 @@ async def test_each_tick_of_a_job_runs_once_and_the_jobs_move_when_their_gateway
         done = await ticks()
         assert len({each["runAtMs"] for each in done}) == len(done)
         assert len({each["sessionId"] for each in done}) == len(done), "a run each"
+
+
+async def test_a_session_that_goes_from_gateway_to_gateway_is_one_conversation(
+    tmp_path: Path, url: str
+) -> None:
+    """What a gateway remembers of a session is not all of it, once another has answered there."""
+    models = {name: ScriptedProvider(lambda _, name=name: f"by {name}") for name in "ab"}  # type: ignore[misc]
+    async with (
+        gateway(tmp_path, url, "a", models["a"]) as a,
+        gateway(tmp_path, url, "b", models["b"]) as b,
+    ):
+        await until(lambda: all(each.claiming and not each.claiming.why_not for each in (a, b)))
+        for number, (house, name) in enumerate([(a, "a"), (b, "b"), (a, "a"), (b, "b")]):
+            run = await say(house, "main", f"word {number}", f"r{number}")
+            assert run.reply == f"by {name}"
+        await call(a, "chat.inject", sessionKey="main", message="a note by hand")
+        await say(b, "main", "word 4", "r4")
+    last = [words for turn in models["b"].seen[-1].turns for words in _words(turn)]
+    assert [each for each in last if each.startswith(("word", "by", "a note"))] == [
+        *("word 0", "by a", "word 1", "by b", "word 2", "by a", "word 3", "by b"),
+        *("a note by hand", "word 4"),
+    ]
+
+
+def _words(turn: Any) -> list[str]:
+    blocks = turn.content if hasattr(turn, "content") else turn.message.content
+    return [block.text.strip() for block in blocks if hasattr(block, "text")]
+
+
+async def test_a_message_by_one_gateway_steers_a_run_on_the_other(pair: Pair) -> None:
+    go, asked = anyio.Event(), anyio.Event()
+
+    class Counting(Stamp):
+        async def call(self, context: Any, params: Any) -> str:
+            asked.set()
+            await go.wait()
+            return await super().call(context, params)
+
+    def answer(request: ModelRequest) -> Any:
+        last = request.turns[-1]
+        if last.results:  # type: ignore[union-attr]
+            return f"done, {', '.join(heard(last))}"
+        return asks("one")
+
+    raw = {"messages": {"queue": {"mode": "steer"}}}
+    a, b = await pair([ScriptedProvider(answer), ScriptedProvider([])], raw, tools=[Counting()])
+    first: dict[str, Any] = {"sessionKey": "main", "message": "go", "idempotencyKey": "r1"}
+    await call(a, "chat.send", **first)
+    with anyio.fail_after(SOON_S):
+        await asked.wait()
+        await call(b, "chat.send", **first | {"message": "also this", "idempotencyKey": "r2"})
+        go.set()
+        runs = [await b.run_store.wait(run_id, SOON_S) for run_id in ("r1", "r2")]
+    assert [run and run.reply for run in runs] == ["done, also this"] * 2
+    assert runs[1] is not None
+    assert runs[1].merged_into == "r1"
