@@ -338,6 +338,36 @@ async def test_an_album_is_one_message_also_when_its_parts_come_one_by_one(scene
 
 
 @pytest.mark.spec("N8")
+@pytest.mark.parametrize("by_webhook", [False, True])
+async def test_a_text_too_long_for_one_message_is_one_message(
+    scene: Scene, by_webhook: bool
+) -> None:
+    """Trap 48: people's programs cut what is pasted at 4,096 units, at a blank if there is one."""
+    words, solid = "word " * 800 + "end", "x" * 4_096
+    parts, noon = [words, solid, "tail", "and now?"], 1_767_268_800
+    async with scene.served(**(BY_WEBHOOK if by_webhook else {})) as account:
+
+        async def say(text: str, date: int, **more: Any) -> None:
+            scene.fake.say(scene.bot, 42, text, date=date, **more)
+            if by_webhook:
+                update = msgspec.json.encode(scene.bot.updates[-1])
+                assert (await account.webhook(posted(update, "s3cret_-"))).status == 200
+            await anyio.sleep(0.3)
+
+        for text in parts[:3]:
+            await say(text, noon)
+        await anyio.sleep(5)
+        await say(parts[3], noon + 5)
+        await say(words, noon + 60)
+        await say("written a minute later", noon + 120)
+        await scene.host.wait_received(4)
+        await anyio.sleep(5)
+
+    joined = f"{words}\n{solid}tail"
+    assert scene.host.texts == [joined, "and now?", words, "written a minute later"]
+
+
+@pytest.mark.spec("N8")
 async def test_another_bot_does_not_inherit_the_offset(scene: Scene) -> None:
     """Trap 3: it would be deaf."""
     scene.fake.say(scene.bot, 42, "to the first")

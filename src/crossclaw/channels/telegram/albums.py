@@ -1,4 +1,4 @@
-"""Albums that Telegram brings by webhook: each part is a call of its own, and the next comes when the one before was
+"""Albums, and texts too long for one message, that Telegram brings by webhook: each part is a call of its own, and the next comes when the one before was
 acknowledged. So the parts are stored as they come, and received as one message when no more follow.
 """
 
@@ -8,7 +8,7 @@ import anyio
 import msgspec
 
 from crossclaw.channels.contract import ChannelHost
-from crossclaw.channels.telegram.reading import in_same_album, join_parts
+from crossclaw.channels.telegram.reading import follows, join_parts
 from crossclaw.domain.addresses import Inbound
 
 PAUSE_S = 1.5  # after the last part; longer than between two calls of Telegram
@@ -44,19 +44,20 @@ class HeldAlbums:
         the album."""
         async with self._lock:
             book = await self._load()
-            is_part = inbound.group_of is not None and inbound.edit_of is None
-            if is_part and self._comes_again(book, inbound):
+            if self._comes_again(book, inbound):
                 return
+            its_album = _album_of(book, inbound)
+            is_part = inbound.group_of is not None and inbound.edit_of is None
             for album in list(book.held):
-                if album[0].address.to == inbound.address.to and not (is_part and in_same_album(album[0], inbound)):  # fmt: skip
+                if album[0].address.to == inbound.address.to and album is not its_album:
                     await self._finish(book, album)
-            if not is_part:
+            if its_album is None and not is_part:
                 await self._receive(inbound)
                 return
             await self._hold(book, inbound)
 
     async def _hold(self, book: AlbumBook, part: Inbound) -> None:
-        album = next((each for each in book.held if in_same_album(each[0], part)), None)
+        album = _album_of(book, part)
         if album is None:
             if len(book.held) >= ALBUMS_MAX:
                 await self._finish(book, book.held[0])
@@ -123,6 +124,10 @@ class HeldAlbums:
         except BaseException:
             self._book = None  # what is stored counts
             raise
+
+
+def _album_of(book: AlbumBook, part: Inbound) -> list[Inbound] | None:
+    return next((each for each in book.held if follows(each, part)), None)
 
 
 def _part_key(part: Inbound) -> str:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from functools import reduce
+from itertools import pairwise
 
 import msgspec
 
@@ -22,6 +22,12 @@ GENERAL = "1"
 
 QUOTED_CHARS_MAX = 1_000
 """Of a message that somebody replies to: enough to know which one it is."""
+
+LONG_TEXT = "a long text"
+"""Stands for the id of an album where people have pasted more than one message holds."""
+TEXT_MAX, LONG_TEXT_UNITS = 4_096, 4_000  # UTF-16 units; programs cut at a blank, if there is one
+LONG_TEXT_MS = 2_000  # between two parts; Telegram tells whole seconds
+LONG_TEXT_PARTS_MAX = 12
 
 _COMMAND_FIRST = re.compile(r"/\S")
 
@@ -66,40 +72,52 @@ def read_update(update: TelegramUpdate, bot: ReadingBot) -> Read:
 
 
 def join_albums(parts: Iterable[tuple[int, Read]]) -> Iterator[tuple[int, Read]]:
-    """Pictures that were sent together are one message; its number is that of the last."""
-    held: tuple[int, Inbound] | None = None
-    for number, read in parts:
-        part = read if isinstance(read, Inbound) and read.group_of is not None else None
-        if held is not None and part is not None and in_same_album(held[1], part):
-            held = number, _joined(held[1], part)
+    """Pictures that were sent together are one message, and so is a text that was too long for one; its number is that of
+    the last."""
+    number, held = 0, list[Inbound]()
+    for number_now, read in parts:
+        if held and isinstance(read, Inbound) and follows(held, read):
+            number = number_now
+            held.append(read)
             continue
-        if held is not None:
-            yield held
-        held = None if part is None else (number, part)
-        if part is None:
-            yield number, read
-    if held is not None:
-        yield held
+        if held:
+            yield number, join_parts(held)
+        number, held = number_now, []
+        if isinstance(read, Inbound) and read.group_of is not None:
+            held.append(read)
+        else:
+            yield number_now, read
+    if held:
+        yield number, join_parts(held)
 
 
-def in_same_album(one: Inbound, other: Inbound) -> bool:
-    return (one.group_of, one.address, one.sender, one.edit_of) == (
-        other.group_of,
-        other.address,
-        other.sender,
-        other.edit_of,
-    )
+def follows(parts: Sequence[Inbound], other: Inbound) -> bool:
+    """Whether it is one more of these parts of a message."""
+    last = parts[-1]
+    if (last.address, last.sender, last.edit_of) != (other.address, other.sender, other.edit_of):
+        return False
+    if last.group_of != LONG_TEXT:
+        return last.group_of is not None and last.group_of == other.group_of
+    is_text = other.edit_of is None and not other.attachments and other.reply_to is None
+    is_next = other.message_id == str(int(last.message_id) + 1)
+    at_once = (other.at_ms or 0) - (last.at_ms or 0) <= LONG_TEXT_MS
+    return is_text and is_next and at_once and len(parts) < LONG_TEXT_PARTS_MAX
 
 
 def join_parts(parts: Sequence[Inbound]) -> Inbound:
     """In their order; the whole has the id of the first."""
-    return reduce(_joined, parts)
+    whole = parts[0]
+    for last, part in pairwise(parts):
+        # A client that finds no blank to cut at fills the message to its end.
+        is_cut = last.group_of == LONG_TEXT and len(last.text.encode("utf-16-le")) >= 2 * TEXT_MAX
+        whole = _joined(whole, part, "" if is_cut else "\n")
+    return whole
 
 
-def _joined(one: Inbound, other: Inbound) -> Inbound:
+def _joined(one: Inbound, other: Inbound, between: str) -> Inbound:
     return msgspec.structs.replace(
         one,
-        text="\n".join(filter(None, (one.text, other.text))),
+        text=between.join(filter(None, (one.text, other.text))),
         attachments=one.attachments + other.attachments,
         mentioned=one.mentioned or other.mentioned,
         mentions_others=one.mentions_others or other.mentions_others,
@@ -138,8 +156,13 @@ def _read_message(message: TelegramMessage, bot: ReadingBot, *, is_edit: bool) -
         mentioned=_is_mentioned(raw, entities, bot) if is_group else None,
         mentions_others=_mentions_others(raw, entities, bot),
         edit_of=str(message.message_id) if is_edit else None,
-        group_of=message.media_group_id,
+        group_of=message.media_group_id or (LONG_TEXT if _is_full(message, is_edit) else None),
     )
+
+
+def _is_full(message: TelegramMessage, is_edit: bool) -> bool:
+    """Nearly as long as a message may be: people paste more than that, and their programs send it in parts."""
+    return not is_edit and len(message.text.encode("utf-16-le")) >= 2 * LONG_TEXT_UNITS
 
 
 def _read_reaction(change: ReactionChange, bot: ReadingBot) -> Read:
