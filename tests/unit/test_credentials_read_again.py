@@ -7,8 +7,10 @@ from typing import Any
 import anyio
 import pytest
 
+from crossclaw.domain.authority import Maker
 from crossclaw.domain.clock import SystemClock
 from crossclaw.domain.credentials import Credential, Particulars
+from crossclaw.domain.errors import Forbidden
 from crossclaw.domain.ids import RandomIds
 from crossclaw.door.principal import Principal, person_principal
 from crossclaw.gateway.pairing import PairingRequest, Pairings
@@ -77,6 +79,21 @@ async def test_a_device_that_is_revoked_or_paired_while_they_are_read_stays_so(
     far.go = anyio.Event()
     await meanwhile(far, pairings.load, lambda: pairings.revoke("phone", "operator", OWNER))
     assert not credentials.stands(phone(found).authority.made_by), "it stays out"
+    await ledger.close()
+
+
+async def test_a_guest_that_has_just_come_to_another_gateway_comes_to_this_one_too(
+    tmp_path: Path,
+) -> None:
+    ledger = open_ledger(tmp_path / "l.sqlite", inline=True)
+    one, other = [GuestNames(ledger, Credentials(), SystemClock()) for _ in "ab"]
+    assert await one.hold(OWNER, "bob") == "bob"
+    assert await other.hold(OWNER, "bob") == "bob", "though it had not heard of it"
+    stranger = person_principal("device:x", {"operator.read"}, [Maker("device:x:operator", 1)])
+    await one.hold(OWNER, "eve")
+    other._credentials.put("device:x:operator", 1)
+    with pytest.raises(Forbidden, match="another client is here under the name eve"):
+        await other.hold(stranger, "eve")
     await ledger.close()
 
 

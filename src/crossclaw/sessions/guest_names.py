@@ -5,6 +5,7 @@ device's token, or the gateway's) holds the names that it was the first to use.
 """
 
 import secrets
+from collections.abc import Collection
 from hashlib import sha256
 
 import anyio
@@ -105,20 +106,19 @@ class GuestNames:
                 raise Forbidden(f"this token is for the guest {bound}, not for {name}")
             return name
         async with self._changing:
-            known = self._names.get(name)
-            if known is None:
-                self._refuse_crowd(name)
-                await self._put(self._credential(name, holder=min(ids, default="")))
-            elif known.digests:
-                raise Forbidden(
-                    f"the guest {name} has a token of its own; come with that one, or choose another name"
-                )
-            elif known.particulars.client_id not in (ids or {""}):
-                raise Forbidden(
-                    f"another client is here under the name {name}; choose another one, or let the owner"
-                    f' free it (crossclaw gateway call guests.remove --params \'{{"name": "{name}"}}\')'
-                )
+            if name not in self._names:
+                await self._take(name, holder=min(ids, default=""))
+            _check_holder(self._names[name], ids)
         return name
+
+    async def _take(self, name: str, holder: str) -> None:
+        """For the first who uses it, on whichever gateway: should that have been another one, its holder is known then."""
+        self._refuse_crowd(name)
+        try:
+            await self._put(self._credential(name, holder=holder))
+        except Busy:
+            if name not in self._names:
+                raise
 
     def _refuse_crowd(self, name: str) -> None:
         if name not in self._names and len(self._names) >= GUESTS_MAX:
@@ -150,6 +150,19 @@ class GuestNames:
             raise Busy("this guest was changed by another gateway; try again") from late
         self._names[credential.subject] = credential
         self._credentials.put(credential.credential_id, credential.epoch)
+
+
+def _check_holder(known: Credential, ids: Collection[str]) -> None:
+    name = known.subject
+    if known.digests:
+        raise Forbidden(
+            f"the guest {name} has a token of its own; come with that one, or choose another name"
+        )
+    if known.particulars.client_id not in (ids or {""}):
+        raise Forbidden(
+            f"another client is here under the name {name}; choose another one, or let the owner"
+            f' free it (crossclaw gateway call guests.remove --params \'{{"name": "{name}"}}\')'
+        )
 
 
 def guest_name(text: str) -> str:
