@@ -105,6 +105,22 @@ class ChannelContract(ChatRoads):
         assert driver.seen() == ["re: m0", "re: m1", "re: m2", "re: m3"]
         assert driver.waiting() == 0
 
+    @pytest.mark.spec("N8")
+    async def test_an_edit_of_a_message_that_waits_takes_its_place(
+        self, folder: Path, driver: ChannelDriver
+    ) -> None:
+        async with gateway(folder, driver, Recording(30)):
+            await driver.say("first")
+            await anyio.sleep(10)
+            waiting = await driver.say("secnd")
+            await anyio.sleep(10)
+            if not await driver.change(waiting, "second"):
+                return  # nobody tells bots of edits there
+            await shown(driver, 2)
+
+        assert driver.seen() == ["re: first", "re: second"]
+        assert [each.what for each in driver.received] == ["accepted", "accepted", "changed"]
+
     @pytest.mark.spec("N8", "B1")
     async def test_a_restart_answers_what_came_meanwhile_and_nothing_twice(
         self, folder: Path, driver: ChannelDriver

@@ -173,6 +173,10 @@ class ChannelDriver(ABC):
         """A person sends a PNG with words under it; False: the platform has no files."""
         return False
 
+    async def change(self, message_id: str, text: str) -> bool:
+        """Its writer gives a message other words; False: nobody tells bots of that."""
+        return False
+
     @abstractmethod
     async def say_again(self, message_id: str) -> None:
         """The platform brings the same message once more, as platforms do."""

@@ -92,6 +92,11 @@ class DiscordDriver(SocketPlatform, ChannelDriver):
         self.fake.say(self._person(person), text, attachments=[file])
         return True
 
+    async def change(self, message_id: str, text: str) -> bool:
+        where, _ = self._said[message_id]
+        self.fake.edit(where, message_id, text, "2026-01-01T12:00:09+00:00")
+        return True
+
     async def say_again(self, message_id: str) -> None:
         self.fake.gateway.tell_message("MESSAGE_CREATE", *self._said[message_id])
 

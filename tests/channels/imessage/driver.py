@@ -76,6 +76,11 @@ class IMessageDriver(ChannelDriver):
         await self.fake.say(PERSON.format(person), text, attachments=[file])
         return True
 
+    async def change(self, message_id: str, text: str) -> bool:
+        row = next(row for row in self.fake.rows if row["guid"] == message_id)
+        await self.fake.post("updated-message", {**row, "text": text, "dateEdited": 9})
+        return True
+
     async def say_again(self, message_id: str) -> None:
         row = next(row for row in self.fake.rows if row["guid"] == message_id)
         await self.fake.post("new-message", row)

@@ -80,6 +80,13 @@ class MatrixDriver(ChannelDriver):
         self.fake.happen(room, _id(person), "m.room.message", {**content, "info": info})
         return True
 
+    async def change(self, message_id: str, text: str) -> bool:
+        room, said = self.fake.find(message_id)
+        new = {"m.new_content": {"msgtype": "m.text", "body": text}}
+        relation = {"rel_type": "m.replace", "event_id": message_id}
+        self.fake.say(room, said["sender"], f"* {text}", **new, **{"m.relates_to": relation})
+        return True
+
     async def say_again(self, message_id: str) -> None:
         self.fake.bring(*self.fake.find(message_id))
 

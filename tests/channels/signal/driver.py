@@ -93,6 +93,14 @@ class SignalDriver(ChannelDriver):
         self.fake.say(text, number=number, uuid=UUID.format(person), attachments=[file])
         return True
 
+    async def change(self, message_id: str, text: str) -> bool:
+        said = self._said[message_id]
+        at, data = said["timestamp"] + 500, said["dataMessage"]
+        edit = {"targetSentTimestamp": said["timestamp"], "dataMessage": {**data, "timestamp": at, "message": text}}  # fmt: skip
+        kept = {name: value for name, value in said.items() if name != "dataMessage"}
+        self.fake.bring({**kept, "timestamp": at, "editMessage": edit})
+        return True
+
     async def say_again(self, message_id: str) -> None:
         self.fake.bring(self._said[message_id])
 

@@ -82,6 +82,15 @@ class SlackDriver(SocketPlatform, ChannelDriver):
         self.fake.say(self._user(person), text, subtype="file_share", files=[file])
         return True
 
+    async def change(self, message_id: str, text: str) -> bool:
+        said = self._said[message_id]
+        where = {name: said[name] for name in ("channel", "channel_type")}
+        before = {name: value for name, value in said.items() if name not in where}
+        now = {**before, "text": text, "edited": {"user": said["user"], "ts": self.fake.ts()}}
+        event = {"type": "message", "subtype": "message_changed", "ts": self.fake.ts(), **where}
+        self.fake.tell({**event, "message": now, "previous_message": before})
+        return True
+
     async def say_again(self, message_id: str) -> None:
         self.fake.tell(self._said[message_id])
 

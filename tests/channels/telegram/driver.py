@@ -64,6 +64,12 @@ class TelegramDriver(ChannelDriver):
         self.fake.say(self.bot, int(person), photo=photo, caption=text)
         return True
 
+    async def change(self, message_id: str, text: str) -> bool:
+        message = self._brought[message_id]["message"]
+        changed = {**message, "text": text, "edit_date": message["date"] + 5}
+        self.fake.update(self.bot, {"edited_message": changed})
+        return True
+
     async def say_again(self, message_id: str) -> None:
         self.fake.update(self.bot, {"message": self._brought[message_id]["message"]})
 
