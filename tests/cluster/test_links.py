@@ -92,7 +92,11 @@ async def test_a_client_of_one_gateway_follows_a_run_on_the_other_word_by_word(
                 each["address"] for each in listed["gateways"]
             ):
                 listed = await b.call("gateways.list")
-        await anyio.sleep(1.5)  # the links are made each second
+        here: list[str] = []
+        with anyio.fail_after(SOON_S):  # the links are made each second
+            while here.count("gateway-client") < 2 or "a" not in here:
+                here = [each.get("host", "") for each in await b.call("system-presence")]
+                await anyio.sleep(0.05)
         heard: list[Event] = []
 
         async def listen() -> None:
