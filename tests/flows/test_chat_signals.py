@@ -19,6 +19,7 @@ from crossclaw.config.channels import ChannelSettings
 from crossclaw.config.doors import Messages
 from crossclaw.delivery.carrying import LAST_S
 from crossclaw.delivery.prefixes import PrefixFacts, with_prefix
+from crossclaw.delivery.previews import LOST
 from crossclaw.domain.addresses import Address, Inbound
 from crossclaw.domain.errors import DeliveryError, DeliveryUncertain
 from crossclaw.domain.messages import AssistantMessage, Text
@@ -346,6 +347,15 @@ def test_every_spelling_of_streaming_is_understood(
     assert msgspec.convert(said, ChannelSettings).streams is streams
 
 
+async def test_a_reply_that_is_there_at_once_has_no_beginning(tmp_path: Path) -> None:
+    channel, parts = streaming(), [WHOLE, " And more."]
+    async with open_house(tmp_path, Writing(parts, pause_s=0.3), channels=[channel]):
+        await channel.say("ann", "hi")
+        await anyio.sleep(10)
+
+    assert (channel.sent, channel.edits) == ([("ann", "".join(parts))], 0)
+
+
 async def test_without_the_setting_only_the_whole_reply_is_sent(tmp_path: Path) -> None:
     channel = chat()
     async with open_house(tmp_path, Writing(), channels=[channel]):
@@ -447,6 +457,7 @@ async def test_an_uncertain_beginning_makes_the_reply_uncertain_and_a_person_can
         delivery = await house.ledger.find_delivery(f"reply:{run_id}")
         assert delivery is not None
         before = (delivery.state, dict(channel.shown))
+        assert delivery.error == LOST
         await house.ledger.do(Resend(delivery_id=delivery.delivery_id, at=1))
         house.outbox.look_again()
         await anyio.sleep(30)

@@ -202,6 +202,19 @@ async def test_commands_do_not_wait_behind_what_runs(tmp_path: Path) -> None:
         assert stopped == {"ok": True, "aborted": True, "runIds": ["r1"]}
 
 
+async def test_what_a_command_tells_is_of_the_session_that_it_was_written_in(
+    tmp_path: Path,
+) -> None:
+    async with open_house(tmp_path, plain()) as house:
+        await call(house, "sessions.create", key="agent:main:desk")
+        sent = {"sessionKey": "agent:main:desk", "message": "/status", "idempotencyKey": "c1"}
+        await call(house, "chat.send", OWNER, **sent)
+        run = await house.run_store.find("c1")
+
+    assert run is not None
+    assert "desk" in (run.reply or "")
+
+
 async def test_a_model_never_sees_commands(tmp_path: Path) -> None:
     model = plain()
     async with open_house(tmp_path, model) as house:

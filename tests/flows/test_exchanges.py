@@ -88,11 +88,14 @@ async def heard(house: House, key: SessionKey) -> list[str]:
 
 @pytest.mark.spec("S6")
 async def test_the_agents_speak_in_turn_until_their_turns_are_used(tmp_path: Path) -> None:
-    async with open_house(tmp_path, talkative(), config=two_agents()) as house:
+    model = talkative()
+    async with open_house(tmp_path, model, config=two_agents()) as house:
         await say(house, "main", "ask", "r1")
         await settled(house)
         to_main, to_librarian = await heard(house, MAIN), await heard(house, LIBRARIAN)
 
+    for turn, role in enumerate(("requester", "target", "requester", "target"), start=1):
+        assert f"You are the {role}; this is turn {turn} of" in str(model.seen)
     assert to_main == ["shelf nine", "turn 2", "turn 4"]
     assert to_librarian[:3] == ["where?", "turn 1", "turn 3"]
     assert len(to_librarian) == 4  # and the announce step

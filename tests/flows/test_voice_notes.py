@@ -17,11 +17,13 @@ from crossclaw.config.channels import ChannelSettings
 from crossclaw.domain.addresses import Address, Attachment, Inbound
 from crossclaw.domain.attachments import sound_type
 from crossclaw.domain.clock import SystemClock
+from crossclaw.domain.errors import Invalid
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage, Text, UserMessage, words_of
 from crossclaw.domain.secret import Secret
 from crossclaw.providers.contract import ModelRequest, Tell, UserTurn
 from crossclaw.providers.speech import SpeechEndpoint
+from crossclaw.sessions import channel_media
 from crossclaw.testing import MemoryChannel, open_house
 from crossclaw.testing.fake_transcriptions import FakeTranscriptions
 
@@ -212,3 +214,17 @@ def test_a_recording_is_known_by_its_bytes_and_not_by_what_it_is_called() -> Non
     assert sound_type(b"#!AMR\n", "audio/amr; rate=8000") == "audio/amr"
     assert sound_type(b"\x7fELF", "audio/ogg") is None
     assert sound_type(b"words", "audio/x\r\n: y") is None
+
+
+@pytest.mark.parametrize(
+    ("data", "why"), [(b"\x7fELF", "no recording that is known"), (OGG * 2, "too long")]
+)
+def test_what_is_no_recording_and_what_is_too_long_is_not_kept(
+    monkeypatch: pytest.MonkeyPatch, data: bytes, why: str
+) -> None:
+    monkeypatch.setattr(channel_media, "BYTES_MAX", len(OGG))
+    what = Attachment(kind="audio", id="1", voice=True)
+
+    assert channel_media._recording(OGG, what).title == "the voice note"
+    with pytest.raises(Invalid, match=why):
+        channel_media._recording(data, what)

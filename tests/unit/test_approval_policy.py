@@ -436,6 +436,7 @@ def test_no_command_or_folder_writes_lines_of_its_own_into_the_owners_chat() -> 
         ({"agentFilter": ["ops"]}, True, []),
         ({"sessionFilter": ["main:main"]}, False, ["tg:ana"]),
         ({"sessionFilter": ["other"]}, False, []),
+        ({"sessionFilter": ["other", "main:main"]}, False, ["tg:ana"]),
     ],
 )
 def test_only_the_owners_chats_are_told(

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from crossclaw.config import Config
 from crossclaw.config.channels import DmPolicy, GroupPolicy, TopicSettings
 from crossclaw.config.doors import CommandsConfig
 from crossclaw.domain.mention_patterns import mention_pattern, name_pattern
@@ -19,6 +20,7 @@ from crossclaw.policy.channel_access import (
     decide_mention,
 )
 from crossclaw.policy.owner import decide_owner
+from crossclaw.sessions.channel_rules import mention_patterns
 
 LISTS = [frozenset[str](), frozenset({"7"}), frozenset({"*"}), frozenset({"8"})]
 
@@ -177,3 +179,23 @@ def test_an_owner_is_named_by_an_id_that_may_contain_colons(
     assert decide_owner(
         CommandsConfig(owner_allow_from=("uuid:1",)), "signal", "+49", ["uuid:1"]
     ).allowed
+
+
+@pytest.mark.spec("N8")
+def test_an_agent_is_called_by_its_patterns_else_by_its_name_and_its_emoji() -> None:
+    common = {"groupChat": {"mentionPatterns": ["robot"]}}
+    lobster = {"id": "main", "identity": {"name": "Clawd", "emoji": "🦞"}}
+    own = {"id": "own", "groupChat": {"mentionPatterns": ["boss"]}}
+
+    def calls(text: str, agent_id: str, messages: dict[str, Any]) -> bool:
+        raw = {"agents": {"list": [lobster, own]}, "messages": messages}
+        patterns = mention_patterns(msgspec.convert(raw, Config), agent_id)
+        return any(pattern.search(text) for pattern in patterns)
+
+    assert [calls(text, "main", {}) for text in ("hi Clawd", "🦞 hi", "robot")] == [
+        True,
+        True,
+        False,
+    ]
+    assert [calls(text, "main", common) for text in ("hi Clawd", "robot")] == [False, True]
+    assert [calls(text, "own", common) for text in ("boss", "robot")] == [True, False]

@@ -1,9 +1,12 @@
 """Suspects begin group by group: the next one when all of the last were heard of, or after a while."""
 
 import anyio
+import msgspec
 import pytest
 
+from crossclaw.domain.events import EntryAppended
 from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.sessions import Entry
 from crossclaw.runs.suspects import Suspects
 
 ANA, BEN, CHO = (SessionKey.named("main", name) for name in ("ana", "ben", "cho"))
@@ -27,3 +30,23 @@ async def test_a_group_that_says_nothing_is_waited_for_a_while_and_no_longer() -
 
     assert {key: round(at) for key, at in turns.items()} == {ANA: 0, BEN: 0, CHO: 5}
     assert (len(suspects), CHO in suspects) == (0, False)
+
+
+@pytest.mark.spec("B1")
+async def test_the_next_group_begins_as_soon_as_all_of_the_last_have_got_on() -> None:
+    suspects, began = Suspects(), anyio.current_time()
+    suspects.put([[ANA, BEN], [CHO]], window_s=5)
+    entry = Entry(session_id="s", seq=1, entry_id="e", at=1, type="message", run_id="r")
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(suspects.serve)
+        await anyio.wait_all_tasks_blocked()
+        note = msgspec.structs.replace(entry, run_id=None)
+        for key, each in ((ANA, entry), (BEN, note)):
+            suspects.hear(EntryAppended(key, each))
+        await anyio.wait_all_tasks_blocked()
+        assert CHO in suspects, "a note is no progress of a run"
+        suspects.hear(EntryAppended(BEN, entry))
+        await suspects.wait_for_turn(CHO)
+        assert anyio.current_time() - began < 1
+        tasks.cancel_scope.cancel()

@@ -108,6 +108,8 @@ def test_what_works_outside_of_the_sandbox_is_given_to_it_only_by_name() -> None
     assert "web_fetch" in allowed(network, sandboxed=True)
     few = {"tools": {"sandbox": {"tools": {"allow": ["exec", "read"], "deny": ["exec"]}}}}
     assert allowed(few, sandboxed=True) == ["read"]
+    free, boxed_arm = (arm_layers(Config(), Arm("main", sandboxed=box)) for box in (False, True))
+    assert len(boxed_arm) > len(free)
     assert len(allowed(few)) == len(NAMES)
 
 
