@@ -7,7 +7,7 @@ N ?= 50
 # Where an image forbids them, every process compiled everything anew: a third of the time of the tests, half of a start.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup run demo bubblewrap test trio walk proof timed guards mutants audit check check-python check-web browser channels cluster cluster-faults scale bench package matrix crash conformance local-model local-demo live docs pictures lock new release clean
+.PHONY: help setup run demo bubblewrap test trio walk proof timed guards mutants audit check check-python check-web browser channels cluster cluster-bench cluster-faults scale bench package matrix crash conformance local-model local-demo live docs pictures lock new release clean
 
 ##@ Run it
 
@@ -102,6 +102,9 @@ cluster: setup bubblewrap postgresql ## every test that opens a ledger on a priv
 
 scale: setup ## a hundred gateways and ten million sessions in virtual time, on the real claim code (some 4 GB of /tmp)
 	$(BIN)/python -m tests.scale $(ARGS)
+
+cluster-bench: setup postgresql ## bars of several gateways: turns on PostgreSQL, two gateways, a slow network, waits, words, revocations, take-overs
+	$(BIN)/python -m bench.cluster $(ARGS)
 
 faketime: # clocks that jump, for make cluster-faults
 	@ls /usr/lib/*/faketime/libfaketimeMT.so.1 >/dev/null 2>&1 || { \

@@ -36,7 +36,7 @@ class Program(NamedTuple):
 
 
 @contextmanager
-def running(folder: Path, url: str, name: str) -> Generator[Program]:
+def running(folder: Path, url: str, name: str, module: str = "crossclaw") -> Generator[Program]:
     """`crossclaw gateway` with a state folder of its own, on a free port."""
     place = folder / name
     place.mkdir(mode=0o700)
@@ -52,7 +52,7 @@ def running(folder: Path, url: str, name: str) -> Generator[Program]:
     }
     log = (place / "log").open("wb")
     process = subprocess.Popen(
-        [sys.executable, "-m", "crossclaw", "gateway", "run", "--port", "0"],
+        [sys.executable, "-m", module, "gateway", "run", "--port", "0"],
         env=environ,
         stdout=log,
         stderr=log,
