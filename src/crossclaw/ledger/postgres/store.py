@@ -60,6 +60,9 @@ _DURABLE = (
     "WHERE current_setting('synchronous_commit') IN ('off', 'local')"
 )
 
+_PID = "SELECT pg_backend_pid()"
+DUPLICATE_STATEMENT = "42P05"
+
 _HOW = "write it as postgresql://user:password@host:5432/crossclaw"
 _TLS = "add ?sslmode=verify-full&sslrootcert=… to ledger.url, or use a network that only the two are on"
 _ESCAPES = "in a password, / is %2F, @ is %40, : is %3A and % is %25"
@@ -143,10 +146,35 @@ class DatabaseAddress:
         wire.ask("SELECT pg_advisory_lock_shared($1::bigint)", LOCK)
         wire.ask("SELECT pg_advisory_unlock($1::bigint)", LOCK)
 
+    def _refuse_pooled(self) -> None:
+        """A pooler that works by transaction gives several connections the same process of the server: then neither
+        locks nor prepared statements last, and no hint is heard."""
+        first, second = self.connect(), None
+        try:
+            ((pid,),) = first.ask(_PID)
+            if pid == first.backend_pid:
+                return  # there is none: whoever accepted the connection serves it
+            second = self.connect()
+            is_shared = second.ask(_PID) == [(pid,)]
+        except (
+            ServerTrouble
+        ) as trouble:  # it has prepared the same statement, in the first one's name
+            is_shared = trouble.state == DUPLICATE_STATEMENT
+        finally:
+            first.close()
+            if second is not None:
+                second.close()
+        if is_shared:
+            raise StoreError(
+                f"between the gateway and {self.shown} stands a pooler that works by transaction, as PgBouncer with "
+                "pool_mode = transaction: name the server itself in ledger.url, or set pool_mode = session"
+            )
+
     def prepare(self, *, half_moved: bool = False) -> PgWire:
         """A connection that may write, to a server that can hold a store and has its tables. `half_moved`: also a
         store that a move has not filled yet."""
         try:
+            self._refuse_pooled()
             wire = self.connect_writer()
         except ConnectionLost as lost:
             raise StoreError(
