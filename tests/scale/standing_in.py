@@ -20,11 +20,14 @@ _WORDS: tuple[tuple[str, str], ...] = (
     (r" FOR (?:UPDATE|KEY SHARE)(?: SKIP LOCKED)?", ""),
     (r"::(?:bigint|text|int|bool)\b", ""),
     (r"\$(\d+)", r"?\1"),
+    (r"DEFAULT now\(\)", "DEFAULT CURRENT_TIMESTAMP"),
 )
 _NOT_SENT = ("SAVEPOINT", "RELEASE", "PRAGMA")  # what SQLite needs and a server is not asked
 
 
 _BESIDE = 4  # of each transaction: two locks, its number, and the notification, which the stand-in has not
+
+_ADDED = re.compile(r"ALTER TABLE (\w+) ADD COLUMN IF NOT EXISTS (\w+)")
 
 
 @lru_cache(1_000)
@@ -102,7 +105,14 @@ class StandIn:
         return list(self.execute(sql, values))
 
     def script(self, sql: str) -> None:
-        self.db.execute(sql)
+        for statement in sql.split(";"):
+            added = _ADDED.search(statement)
+            if added is None:
+                self.db.execute(in_sqlites_words(statement))
+            elif not self.ask(
+                "SELECT 1 FROM pragma_table_info($1) WHERE name = $2", *added.groups()
+            ):
+                self.db.execute(statement.replace("IF NOT EXISTS ", ""))
 
     def close(self) -> None:
         """There is one for all; it is closed with the store."""
