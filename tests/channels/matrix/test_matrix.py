@@ -165,10 +165,14 @@ async def test_mentions_replies_threads_edits_and_notices_are_told_apart(place: 
         changed = {"rel_type": "m.replace", "event_id": reply}
         ann.say(room, "* x", **{"m.new_content": new, "m.relates_to": changed})
         ann.send(room, "m.room.message", {"msgtype": "m.notice", "body": "beep"})
-        ann.send(room, "m.reaction", {"m.relates_to": {"rel_type": "m.annotation"}})
-        ann.say(room, "last")
-        got = await place.host.wait_for(6)
-    mention, plain, answer, aside, edited, last = got
+        heart = ann.send(room, "m.reaction", {"m.relates_to": {"rel_type": "m.annotation"}})
+        last_said = ann.say(room, "last")
+        await place.host.wait_for(6)
+        for gone in (heart, last_said):
+            ann.call("PUT", f"/v3/rooms/{room}/redact/{gone}/t{gone[-4:]}", {})
+        got = await place.host.wait_for(7)
+    mention, plain, answer, aside, edited, last, deleted = got
+    assert (deleted.deletion_of, deleted.sender) == (last_said, ann.user_id)
     assert (mention.text, mention.mentioned) == ("yes", True)
     assert (plain.text, plain.mentioned) == ("no", False)
     assert answer.text == "an answer"
