@@ -77,7 +77,8 @@ class GatewayLinks:
                 tasks.start_soon(self._keep, scope, each, name=f"link to {each.gateway_id}")
 
     async def _keep(self, scope: anyio.CancelScope, other: SharingGateway) -> None:
-        import httpx2  # noqa: PLC0415  only where there are other gateways
+        await self._requests.http()
+        import httpx2  # noqa: PLC0415  loaded by now, in a thread
 
         with scope:
             while True:
@@ -98,10 +99,8 @@ class GatewayLinks:
         ticket = self._key.ticket(other.incarnation, self._house.context.clock.now_ms())
         headers = {"authorization": f"Bearer {ticket.text}"}
         limits = httpx2.Timeout(5.0, read=SIGN_OF_LIFE_S * 3)
-        async with (
-            httpx2.AsyncClient(timeout=limits, trust_env=False) as http,
-            http.stream("GET", f"{other.address.rstrip('/')}{PATH}", headers=headers) as answer,
-        ):
+        http, url = await self._requests.http(), f"{other.address.rstrip('/')}{PATH}"
+        async with http.stream("GET", url, headers=headers, timeout=limits) as answer:
             if answer.status_code != 200:
                 raise httpx2.HTTPError(f"it answers {answer.status_code}")
             is_known = False

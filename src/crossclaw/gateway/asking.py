@@ -2,6 +2,9 @@
 
 from typing import Any
 
+import anyio
+import anyio.to_thread
+
 from crossclaw.domain.clock import Clock
 from crossclaw.gateway.http.links import ASK_PATH, SEAL
 from crossclaw.gateway.link_proof import LinkKey
@@ -18,14 +21,16 @@ class GatewayRequests:
     def __init__(self, key: LinkKey, clock: Clock) -> None:
         self._key, self._clock = key, clock
         self._http: Any = None
+        self._opening = anyio.Lock()
 
     async def carry(self, neighbour: Neighbour, question: bytes, timeout_s: float) -> bytes:
         """The answer to a question, as its gateway wrote it."""
-        import httpx2  # noqa: PLC0415  only where there are other gateways
-
-        facts, client = neighbour.facts, self._client()
+        facts = neighbour.facts
         if not facts.address:
             raise NeighbourUnreached(neighbour.name, "it does not listen yet")
+        client = await self.http()
+        import httpx2  # noqa: PLC0415  loaded by now, in a thread
+
         ticket = self._key.ticket(facts.incarnation, self._clock.now_ms())
         headers = {
             "authorization": f"Bearer {ticket.text}",
@@ -50,18 +55,24 @@ class GatewayRequests:
             )
         return bytes(said.content)
 
-    def _client(self) -> Any:
-        """A connection a question: one that was kept open may be gone, and nobody would know what has arrived."""
-        import httpx2  # noqa: PLC0415  loaded by now
-
-        if self._http is None:
-            limits = httpx2.Limits(max_keepalive_connections=0)
-            self._http = httpx2.AsyncClient(limits=limits, trust_env=False)
+    async def http(self) -> Any:
+        """One for all. Its package and the certificates that it trusts take half a second to read, so in a thread."""
+        async with self._opening:
+            if self._http is None:
+                self._http = await anyio.to_thread.run_sync(_open)
         return self._http
 
     async def close(self) -> None:
         if self._http is not None:
             await self._http.aclose()
+
+
+def _open() -> Any:
+    """A connection a request: one that was kept open may be gone, and nobody would know what has arrived."""
+    import httpx2  # noqa: PLC0415  only where there are other gateways
+
+    limits = httpx2.Limits(max_connections=None, max_keepalive_connections=0)
+    return httpx2.AsyncClient(limits=limits, trust_env=False)
 
 
 def _words(error: BaseException) -> str:
