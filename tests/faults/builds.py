@@ -12,6 +12,7 @@ doubting    takes a commit that was cut off for lost, and stores again
 hurried     asks what became of a commit while the connection that sent it may still be at work
 unending    does not let the server end a transaction that stands still
 hasty       does not wait for the server's disk
+lagging     is honest, and its standby an asynchronous one
 mixing      lets every gateway begin what may have killed another one
 unlooking   hears no hints, and does not look each second either
 """
