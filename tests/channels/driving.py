@@ -128,6 +128,8 @@ class ChannelDriver(ABC):
     has_groups: ClassVar[bool] = True
     has_threads: ClassVar[bool] = False
     """Topics and threads inside of a group: `say_in_thread`."""
+    session_names: ClassVar[tuple[str, ...]] = ()
+    """What the sessions of a group and of a thread in it are called, behind their agent: patterns, in that order."""
     answers_are_marked: ClassVar[bool] = True
     """A message can name the one that it answers: `answered`."""
     later_s: ClassVar[float] = 7.0

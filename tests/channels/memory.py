@@ -63,6 +63,7 @@ class _Remembering(MemoryChannel):
 class MemoryDriver(ChannelDriver):
     name = "memory"
     traits = Traits()
+    session_names = ("memory:group:-1001",)
     answers_are_marked = False
 
     def __init__(self, knows_key_s: float = 0.0) -> None:

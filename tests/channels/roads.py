@@ -2,6 +2,7 @@
 account that are meant. What a platform has no word for is named by its driver (`has_groups`, `has_threads`, `answers_are_marked`),
 and `test_all_channels.py` holds which those are."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -102,8 +103,9 @@ class ChatRoads:
             found.setdefault(kind, set()).add(place)
         assert [len(places) for places in found.values()] == [1] * (asked // 2)
         assert len(set.union(*found.values())) == asked // 2
-        in_groups = [each.key for each in rows if each.key != SessionKey.main("main")]
-        assert bool(in_groups) == driver.has_groups
+        names = [each.key.name for each in rows if each.key != SessionKey.main("main")]
+        named = zip(driver.session_names, sorted(names, key=len), strict=True)
+        assert all(re.fullmatch(pattern, name) for pattern, name in named), names
 
     @pytest.mark.spec("N9", "P6", "S7", "K3")
     async def test_whatever_begins_a_message_it_arrives_by_the_account_and_in_the_place_that_are_meant(

@@ -27,6 +27,7 @@ class DiscordDriver(SocketPlatform, ChannelDriver):
     text_limit = 2_000
     knows_key_s = 120.0
     has_threads = True
+    session_names = (r"discord:channel:\d+", r"discord:channel:\d+")
 
     def __init__(self) -> None:
         super().__init__()

@@ -23,6 +23,7 @@ PERSON = "+1650555{}"
 class IMessageDriver(ChannelDriver):
     name = "imessage"
     traits = MANIFEST.traits
+    session_names = (r"imessage:group:iMessage;\+;chat-1001",)
     later_s = 0.0  # BlueBubbles does not say when
 
     def __init__(self) -> None:

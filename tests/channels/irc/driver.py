@@ -25,6 +25,7 @@ class IrcDriver(SocketPlatform, ChannelDriver):
     traits = MANIFEST.traits
     text_limit = 400
     brings_again = False
+    session_names = ("irc:channel:#workshop",)
     answers_are_marked = False
 
     def __init__(self) -> None:

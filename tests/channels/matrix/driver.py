@@ -21,6 +21,7 @@ class MatrixDriver(ChannelDriver):
     text_limit = 8_000
     knows_key_s = math.inf
     has_threads = True
+    session_names = (r"matrix:channel:!room\d+",)  # its threads are the room's
 
     def __init__(self) -> None:
         super().__init__()

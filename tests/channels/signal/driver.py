@@ -1,6 +1,7 @@
 """Signal for the contract of channels: a person's hands and eyes on `FakeSignalCli`."""
 
 import base64
+import re
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -47,6 +48,7 @@ class SignalDriver(ChannelDriver):
     name = "signal"
     traits = MANIFEST.traits
     brings_again = False
+    session_names = (f"signal:group:{re.escape(GROUP)}",)
 
     def __init__(self) -> None:
         super().__init__()

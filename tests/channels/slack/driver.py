@@ -25,6 +25,7 @@ class SlackDriver(SocketPlatform, ChannelDriver):
     traits = MANIFEST.traits
     finds_lost = True
     has_threads = True
+    session_names = (r"slack:channel:C\d+", r"slack:channel:C\d+:thread:\d+\.\d{6}")
 
     def __init__(self) -> None:
         super().__init__()

@@ -26,6 +26,7 @@ class TelegramDriver(ChannelDriver):
     traits = MANIFEST.traits
     text_limit = 4_096
     has_threads = True
+    session_names = ("telegram:group:-1001", "telegram:group:-1002:topic:7")
 
     def __init__(self, **settings: Any) -> None:
         super().__init__()
