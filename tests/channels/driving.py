@@ -220,6 +220,10 @@ class ChannelDriver(ABC):
     def at_its_best(self) -> None:  # noqa: B027  most are
         """For the next starts: the platform can do all that it can anywhere, and reacts if it has a rule of its own."""
 
+    def attempts(self) -> int | None:
+        """How often a message was sent, refused ones too; None: the platform refuses nobody for being quick."""
+        return None
+
     def typing_seen(self) -> int:
         """How often people saw that we are typing."""
         return 0

@@ -155,6 +155,24 @@ class ChatRoads:
         assert work.complaints() == []
 
     @pytest.mark.spec("N9")
+    async def test_many_messages_to_one_chat_keep_their_order_and_the_platforms_pace(
+        self, folder: Path, driver: ChannelDriver
+    ) -> None:
+        """None is refused for coming too early: the pace is kept before the platform has to say so."""
+        texts = [f"m{number:02}" for number in range(12)]
+        async with gateway(folder, driver) as house:
+            await driver.say("hello")
+            await shown(driver, 1)
+            where = (await session_of(house, "default")).last_address
+            there = {"channel": where.channel, "to": where.to, "accountId": "default"}
+            for text in texts:
+                await call(house, "send", message=text, idempotencyKey=text, **there)
+            await anyio.sleep(QUIET_S)
+
+        assert driver.seen() == ["re: hello", *texts]
+        assert driver.attempts() in (None, 1 + len(texts))
+
+    @pytest.mark.spec("N9")
     async def test_a_reply_names_the_message_that_it_answers(
         self, folder: Path, driver: ChannelDriver
     ) -> None:

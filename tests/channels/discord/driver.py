@@ -177,6 +177,10 @@ class DiscordDriver(SocketPlatform, ChannelDriver):
     def at_next_effect(self, act: Callable[[], None]) -> None:
         self.fake.effects.append((SEND, act))
 
+    def attempts(self) -> int:
+        asked = self.fake.requests
+        return sum(each.path.endswith(SEND) and each.method == "POST" for each in asked)
+
     def typing_seen(self) -> int:
         return len(self.fake.typing)
 

@@ -133,6 +133,9 @@ class IMessageDriver(ChannelDriver):
     def at_its_best(self) -> None:
         self.fake.private_api = True
 
+    def attempts(self) -> int:
+        return sum(each.path.endswith(SEND) for each in self.fake.requests)
+
     def typing_seen(self) -> int:
         return sum(what == "typing" for what, _ in self.fake.signals)
 

@@ -161,6 +161,9 @@ class SlackDriver(SocketPlatform, ChannelDriver):
     def at_next_effect(self, act: Callable[[], None]) -> None:
         self.fake.effects.append((SEND, act))
 
+    def attempts(self) -> int:
+        return sum(each.path.endswith(SEND) for each in self.fake.requests)
+
     def reactions_seen(self) -> int:
         return len(self.fake.reactions)
 

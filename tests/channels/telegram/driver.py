@@ -30,7 +30,7 @@ class TelegramDriver(ChannelDriver):
 
     def __init__(self, **settings: Any) -> None:
         super().__init__()
-        self.fake = FakeTelegram()
+        self.fake = FakeTelegram(rates=True)
         self.bot = self.fake.add_bot(TOKEN)
         given = {"bot_token": Secret(TOKEN), "dm_policy": "open", "allow_from": ("*",)}
         groups = {"group_policy": "open", "require_mention": False}
@@ -136,6 +136,9 @@ class TelegramDriver(ChannelDriver):
 
     def at_next_effect(self, act: Callable[[], None]) -> None:
         self.fake.effects.append((SEND, act))
+
+    def attempts(self) -> int:
+        return sum(each.path.endswith(SEND) for each in self.fake.requests)
 
     def typing_seen(self) -> int:
         return len(self.fake.actions)

@@ -409,7 +409,7 @@ class FakeTelegram(FakeHttpService):
             return
         now, sent = anyio.current_time(), self._sent_at.setdefault(chat.id, [])
         span, most = (1.0, 1) if chat.type == "private" else (60.0, 20)
-        sent[:] = [at for at in sent if at > now - span]
+        sent[:] = [at for at in sent if at > now - span + 1e-6]  # sums of fractions
         if len(sent) >= most:
             wait = max(1, round(sent[0] + span - now + 0.5))
             raise TelegramRefusal(429, f"Too Many Requests: retry after {wait}", retry_after=wait)

@@ -124,6 +124,9 @@ class WhatsAppDriver(ChannelDriver):
         ack = WhatsAppAck(emoji="👍")
         self.settings = msgspec.structs.replace(self.settings, ack_reaction=ack)
 
+    def attempts(self) -> int:
+        return sum(each.path.endswith(SEND) for each in self.fake.requests)
+
     def typing_seen(self) -> int:
         return sum(typing for _, typing in self.fake.receipts)
 
