@@ -150,6 +150,7 @@ async def _kill(
     """From `kill -9` until another gateway has begun with the run again."""
     with running(folder, url, name, module) as victim:
         async with client_of(victim) as client:
+            await _until_it_takes_runs(client)
             await client.submit("wait: 30\nsay: late", f"agent:main:{name}")
             await _until_owner(there, name)
         began = time.perf_counter()
@@ -159,6 +160,12 @@ async def _kill(
                 await anyio.sleep(0.02)
         found.taken_over.append(ms_since(began))
         await there.call("chat.abort", {"sessionKey": f"agent:main:{name}"})
+
+
+async def _until_it_takes_runs(client: AsyncGatewayClient) -> None:
+    with anyio.fail_after(SOON_S):
+        while (await client.call("gateways.list")).get("whyNoRuns"):  # noqa: ASYNC110
+            await anyio.sleep(0.05)
 
 
 async def _until_owner(there: AsyncGatewayClient, name: str) -> None:

@@ -105,14 +105,10 @@ class StandIn:
         return list(self.execute(sql, values))
 
     def script(self, sql: str) -> None:
-        for statement in sql.split(";"):
-            added = _ADDED.search(statement)
-            if added is None:
-                self.db.execute(in_sqlites_words(statement))
-            elif not self.ask(
-                "SELECT 1 FROM pragma_table_info($1) WHERE name = $2", *added.groups()
-            ):
-                self.db.execute(statement.replace("IF NOT EXISTS ", ""))
+        if (added := _ADDED.search(sql)) is None:
+            self.db.execute(in_sqlites_words(sql))
+        elif not self.ask("SELECT 1 FROM pragma_table_info($1) WHERE name = $2", *added.groups()):
+            self.db.execute(added[0].replace("IF NOT EXISTS ", ""))
 
     def close(self) -> None:
         """There is one for all; it is closed with the store."""

@@ -31,6 +31,10 @@ def there(
     )
 
 
+def anything(key: SessionKey) -> bool:
+    return True
+
+
 def spreadings(found: Sequence[SharingGateway]) -> list[Spreading]:
     made = [Spreading(each.incarnation) for each in found]
     for each in made:
@@ -58,9 +62,24 @@ async def test_each_takes_its_share_and_that_of_others_only_when_it_waits_on() -
 
     second = spreadings([there(number) for number in range(20)])[2]
 
-    assert await second.choose(find) == []
-    assert await second.choose(find) == LANE[:2], "nobody has taken it since the last look"
+    assert await second.choose(find, anything) == []
+    assert await second.choose(find, anything) == LANE[:2], (
+        "nobody has taken it since the last look"
+    )
     assert shares == [Share(20, 2, IN_COMMON), Share()] * 2
+
+
+async def test_lanes_of_its_share_that_it_may_not_take_do_not_keep_it_from_others() -> None:
+    """As those for guests of other gateways; what is for its own guest it takes at once."""
+    guest = SessionKey.named("main", "mcp:ana")
+
+    async def find(share: Share) -> Sequence[SessionKey]:
+        return LANE[:1] if share.count > 1 else [LANE[0], LANE[1], guest]
+
+    second = spreadings([there(number) for number in range(20)])[2]
+
+    assert await second.choose(find, lambda key: key != LANE[0]) == [guest]
+    assert await second.choose(find, lambda key: key != LANE[0]) == [LANE[1], guest]
 
 
 async def test_where_there_are_few_gateways_each_takes_all_it_finds() -> None:
@@ -71,7 +90,7 @@ async def test_where_there_are_few_gateways_each_takes_all_it_finds() -> None:
     alone = Spreading("i000", {"ops"})
     alone.see([there(number) for number in range(IN_COMMON)])
 
-    assert await alone.choose(find) == LANE
+    assert await alone.choose(find, anything) == LANE
 
 
 async def test_gateways_that_take_no_runs_have_no_share() -> None:
@@ -84,7 +103,7 @@ async def test_gateways_that_take_no_runs_have_no_share() -> None:
         shares.append(share)
         return LANE
 
-    await first.choose(find)
+    await first.choose(find, anything)
 
     assert shares == [Share(4, 0, IN_COMMON)]
 

@@ -125,20 +125,19 @@ class GatewayLease:
                 log.warning("what other gateways have left is looked for again: %s", error)
 
     async def _look(self) -> None:
-        self._hinted.clear()
         self._is_changed = False
         if self._has_dead:
             await self._lanes.take_over()
             self._has_dead = False
         await self._claiming.compare()
         if (room := self._room()) > 0:
-            for key in (await self._claiming.spreading.choose(self._membership.list_claimable))[
-                :room
-            ]:
+            find, claiming = self._membership.list_claimable, self._claiming
+            for key in (await claiming.spreading.choose(find, claiming.may_claim))[:room]:
                 self._lanes.wake(key)
+        self._wake_hinted()
 
     def _wake_hinted(self) -> None:
         hinted, self._hinted = [SessionKey.parse(text) for text in self._hinted], set()
         for key in hinted:
-            if self._room() > 0 and self._claiming.spreading.is_first(key):
+            if self._room() > 0 and (key.is_guest or self._claiming.spreading.is_first(key)):
                 self._lanes.wake(key)

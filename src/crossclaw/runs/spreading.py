@@ -40,14 +40,17 @@ class Spreading:
         return (number - self._place) % len(self._takers) < IN_COMMON
 
     async def choose(
-        self, find: Callable[[Share], Awaitable[Sequence[SessionKey]]]
-    ) -> Sequence[SessionKey]:
-        """Of all that waits what this gateway takes now."""
+        self,
+        find: Callable[[Share], Awaitable[Sequence[SessionKey]]],
+        may_claim: Callable[[SessionKey], bool],
+    ) -> list[SessionKey]:
+        """Of all that waits what this gateway takes now. What is for a guest is for whoever has the guest."""
         if len(self._takers) <= IN_COMMON:
-            return await find(Share(agents=self._agents))
-        ours = await find(Share(len(self._takers), self._place, IN_COMMON, self._agents))
-        if ours:
+            return list(filter(may_claim, await find(Share(agents=self._agents))))
+        share = Share(len(self._takers), self._place, IN_COMMON, self._agents)
+        if ours := list(filter(may_claim, await find(share))):
             return ours
-        before, waiting = self._seen, await find(Share(agents=self._agents))
+        before = self._seen
+        waiting = list(filter(may_claim, await find(Share(agents=self._agents))))
         self._seen = set(waiting)
-        return [key for key in waiting if key in before]
+        return [key for key in waiting if key in before or key.is_guest]
