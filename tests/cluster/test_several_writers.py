@@ -41,7 +41,6 @@ from crossclaw.ledger.sqlite import entries as entries_rules
 from crossclaw.ledger.sqlite.migrate import VERSION
 from tests.cluster.test_server import ask, end_connections
 from tests.databases import databases
-from tests.faults.builds import hold_anything
 from tests.ledger.making import ANA, BEN, OK, begun, claim, find_claim, says, session, submit
 from tests.ledger.test_accounts import begun as begun_with_budget
 from tests.ledger.test_accounts import reserve
@@ -332,6 +331,10 @@ async def test_whoever_was_passed_over_writes_nothing(pair: Pair) -> None:
 
 
 async def test_without_its_fence_it_does(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    def hold_anything(transaction: Any, fence: Any, *, progress: bool = False) -> Any:
+        where = "SELECT agent_id, session_id FROM runs WHERE run_id = ?"
+        return transaction.get(where, (fence.run_id,))
+
     monkeypatch.setattr(entries_rules, "hold", hold_anything)
     assert not await passed_over(pair)
 

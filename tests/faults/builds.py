@@ -42,11 +42,6 @@ def _be_unguarded() -> None:
     PostgresLedger.guard = lambda self, sql, *values: None  # type: ignore[method-assign]
 
 
-def hold_anything(transaction: Any, fence: Any, *, progress: bool = False) -> tuple[str, str]:
-    row = transaction.get("SELECT agent_id, session_id FROM runs WHERE run_id = ?", (fence.run_id,))
-    return row[0], row[1]
-
-
 def _be_heedless() -> None:
     async def beat(lease: GatewayLease) -> Beat:
         try:
