@@ -138,13 +138,13 @@ async def test_an_edited_caption_brings_its_files_and_words_about_them(tmp_path:
     picture = Attachment(kind="image", id="picture", mime="image/jpeg")
     async with open_house(tmp_path, Recording(30), config=ONE_BY_ONE, channels=[memory]) as house:
         await memory.bring(direct("7", "first", 1))
-        await memory.bring(direct("7", "", 2, attachments=(picture,)))
+        accepted = await memory.bring(direct("7", "", 2, attachments=(picture,)))
         await memory.bring(direct("7", "plain", 3))
         files = (picture, Attachment(kind="video", id="film"))
         await memory.bring(direct("7", "look", 4, edit_of="2", attachments=files))
         fetched = memory.fetched
         late = await memory.bring(direct("7", "look", 5, edit_of="1", attachments=files))
-        await anyio.sleep(120)
+        await house.run_store.wait(accepted.run_id or "")
         session = await house.ledger.find_session(SessionKey.main("main"))
         assert session is not None
         entries = await house.ledger.list_entries(session.session_id, limit=9)
@@ -172,3 +172,26 @@ async def test_an_edit_of_what_a_group_said_changes_the_context_of_the_next_mess
         words = await words_in(house, "agent:main:memory:group:g1")
     assert kinds == ["changed"] * 2
     assert words == ["8: at ten", "when?"]
+
+
+async def test_an_edit_of_one_picture_of_an_album_takes_nothing_else_of_it_away(
+    tmp_path: Path,
+) -> None:
+    memory = WithFiles(settings=ChannelSettings(dm_policy="allowlist", allow_from=("7",)))
+    picture = Attachment(kind="image", id="picture", mime="image/jpeg")
+    async with open_house(tmp_path, Recording(30), config=ONE_BY_ONE, channels=[memory]) as house:
+        await memory.bring(direct("7", "first", 1))
+        await anyio.sleep(1)
+        album = direct("7", "look\nand this", 2, attachments=(picture, picture), joined=True)
+        accepted = await memory.bring(album)
+        changed = direct("7", "see", 4, edit_of="2", attachments=(picture,))
+        kinds = [
+            (await memory.bring(changed)).what,
+            (await memory.bring(direct("7", "", 5, deletion_of="2"))).what,
+        ]
+        run = await house.run_store.wait(accepted.run_id or "")
+        words = await words_in(house, "agent:main:main")
+    assert kinds == ["noted"] * 2
+    assert "look\nand this" in words
+    assert run is not None
+    assert run.status == "ok"

@@ -92,6 +92,8 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True):
     """This message was deleted."""
     reaction_to: str | None = None
     """Its text is a reaction to this message; empty where one was taken back."""
+    joined: bool = False
+    """It was put together from several messages of the platform; it has the id of the first."""
     group_of: str | None = None
     """An album: what bears the same id is one message in several parts."""
 

@@ -60,6 +60,8 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     reply_to: Address | None = None
     answers: str | None = None
     """The platform's id of the chat message that it answers."""
+    joined: bool = False
+    """Whether that was several messages of a chat, such as the pictures of an album: an edit of one of them is not all of it."""
     context: str | None = None
     """What the model is told with this run's message, as the runtime's words: facts of the gateway or the owner's words,
     never what an agent, a chat, a hook or a tool has said."""

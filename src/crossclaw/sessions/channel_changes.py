@@ -64,7 +64,7 @@ class ChannelChanges:
             run_id = await self._ledger.find_deduped(Dedupe(INBOUND, key, ""))
             run = await self._ledger.find_run(run_id) if run_id else None
             if run is not None:
-                return run.status == "queued"
+                return run.status == "queued" and not run.plan.joined
         return False
 
     async def _change_heard(self, live: LiveAccount, inbound: Inbound, of: str) -> bool:

@@ -131,7 +131,12 @@ class Intake:
             self._arrival_of(inbound, moves_address=moves_address, place=place),
             attachments=blocks,
             before=before,
-            plan=RunPlan(reply_to=inbound.address, context=context, answers=inbound.message_id),
+            plan=RunPlan(
+                reply_to=inbound.address,
+                context=context,
+                answers=inbound.message_id,
+                joined=inbound.joined,
+            ),
         )
         return (await self.require(arrival)).run_id
 

@@ -566,6 +566,7 @@ async def test_an_album_by_webhook_is_one_message_whose_parts_are_stored_before_
     files = [[each.id for each in inbound.attachments] for inbound in scene.host.received]
     assert files == [["f1", "f2", "f3"], [], ["f6"], [], ["f5"]]
     assert scene.host.received[0].message_id == "1"
+    assert [each.joined for each in scene.host.received] == [True, False, False, False, False]
 
 
 @pytest.mark.spec("N8")

@@ -121,6 +121,7 @@ def _joined(one: Inbound, other: Inbound, between: str) -> Inbound:
         attachments=one.attachments + other.attachments,
         mentioned=one.mentioned or other.mentioned,
         mentions_others=one.mentions_others or other.mentions_others,
+        joined=True,
     )
 
 

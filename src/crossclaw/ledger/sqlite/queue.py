@@ -129,7 +129,7 @@ def _fit(one: Run, other: Run) -> bool:
 
 def _asked_of_both(run: Run) -> object:
     """Each answers a message of its own, and has its own place in the queue: that does not keep them apart."""
-    return msgspec.structs.replace(run.plan, queue=None, answers=None)
+    return msgspec.structs.replace(run.plan, queue=None, answers=None, joined=False)
 
 
 def _take_batch(

@@ -80,7 +80,7 @@ def change_heard(transaction: Transaction, op: ChangeHeard) -> bool:
 
 def _find_waiting(transaction: Transaction, of: Sequence[Dedupe]) -> _WaitingMessage | None:
     """A run that was given back after it had begun has no message in the inbox any more; one whose message steered
-    another run has only a reminder there."""
+    another run has only a reminder there; and what was put together from several messages is not changed as one of them is."""
     for each in of:
         run_id = find_deduped(transaction.db, each)
         if not run_id:
@@ -94,7 +94,7 @@ def _find_waiting(transaction: Transaction, of: Sequence[Dedupe]) -> _WaitingMes
             return None
         queue = run.plan.queue
         is_said = queue is not None and queue.mode == "backlog"
-        return None if is_said else _WaitingMessage(run, message)
+        return None if is_said or run.plan.joined else _WaitingMessage(run, message)
     return None
 
 
