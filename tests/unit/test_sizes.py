@@ -10,7 +10,6 @@ FILE_LINES_MAX = 500
 COLLABORATORS_MAX = 6
 MORE = {
     "providers/registry.py: Providers": "eight ways in which the config speaks of services",
-    "providers/wire.py: WireProvider": "address, key and times of a wire: settings",
 }
 """Constructors that take more than six, and why."""
 

@@ -5,6 +5,8 @@ text, because `==` stops at the first different letter and so tells how much was
 digests with `hmac.compare_digest` instead.
 """
 
+from hashlib import sha256
+
 
 class Secret:
     __slots__ = ("_value",)
@@ -15,6 +17,10 @@ class Secret:
     def reveal(self) -> str:
         """The value itself. Write it only where it is used."""
         return self._value
+
+    def digest(self) -> bytes:
+        """What is stored and compared in its place."""
+        return sha256(self._value.encode("utf-8", "surrogatepass")).digest()
 
     def __bool__(self) -> bool:
         return bool(self._value)

@@ -8,7 +8,6 @@ have shown; a wrong one is answered after a pause, or not at all.
 import hmac
 import logging
 from collections.abc import Mapping
-from hashlib import sha256
 from ipaddress import ip_address
 
 import msgspec
@@ -66,7 +65,7 @@ class Lock(msgspec.Struct, frozen=True):
 
     def opened_by(self, value: str) -> bool:
         """Compares with all of them, so that the time tells nothing."""
-        digest, found = _digest(value), False
+        digest, found = Secret(value).digest(), False
         for kept in self.digests:
             found |= hmac.compare_digest(digest, kept)
         return found
@@ -88,11 +87,11 @@ def gateway_lock(auth: GatewayAuth, token: Secret, host: str) -> Lock:
         )
     _refuse_weak(auth, secrets, host)
     kind = "password" if auth.mode == "password" else "token"
-    return Lock(tuple(_digest(secret.reveal()) for secret in secrets), kind)
+    return Lock(tuple(secret.digest() for secret in secrets), kind)
 
 
 def lock_for(secret: Secret) -> Lock:
-    return Lock((_digest(secret.reveal()),))
+    return Lock((secret.digest(),))
 
 
 def is_loopback(host: str) -> bool:
@@ -194,10 +193,6 @@ class RateBudget:
             return False
         self._left -= 1
         return True
-
-
-def _digest(value: str) -> bytes:
-    return sha256(value.encode("utf-8", "surrogatepass")).digest()
 
 
 def _refuse_weak(auth: GatewayAuth, secrets: list[Secret], host: str) -> None:

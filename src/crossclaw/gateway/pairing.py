@@ -11,7 +11,6 @@ nothing. The tokens of a device alone never widen what it may: that takes a yes.
 import logging
 import secrets
 from collections.abc import Callable, Iterable
-from hashlib import sha256
 from typing import Any, Literal
 
 import anyio
@@ -135,7 +134,7 @@ class Pairings:
     def find_token(self, value: str) -> Principal | None:
         """The device whose token this is, where it cannot sign: as a person's client, with what it was
         granted. Tokens are random, so that looking one up tells nothing."""
-        digest = _digest(Secret(value))
+        digest = Secret(value).digest().hex()
         for each in self._devices.values():
             if each.role == "operator" and digest in each.digests:
                 return person_principal(f"device:{each.subject}", each.scopes, [each.maker])
@@ -193,7 +192,7 @@ class Pairings:
 
     async def _give_token(self, credential: Credential, *more: Op[Any]) -> Paired:
         token = Secret(secrets.token_urlsafe(32))
-        digests = (_digest(token), *credential.digests)[:TOKENS_KEPT]
+        digests = (token.digest().hex(), *credential.digests)[:TOKENS_KEPT]
         given = msgspec.structs.replace(credential, digests=digests)
         await self._put(given, *more)
         return Paired(given, token)
@@ -449,7 +448,3 @@ def _deleting(gone: Iterable[Credential]) -> list[Op[Any]]:
 
 def _credential_id(device_id: str, role: str) -> str:
     return f"device:{role}:{device_id}"
-
-
-def _digest(token: Secret) -> str:
-    return sha256(token.reveal().encode("utf-8", "surrogatepass")).hexdigest()

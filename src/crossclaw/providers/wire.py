@@ -16,7 +16,6 @@ from crossclaw.providers.contract import LostSpending, ModelRequest, Tell
 from crossclaw.providers.failures import Failures
 from crossclaw.providers.options import DEFAULTS, ModelOptions, WireOptions, with_params
 from crossclaw.providers.service import (
-    CONNECT_S,
     RETRIES,
     SILENCE_S,
     AnswerBuilder,
@@ -77,7 +76,6 @@ class WireProvider(ABC):
         api_key: str,
         *,
         retries: int = RETRIES,
-        connect_timeout_s: float = CONNECT_S,
         silence_timeout_s: float = SILENCE_S,
         options: WireOptions = DEFAULTS,
     ) -> None:
@@ -90,7 +88,7 @@ class WireProvider(ABC):
             self._failures,
             f"{self._base_url}{self.path}",
             self._headers(key),
-            CallLimits(retries, connect_timeout_s, silence_timeout_s, options.timeout_s),
+            CallLimits(retries, silence_s=silence_timeout_s, timeout_s=options.timeout_s),
         )
 
     async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:

@@ -6,7 +6,6 @@ device's token, or the gateway's) holds the names that it was the first to use.
 
 import secrets
 from collections.abc import Collection
-from hashlib import sha256
 
 import anyio
 
@@ -59,7 +58,7 @@ class GuestNames:
         async with self._changing:
             name, token = guest_name(name), Secret(secrets.token_urlsafe(32))
             self._refuse_crowd(name)
-            await self._put(self._credential(name, digests=(_digest(token),)))
+            await self._put(self._credential(name, digests=(token.digest().hex(),)))
             return token
 
     async def remove(self, name: str) -> None:
@@ -76,7 +75,7 @@ class GuestNames:
 
     def find_token(self, value: str) -> Principal | None:
         """The guest whose token this is. Tokens are random, so that looking one up tells nothing."""
-        digest = _digest(Secret(value))
+        digest = Secret(value).digest().hex()
         for each in self._names.values():
             if digest in each.digests:
                 return Principal(
@@ -175,10 +174,6 @@ def guest_name(text: str) -> str:
 
 def _ids(principal: Principal) -> set[str]:
     return {maker.credential_id for maker in principal.authority.made_by}
-
-
-def _digest(token: Secret) -> str:
-    return sha256(token.reveal().encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def described(credential: Credential) -> dict[str, object]:
