@@ -178,7 +178,7 @@ def _report(fates: dict[Mutant, Fate]) -> int:
     fit = sum(counted.values()) - counted["unfit"]
     killed = counted["killed"] + counted["timeout"]
     rate = killed / fit if fit else 1.0
-    known = REASONS.read_text("utf-8") if REASONS.exists() else ""
+    known = REASONS.read_text("utf-8").partition("## Those that may")[2]
     left = [each for each, fate in sorted(fates.items()) if fate in LIVING]
     new = [each for each in left if each.name not in known]
     print(f"{killed} of {fit} killed ({rate:.1%}); {dict(counted)}; without a reason: {len(new)}")
