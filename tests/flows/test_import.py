@@ -32,7 +32,7 @@ from crossclaw.ledger.sqlite.ledger import SqliteLedger
 from crossclaw.sessions import importing
 from crossclaw.sessions.foreign import columns_of
 from crossclaw.sessions.imported import ImportReport
-from crossclaw.sessions.importing import Import
+from crossclaw.sessions.importing import Import, has_sessions, require_sessions
 from crossclaw.testing import ScriptedProvider, VirtualClock, open_house
 from crossclaw.transcripts.jsonl import entry_lines, header_line
 from tests.flows.talking import call, say
@@ -407,6 +407,8 @@ async def test_a_dry_run_reads_everything_and_a_folder_without_sessions_is_refus
     telling = Import(None, VirtualClock(), lambda done, whole, _: steps.append((done, whole)))
     report = await telling.run(a_folder(tmp_path / "there"))
     assert report.messages == 5
+    require_sessions(tmp_path / "there")
+    assert (has_sessions(tmp_path / "there"), has_sessions(tmp_path)) == (True, False)
     assert steps == sorted(steps)
     assert steps[-1][0] == steps[-1][1] > 0
     assert sorted(os.listdir(tmp_path)) == ["there"]
