@@ -8,6 +8,7 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+import yaml  # type: ignore[import-untyped]
 
 from crossclaw.app.leaving import DRAIN_S
 from crossclaw.cli.commands import Chosen, choose
@@ -91,7 +92,6 @@ def test_systemd_understands_the_service(tmp_path: Path) -> None:
 
 
 def test_what_is_no_program_of_ours_is_read_by_a_reader_of_yaml() -> None:
-    yaml = pytest.importorskip("yaml")
     services = yaml.safe_load(COMPOSE)["services"]
     kinds = [each["kind"] for each in yaml.safe_load_all(KUBERNETES)]
 
