@@ -16,6 +16,7 @@ import pytest
 
 from crossclaw.client import connect_async
 from crossclaw.client.asynchronous import AsyncGatewayClient
+from tests.cluster.server import serving
 from tests.databases import databases
 from tests.wire.housed import TOKEN
 
@@ -157,3 +158,15 @@ async def test_a_gateway_that_is_told_to_end_finishes_and_the_other_goes_on(tmp_
             with anyio.fail_after(SOON_S):
                 while await names(through_b) != ["b"]:  # noqa: ASYNC110  another process
                     await anyio.sleep(0.1)
+
+
+async def test_a_gateway_whose_database_is_away_ends_when_it_is_told_to(tmp_path: Path) -> None:
+    with serving() as server:
+        server.make_database("away")
+        with running(tmp_path, f"{server.url}/away", "a") as program:
+            server.stop(signal.SIGQUIT)
+            with anyio.fail_after(SOON_S):
+                while "opens anew" not in (tmp_path / "a" / "log").read_text():  # noqa: ASYNC110
+                    await anyio.sleep(0.1)
+            program.process.terminate()
+            assert program.process.wait(SOON_S) == 0

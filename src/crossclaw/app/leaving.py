@@ -30,6 +30,11 @@ class Leaving:
         self._limit_s = limit_s
         self._asked.set()
 
+    @property
+    def is_asked(self) -> bool:
+        """Whether it leaves: then it does not open once more, as after the database was lost."""
+        return self._asked.is_set()
+
     def drain_soon(self) -> None:
         """As a gateway among others does when it is told to end: what it does not end in time goes on elsewhere."""
         self.ask(DRAIN_S)

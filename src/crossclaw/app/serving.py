@@ -119,7 +119,7 @@ class _Serving:
         self._leaving = leaving
         going_on: Loaded | None = loaded
         try:
-            while going_on is not None:
+            while going_on is not None and not leaving.is_asked:
                 going_on = await self._next(going_on)
         finally:
             for listener in self._listeners.values():
