@@ -14,6 +14,7 @@ from crossclaw.client import connect_async
 from crossclaw.client.asynchronous import AsyncGatewayClient
 from crossclaw.client.errors import CallRefused, GatewayDown
 from crossclaw.config import Paths, load
+from crossclaw.config.agreeing import digest_of, shared_keys
 from crossclaw.config.ledger_key import KEY_VARIABLE
 from tests.cluster.test_gateways import ask
 from tests.databases import databases
@@ -310,3 +311,32 @@ async def test_a_gateway_without_the_key_takes_no_runs_and_says_what_to_do(make:
         await until(lambda: _names(b, KEY_VARIABLE))
         assert "hooks.token" in await b.why_no_runs()
         assert "hooks" not in b.raw
+
+
+async def test_whoever_can_only_write_to_the_database_changes_no_gateways_config(
+    make: Make,
+) -> None:
+    a, b = make("a"), make("b")
+    async with a.serving(), b.serving():
+        await agree(a, b)
+        await a.patch(DENY)
+        await until(lambda: _says(b, "deny"))
+        await agree(a, b)
+        url = a.environ["CROSSCLAW_LEDGER_URL"]
+        loose = digest_of(shared_keys({**a.raw, "tools": {"exec": {"security": "full"}}}))
+        ask(
+            url,
+            "INSERT INTO configs (epoch, digest, keys, text, secrets, by, seal) SELECT epoch + 1, $1, keys, "
+            "replace(text, 'deny', 'full'), secrets, by, seal FROM configs ORDER BY epoch DESC LIMIT 1",
+            loose,
+        )
+
+        async def is_put_right() -> bool:
+            newest = ask(url, "SELECT epoch, digest FROM configs ORDER BY epoch DESC LIMIT 1")
+            return newest[0][0] > 3 and newest[0][1] != loose
+
+        await until(is_put_right)
+        await agree(a, b)
+        for each in (a, b):
+            assert each.raw["tools"] == DENY["tools"]
+            assert await _says(each, "deny")

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from crossclaw.app.shared_config import OurConfig, decide_standing
+from crossclaw.app.shared_config import EVERYTHING, OurConfig, decide_standing
 from crossclaw.config.agreeing import (
     OwnParts,
     differing,
@@ -151,6 +151,7 @@ def standing(
     epoch: int = 0,
     taken: int = 7,
     before: bool = False,
+    proven: bool = True,
     lease_ms: int = 3000,
 ) -> str:
     """Of gateway "us", which has come last, among others that have these configs."""
@@ -160,7 +161,7 @@ def standing(
     ]
     us = msgspec.structs.replace(gateway("us", 99), config_hash=digest)
     ours = OurConfig({}, digest, epoch, taken)
-    return decide_standing(ours, newest, before, [*found, us], "us").step
+    return decide_standing(ours, newest, before, [*found, us], "us", is_proven=proven).step
 
 
 def test_whose_file_counts() -> None:
@@ -178,3 +179,16 @@ def test_whose_file_counts() -> None:
     assert standing("own", new, "other") == "differs", "and not to the same"
     assert standing("own", None) == "publish", "the first of all"
     assert standing("own", None, "other") == "differs"
+
+
+def test_what_no_gateway_has_stored_is_not_followed_and_neither_is_an_old_config_put_there_again() -> (
+    None
+):
+    new = config(7, "new")
+    assert standing("old", new, "old", before=True, proven=False) == "agrees", "with the others"
+    assert standing("old", new, before=True, proven=False) == "publish", "it is put right"
+    assert standing("old", new, "new", before=True, proven=False) == "differs"
+    assert standing("new", new, "new", taken=6, proven=False) == "agrees", "and takes no secret"
+    assert standing("old", new, "old", before=True, taken=8) == "agrees", "it goes back"
+    nothing_taken = standing("old", new, "new", before=True, taken=EVERYTHING)
+    assert nothing_taken == "follow", "without a file nobody knows"

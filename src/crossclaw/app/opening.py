@@ -13,6 +13,7 @@ from anyio.abc import TaskGroup, TaskStatus
 
 from crossclaw.agent.execute import RunExecutor
 from crossclaw.app.building import build, build_agent
+from crossclaw.app.config_proof import ConfigProof
 from crossclaw.app.model_settings import make_providers
 from crossclaw.app.parts import House, Outside, Resources
 from crossclaw.app.run_handler import AgentRunHandler
@@ -29,6 +30,7 @@ from crossclaw.config import Config, Loaded, Paths
 from crossclaw.config.current import CurrentConfig
 from crossclaw.config.ledger_key import find_ledger_key
 from crossclaw.config.supported import refuse_unsupported
+from crossclaw.config.token import gateway_token
 from crossclaw.disk.guarding import guard
 from crossclaw.domain.errors import (
     StoreDamaged,
@@ -153,11 +155,13 @@ async def _join_gateways(
     if ledger.gateways is None:
         return None, None
     key = await anyio.to_thread.run_sync(find_ledger_key, config, paths, outside.environ)
+    token = await anyio.to_thread.run_sync(gateway_token, config, paths, outside.environ)
     nothing = Loaded(config, paths.config_path, False, {}, (), ())
     file = OwnFile(
         outside.loaded or nothing,
         outside.environ,
         paths.config_epoch_path,
+        ConfigProof(token, key),
         key,
         follows=outside.loaded is not None and outside.loaded.exists,
         take_rules=outside.take_rules,

@@ -6,6 +6,7 @@ gateway looks each second, or when it is told:
 - its file says the same: it takes runs;
 - its file is one that counted before: it was away while the config was changed, and follows;
 - its file has a higher `ledger.configEpoch`: that one counts from now on, and the others follow;
+- the config in the ledger has no proof that a gateway has stored it (`config_proof`): it is not followed;
 - its file is another: it takes no runs and names the settings, as long as a gateway is there whose file is the one that
   counts. Where none is, the file of the gateway that is there longest counts from now on.
 """
@@ -20,6 +21,7 @@ import anyio
 import anyio.to_thread
 import msgspec
 
+from crossclaw.app.config_proof import ConfigProof
 from crossclaw.config import Loaded, load
 from crossclaw.config.agreeing import (
     differing,
@@ -35,6 +37,7 @@ from crossclaw.config.positions import KeyPath
 from crossclaw.config.source import dotted
 from crossclaw.disk.private import write_file
 from crossclaw.domain.errors import ConfigInvalid, Invalid
+from crossclaw.domain.secret import Secret
 from crossclaw.gateway.methods.settings import TakeRules
 from crossclaw.ledger.gateways import Membership, SharingGateway
 from crossclaw.ledger.shared_settings import AgreedConfig, SealedSecret
@@ -46,6 +49,10 @@ CHANGED_ELSEWHERE = (
     "config changed since last load, on another gateway; re-run config.get and retry"
 )
 
+UNPROVEN = (
+    "the config no. {} in the ledger does not prove that it comes from a gateway with the same token, and is not believed: "
+    "give all of them one token, then change a setting over the wire, or raise ledger.configEpoch above that number"
+)
 EVERYTHING = 2**62  # taken over by a gateway without a file: nothing could be
 _REFERENCE = re.compile(r"\$\{[A-Z_][A-Z0-9_]*\}")
 
@@ -81,14 +88,18 @@ def decide_standing(
     was_agreed: bool,
     found: Sequence[SharingGateway],
     owner: str,
+    *,
+    is_proven: bool = True,
 ) -> Standing:
-    """`was_agreed`: our file is one that counted before. `found`: the gateways, with this one, whose start is `owner`."""
+    """`was_agreed`: our file is one that counted before. `found`: the gateways, with this one, whose start is `owner`.
+    `is_proven`: a gateway has stored the newest."""
     if newest is not None:
         if ours.digest == newest.digest:
-            return Standing("agrees" if ours.taken >= newest.epoch else "follow")
+            return Standing("follow" if is_proven and ours.taken < newest.epoch else "agrees")
         if ours.epoch > newest.epoch:
             return Standing("publish")
-        if was_agreed:
+        goes_back = newest.epoch < ours.taken < EVERYTHING  # an old one, put there again
+        if was_agreed and is_proven and not goes_back:
             return Standing("follow")
         others = [each for each in found if each.left_ms > 0 and each.incarnation != owner]
         if any(each.config_hash == newest.digest for each in others):
@@ -106,6 +117,7 @@ class OwnFile(msgspec.Struct, frozen=True):
     environ: Mapping[str, str]
     mark: Path
     """Where it is noted which config was followed last."""
+    proof: ConfigProof
     key: LedgerKey | None = None
     follows: bool = True
     """There is a file that can be changed."""
@@ -119,10 +131,11 @@ class SharedConfig:
     def __init__(self, membership: Membership, owner: str, name: str, file: OwnFile) -> None:
         self._membership, self._owner, self._name = membership, owner, name
         self._path, self._environ, self._mark = file.loaded.path, file.environ, file.mark
-        self._key, self._follows = file.key, file.follows
+        self._key, self._follows, self._proof = file.key, file.follows, file.proof
         reload = file.loaded.config.gateway.reload
         self._take_rules = None if reload.mode == "off" else file.take_rules
         self._newest: AgreedConfig | None = None
+        self._is_proven = True
         self._told: OurConfig | None = None
         self._changing = anyio.Lock()
         self._ours = OurConfig({}, "", 0, _read_mark(file.mark) if file.follows else EVERYTHING)
@@ -138,6 +151,10 @@ class SharedConfig:
         keys = shared_keys(loaded.raw)
         epoch = loaded.config.ledger.config_epoch
         self._ours = self._ours._replace(keys=keys, digest=digest_of(keys), epoch=epoch)
+
+    def take_token(self, token: Secret) -> None:
+        """The secret of all gateways, from now on."""
+        self._proof.token = token
 
     async def catch_up(self) -> None:
         """Before the gateway opens: what was changed while it was away. Raises `ConfigTaken`."""
@@ -169,7 +186,11 @@ class SharedConfig:
         )
         if found is None:
             found = await self._membership.list_gateways()
-        return decide_standing(ours, newest, was_agreed, found, self._owner)
+        news = newest is not None and (newest.digest != ours.digest or newest.epoch > ours.taken)
+        self._is_proven = newest is None or not news or self._proof.is_proven(newest)
+        return decide_standing(
+            ours, newest, was_agreed, found, self._owner, is_proven=self._is_proven
+        )
 
     async def _read_newest(self) -> None:
         known = self._newest.epoch if self._newest is not None else 0
@@ -188,6 +209,8 @@ class SharedConfig:
 
     async def _difference(self, other: SharingGateway | None) -> str:
         newest = self._newest
+        if newest is not None and not self._is_proven:
+            return UNPROVEN.format(newest.epoch)
         if other is not None:
             theirs, name = await self._membership.find_config(other.incarnation), other.gateway_id
         else:
@@ -304,13 +327,15 @@ class SharedConfig:
     ) -> AgreedConfig:
         """`before`: what a change over the wire has found; secrets that it sets travel, encrypted."""
         shared, keys = shared_value(raw), shared_keys(raw)
-        return AgreedConfig(
-            epoch=epoch,
-            digest=digest_of(keys),
-            keys=keys,
-            text=msgspec.json.encode(shared).decode(),
-            secrets=tuple(self._sealed(epoch, shared, raw, before)),
-            by=self._name,
+        return self._proof.sealed(
+            AgreedConfig(
+                epoch=epoch,
+                digest=digest_of(keys),
+                keys=keys,
+                text=msgspec.json.encode(shared).decode(),
+                secrets=tuple(self._sealed(epoch, shared, raw, before)),
+                by=self._name,
+            )
         )
 
     def _sealed(

@@ -6,9 +6,10 @@ does not open.
 """
 
 import base64
+import hmac
 import os
-from collections.abc import Mapping
-from hashlib import blake2b
+from collections.abc import Iterator, Mapping
+from hashlib import blake2b, sha256
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,12 @@ class LedgerKey:
         nonce = os.urandom(_NONCE_BYTES)
         sealed = _cipher(self._keys[0]).encrypt(nonce, text.encode(), about.encode())
         return base64.b64encode(nonce + sealed).decode()
+
+    def marks(self, words: bytes, about: str) -> Iterator[str]:
+        """What proves, with each of the keys, that these words were said by who has it."""
+        for key in self._keys:
+            marking = hmac.new(key, f"mark of {about}".encode(), sha256).digest()
+            yield hmac.new(marking, words, sha256).hexdigest()
 
     def unseal(self, sealed: str, about: str) -> str:
         from cryptography.exceptions import InvalidTag  # noqa: PLC0415  only where secrets are shared

@@ -37,6 +37,8 @@ class AgreedConfig(msgspec.Struct, frozen=True, kw_only=True):
     secrets: tuple[SealedSecret, ...] = ()
     by: str = ""
     """The gateway that has stored it."""
+    seal: str = ""
+    """Proves that a gateway has: who can only write here has no way to make it."""
 
 
 class SealedModelKey(msgspec.Struct, frozen=True, kw_only=True):

@@ -19,7 +19,8 @@ from crossclaw.ledger.shared_settings import (
 
 SETTINGS_TABLES = (
     "CREATE TABLE IF NOT EXISTS configs (epoch BIGINT PRIMARY KEY, digest TEXT NOT NULL, keys TEXT NOT NULL, "
-    "text TEXT NOT NULL, secrets TEXT NOT NULL, by TEXT NOT NULL, at TIMESTAMPTZ NOT NULL DEFAULT now()); "
+    "text TEXT NOT NULL, secrets TEXT NOT NULL, by TEXT NOT NULL, seal TEXT NOT NULL, "
+    "at TIMESTAMPTZ NOT NULL DEFAULT now()); "
     "CREATE TABLE IF NOT EXISTS model_keys (provider TEXT PRIMARY KEY, base_url TEXT, sealed TEXT NOT NULL, "
     "at TIMESTAMPTZ NOT NULL DEFAULT now())"
 )
@@ -27,12 +28,12 @@ _CHANGING = 0x63726F7373636C65  # for pg_advisory_lock: one change of the config
 _NEWEST = "SELECT coalesce(max(epoch), 0) FROM configs"
 _HERE = "EXISTS (SELECT 1 FROM gateways WHERE incarnation = $1)"
 _FIND = (
-    "SELECT epoch, digest, keys, text, secrets, by FROM configs WHERE epoch > $1 "
+    "SELECT epoch, digest, keys, text, secrets, by, seal FROM configs WHERE epoch > $1 "
     "ORDER BY epoch DESC LIMIT 1"
 )
 _PUT_CONFIG = (
-    "INSERT INTO configs (epoch, digest, keys, text, secrets, by) "
-    f"SELECT $2::bigint, $3, $4, $5, $6, $7 WHERE {_HERE} RETURNING 1"
+    "INSERT INTO configs (epoch, digest, keys, text, secrets, by, seal) "
+    f"SELECT $2::bigint, $3, $4, $5, $6, $7, $8 WHERE {_HERE} RETURNING 1"
 )
 _PUT_KEY = (
     f"INSERT INTO model_keys (provider, base_url, sealed) SELECT $2, $3, $4 WHERE {_HERE} "
@@ -73,7 +74,7 @@ class PostgresSharedSettings:
                 sql = "SELECT 1 FROM configs WHERE epoch = $1 AND text = $2 AND by = $3"
                 return bool(wire.ask(sql, config.epoch, config.text, config.by))
             values = (config.epoch, config.digest, _text(config.keys), config.text)
-            put = (*values, _text(config.secrets), config.by)
+            put = (*values, _text(config.secrets), config.by, config.seal)
             if not wire.ask(_PUT_CONFIG, self._incarnation, *put):
                 raise StoreFenced(FENCED)
             self._tell(wire, CONFIG)
@@ -118,6 +119,7 @@ def _config_of(row: tuple[Any, ...]) -> AgreedConfig:
         text=row[3],
         secrets=msgspec.json.decode(row[4], type=tuple[SealedSecret, ...]),
         by=row[5],
+        seal=row[6],
     )
 
 
