@@ -7,11 +7,12 @@ ledger's hint, a moment later.
 import logging
 import socket
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Sequence
 from functools import partial
 from hmac import compare_digest
 
 import anyio
+import anyio.to_thread
 import msgspec
 from anyio.abc import TaskGroup
 
@@ -20,7 +21,7 @@ from crossclaw.domain.errors import CrossclawError, Forbidden
 from crossclaw.domain.events import RunEnded
 from crossclaw.gateway.asking import GatewayRequests
 from crossclaw.gateway.http.links import PATH, SIGN_OF_LIFE_S
-from crossclaw.gateway.link_proof import LinkKey
+from crossclaw.gateway.link_proof import LinkKey, load_cipher
 from crossclaw.gateway.linking import LinkReader
 from crossclaw.gateway.neighbours import ConnectedClients
 from crossclaw.ledger.gateways import BEAT_S, Membership, SharingGateway
@@ -31,6 +32,19 @@ log = logging.getLogger(__name__)
 AGAIN_S = 1.0  # between two tries to reach a neighbour
 LINK_GRACE_S = 0.3  # an end usually comes by the link, with what was said before it
 ENDS_KNOWN_MAX = 10_000
+LINE_BYTES_MAX = 16 * 2**20  # of a link; the longest reply is far shorter
+
+
+async def split_lines(pieces: AsyncIterable[bytes]) -> AsyncGenerator[bytes]:
+    """Those that are not empty. Whoever listens at an address in the ledger may say any amount."""
+    rest = b""
+    async for piece in pieces:
+        *lines, rest = (rest + piece).split(b"\n")
+        for line in lines:
+            if line:
+                yield line
+        if len(rest) > LINE_BYTES_MAX:
+            raise Forbidden(f"a line of it is longer than {LINE_BYTES_MAX // 2**20} MB")
 
 
 class GatewayLinks:
@@ -97,20 +111,20 @@ class GatewayLinks:
             self._house.ledger, partial(self._house.neighbours.hear, other.incarnation)
         )
         ticket = self._key.ticket(other.incarnation, self._house.context.clock.now_ms())
-        headers = {"authorization": f"Bearer {ticket.text}"}
+        headers = {"authorization": f"Bearer {ticket.text}", "accept-encoding": "identity"}
         limits = httpx2.Timeout(5.0, read=SIGN_OF_LIFE_S * 3)
         http, url = await self._requests.http(), f"{other.address.rstrip('/')}{PATH}"
         async with http.stream("GET", url, headers=headers, timeout=limits) as answer:
             if answer.status_code != 200:
                 raise httpx2.HTTPError(f"it answers {answer.status_code}")
             is_known = False
-            async for line in answer.aiter_lines():
-                if line and not is_known:
-                    is_known = compare_digest(line.encode(), ticket.answer.encode())
+            async for line in split_lines(answer.aiter_raw()):
+                if not is_known:
+                    is_known = compare_digest(line, ticket.answer.encode())
                     if not is_known:
                         raise Forbidden("it does not have the secret of the gateways")
-                elif line:
-                    await self._hear(reader, line.encode())
+                else:
+                    await self._hear(reader, line)
 
     async def _hear(self, reader: LinkReader, line: bytes) -> None:
         event = await reader.read(line)
@@ -162,6 +176,7 @@ async def begin_links(tasks: TaskGroup, house: House, address: str, key: LinkKey
     membership = house.ledger.gateways
     if membership is None:
         return
+    await anyio.to_thread.run_sync(load_cipher)
     await membership.tell_address(house.config.ledger.address or _reachable(address))
     links = GatewayLinks(house, membership, key)
     tasks.start_soon(links.serve, name="links to other gateways")

@@ -57,7 +57,7 @@ from crossclaw.gateway.http.openai_chat import chat_endpoints
 from crossclaw.gateway.http.openai_responses import responses_endpoint
 from crossclaw.gateway.http.tools import tools_invoke
 from crossclaw.gateway.http.webhooks import AccountWebhook, PassingWebhooks, Webhooks
-from crossclaw.gateway.link_proof import LinkKey
+from crossclaw.gateway.link_proof import LinkKey, UsedTickets
 from crossclaw.gateway.methods.nodes import connected_clients
 from crossclaw.gateway.reception import Admission
 from crossclaw.gateway.server import Gateway, bind, listen_host
@@ -282,6 +282,8 @@ class _Serving:
                 "the secret of %s has changed: what came by the old one ends", ", ".join(changed)
             )
             self._link.secret = token
+            if house.shared_config is not None:
+                house.shared_config.take_token(token)
             secrets = DoorSecrets(house.ledger, house.credentials, SystemClock())
             for door in changed:
                 await secrets.keep(door, locks.get(door))
@@ -370,9 +372,10 @@ def _link_endpoints(outside: Outside, house: House, link: LinkKey | None) -> lis
     if link is None or house.lease is None:
         return []
     own, clock, neighbours = house.ledger.owner, outside.clock, house.neighbours
+    used = UsedTickets()
     return [
-        link_endpoint(house.feed, neighbours, link, own, clock),
-        ask_endpoint(neighbours, link, own, clock),
+        link_endpoint(house.feed, neighbours, link, own, clock, used),
+        ask_endpoint(neighbours, link, own, clock, used),
     ]
 
 

@@ -1,4 +1,4 @@
-"""Asking another gateway: one request, sealed both ways, and never made a second time by itself."""
+"""Asking another gateway: one request, encrypted both ways, and never made a second time by itself."""
 
 from typing import Any
 
@@ -6,11 +6,12 @@ import anyio
 import anyio.to_thread
 
 from crossclaw.domain.clock import Clock
-from crossclaw.gateway.http.links import ASK_PATH, SEAL
+from crossclaw.gateway.http.links import ASK_PATH, JSON
 from crossclaw.gateway.link_proof import LinkKey
 from crossclaw.gateway.neighbours import Neighbour, NeighbourLost, NeighbourUnreached
 
 CONNECT_S = 5.0
+ANSWER_BYTES_MAX = 64 * 2**20  # a picture of a device, written as text twice; nobody knows yet who answers
 _NOT_HEARD = frozenset({400, 401, 403, 404, 405, 409, 413, 415, 421, 503})
 """Answers of the edge, before anything was done."""
 
@@ -34,26 +35,27 @@ class GatewayRequests:
         ticket = self._key.ticket(facts.incarnation, self._clock.now_ms())
         headers = {
             "authorization": f"Bearer {ticket.text}",
-            "content-type": "application/json",
-            SEAL: self._key.seal("question", facts.incarnation, ticket.text, question),
+            "content-type": JSON,
+            "accept-encoding": "identity",
         }
+        sealed = self._key.seal("question", facts.incarnation, ticket.text, question)
         limits = httpx2.Timeout(CONNECT_S, read=timeout_s)
         url = f"{facts.address.rstrip('/')}{ASK_PATH}"
         try:
-            said = await client.post(url, content=question, headers=headers, timeout=limits)
+            with anyio.fail_after(CONNECT_S + timeout_s):  # also where it comes in drops
+                status, said = await _post(client, url, sealed, headers=headers, timeout=limits)
+        except TimeoutError as error:
+            raise NeighbourLost(neighbour.name, "it takes too long") from error
         except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.InvalidURL) as error:
             raise NeighbourUnreached(neighbour.name, _words(error)) from error
         except (httpx2.HTTPError, OSError) as error:
             raise NeighbourLost(neighbour.name, _words(error)) from error
-        seal = said.headers.get(SEAL, "")
-        if said.status_code in _NOT_HEARD:
-            raise NeighbourUnreached(neighbour.name, f"it answers {said.status_code}")
-        sealed = self._key.is_sealed("reply", facts.incarnation, ticket.text, said.content, seal)
-        if said.status_code != 200 or not sealed:
-            raise NeighbourLost(
-                neighbour.name, f"no gateway's answer has come, but {said.status_code}"
-            )
-        return bytes(said.content)
+        if status in _NOT_HEARD:
+            raise NeighbourUnreached(neighbour.name, f"it answers {status}")
+        answer = self._key.unseal("reply", facts.incarnation, ticket.text, said)
+        if status != 200 or answer is None:
+            raise NeighbourLost(neighbour.name, f"no gateway's answer has come, but {status}")
+        return answer
 
     async def http(self) -> Any:
         """One for all. Its package and the certificates that it trusts take half a second to read, so in a thread."""
@@ -73,6 +75,17 @@ def _open() -> Any:
 
     limits = httpx2.Limits(max_connections=None, max_keepalive_connections=0)
     return httpx2.AsyncClient(limits=limits, trust_env=False)
+
+
+async def _post(client: Any, url: str, body: bytes, **how: Any) -> tuple[int, bytes]:
+    """What was answered; whoever listens there may say any amount."""
+    said = bytearray()
+    async with client.stream("POST", url, content=body, **how) as answer:
+        async for piece in answer.aiter_raw():
+            said += piece
+            if len(said) > ANSWER_BYTES_MAX:
+                raise OSError(f"it answers more than {ANSWER_BYTES_MAX // 2**20} MB")
+        return answer.status_code, bytes(said)
 
 
 def _words(error: BaseException) -> str:

@@ -1,17 +1,21 @@
 """How gateways that share a ledger know each other: each proves that it has the secret which all of them have, and shows it
-to nobody. Where the others are is read from the ledger, and whoever can write there must not become the owner by it.
+to nobody. Where the others are is read from the ledger, and whoever can write there must not become the owner by it: so what
+one asks another is also encrypted, as it may have a platform's secret in it.
 """
 
 import hmac
 import secrets
 from collections import OrderedDict
 from hashlib import sha256
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
+
+import msgspec
 
 from crossclaw.domain.secret import Secret
 
 LIFE_MS = 60_000  # clocks of two machines differ, and a request takes a moment
 _HEAD = "link"
+_NONCE_BYTES = 12
 
 Side = Literal["question", "reply"]
 
@@ -28,17 +32,35 @@ class LinkKey:
     def answer(self, own: str, text: str, now_ms: int) -> str | None:
         return answer_ticket(self.secret, own, text, now_ms)
 
-    def seal(self, side: Side, to: str, ticket: str, body: bytes) -> str:
-        """Proves that what came with a ticket, as a question or as its answer, was said by a gateway and is whole:
-        whoever carries it between the two can neither change it nor put another in its place."""
-        return _mac(
-            self.secret,
-            f"{side} {to} {sha256(ticket.encode()).hexdigest()} {sha256(body).hexdigest()}",
-        )
+    def seal(self, side: Side, to: str, ticket: str, body: bytes) -> bytes:
+        """What goes with a ticket, as a question or as its answer, encrypted, as JSON: whoever carries it between the two can neither
+        read nor change it, nor put another in its place."""
+        nonce = secrets.token_bytes(_NONCE_BYTES)
+        about = f"{side} {to} {ticket}".encode("utf-8", "replace")
+        return msgspec.json.encode(nonce + self._cipher(ticket).encrypt(nonce, body, about))
 
-    def is_sealed(self, side: Side, to: str, ticket: str, body: bytes, seal: str) -> bool:
-        right = self.seal(side, to, ticket, body)
-        return hmac.compare_digest(right.encode(), seal.encode("utf-8", "replace"))
+    def unseal(self, side: Side, to: str, ticket: str, sealed: bytes) -> bytes | None:
+        """None: no gateway has said this for this ticket."""
+        from cryptography.exceptions import InvalidTag  # noqa: PLC0415  as below
+
+        about = f"{side} {to} {ticket}".encode("utf-8", "replace")
+        try:
+            found = msgspec.json.decode(sealed, type=bytes)
+            nonce, rest = found[:_NONCE_BYTES], found[_NONCE_BYTES:]
+            return bytes(self._cipher(ticket).decrypt(nonce, rest, about))
+        except (InvalidTag, ValueError):  # what is no JSON is a ValueError too
+            return None
+
+    def _cipher(self, ticket: str) -> Any:
+        """With a key for one question and its answer."""
+        return load_cipher()(bytes.fromhex(_mac(self.secret, f"cipher {ticket}")))
+
+
+def load_cipher() -> Any:
+    """Slow the first time: called in a thread before anybody is asked."""
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # noqa: PLC0415  only where gateways ask each other
+
+    return AESGCM
 
 
 class LinkTicket(NamedTuple):

@@ -18,9 +18,10 @@ from crossclaw.runs.feed import Feed
 
 PATH = "/gateways/events"
 ASK_PATH = "/gateways/ask"
-SEAL = "x-crossclaw-seal"
 SIGN_OF_LIFE_S = 2.0
-QUESTION_BYTES_MAX = 8 * 2**20  # a webhook's body of 4 MB, written as text
+QUESTION_BYTES_MAX = 11 * 2**20  # a webhook's body of 4 MB, written as text, and once more when it is encrypted
+JSON = "application/json"
+ASKED_BEFORE = "this was asked before"
 
 
 LINKED = Principal(
@@ -29,16 +30,19 @@ LINKED = Principal(
 
 
 def link_endpoint(
-    feed: Feed, neighbours: Neighbours, key: LinkKey, own: str, clock: Clock
+    feed: Feed, neighbours: Neighbours, key: LinkKey, own: str, clock: Clock, used: UsedTickets
 ) -> Endpoint:
     """For a gateway that proves that it has the secret of all, or for whoever shows it: they may see everything anyway.
-    The first line proves the same to the other side. `own` names this gateway's start."""
+    The first line proves the same to the other side. `own` names this gateway's start. A ticket in `used` opens nothing more."""
 
     def find(token: str) -> Principal | None:
         return None if key.answer(own, token, clock.now_ms()) is None else LINKED
 
-    async def handle(request: Request, _principal: Principal) -> Response:
-        proof = key.answer(own, bearer(request.headers) or "", clock.now_ms()) or ""
+    async def handle(request: Request, principal: Principal) -> Response:
+        ticket, now_ms = bearer(request.headers) or "", clock.now_ms()
+        if principal is LINKED and not used.use(ticket, now_ms):
+            return PlainTextResponse(ASKED_BEFORE, 409)
+        proof = key.answer(own, ticket, now_ms) or ""
         headers = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
         lines = _lines(feed, neighbours, proof)
         return StreamingResponse(lines, headers=headers, media_type="application/x-ndjson")
@@ -59,28 +63,29 @@ async def _lines(feed: Feed, neighbours: Neighbours, proof: str) -> AsyncGenerat
         stop_listening()
 
 
-def ask_endpoint(neighbours: Neighbours, key: LinkKey, own: str, clock: Clock) -> Endpoint:
+def ask_endpoint(
+    neighbours: Neighbours, key: LinkKey, own: str, clock: Clock, used: UsedTickets
+) -> Endpoint:
     """For gateways alone: what is asked here may be an act, so the question is sealed with its ticket, and heard once."""
-    used = UsedTickets()
 
     def find(token: str) -> Principal | None:
         return None if key.answer(own, token, clock.now_ms()) is None else LINKED
 
     async def handle(request: Request, principal: Principal) -> Response:
         ticket, body = bearer(request.headers) or "", await request.body()
-        seal = request.headers.get(SEAL, "")
-        if principal is not LINKED or not key.is_sealed("question", own, ticket, body, seal):
+        question = key.unseal("question", own, ticket, body) if principal is LINKED else None
+        if question is None:
             return PlainTextResponse("only gateways that share the ledger ask here", 403)
         if not used.use(ticket, clock.now_ms()):
-            return PlainTextResponse("this was asked before", 409)
+            return PlainTextResponse(ASKED_BEFORE, 409)
         try:
-            said = await neighbours.answer_one(body)
+            said = await neighbours.answer_one(question)
         except msgspec.MsgspecError as error:
             return PlainTextResponse(f"this is no question: {error}", 400)
         if said is None:
             return PlainTextResponse("this gateway closes", 500)
-        headers = {SEAL: key.seal("reply", own, ticket, said), "cache-control": "no-store"}
-        return Response(said, headers=headers, media_type="application/json")
+        sealed = key.seal("reply", own, ticket, said)
+        return Response(sealed, headers={"cache-control": "no-store"}, media_type=JSON)
 
     return Endpoint(
         method="POST",
