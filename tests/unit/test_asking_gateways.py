@@ -121,7 +121,11 @@ async def test_whoever_listens_at_an_address_in_the_ledger_cannot_read_what_is_a
     body = asked[0].partition(b"\r\n\r\n")[2]
     ticket = ticket_in(asked[0])
     assert secret in (KEY.unseal("question", "b1", ticket, body) or b""), "the right one can"
-    for side, to, of in (("reply", "b1", ticket), ("question", "b2", ticket), ("question", "b1", "x")):
+    for side, to, of in (
+        ("reply", "b1", ticket),
+        ("question", "b2", ticket),
+        ("question", "b1", "x"),
+    ):
         assert KEY.unseal(side, to, of, body) is None  # type: ignore[arg-type]
     assert LinkKey(Secret("another")).unseal("question", "b1", ticket, body) is None
     for damaged in (b"", b"{}", b'"', b'"AAAA"', body[:-3] + b'A="', b"\xff"):

@@ -11,7 +11,9 @@ from crossclaw.gateway.link_proof import LinkKey
 from crossclaw.gateway.neighbours import Neighbour, NeighbourLost, NeighbourUnreached
 
 CONNECT_S = 5.0
-ANSWER_BYTES_MAX = 64 * 2**20  # a picture of a device, written as text twice; nobody knows yet who answers
+ANSWER_BYTES_MAX = (
+    64 * 2**20
+)  # a picture of a device, written as text twice; nobody knows yet who answers
 _NOT_HEARD = frozenset({400, 401, 403, 404, 405, 409, 413, 415, 421, 503})
 """Answers of the edge, before anything was done."""
 

@@ -19,7 +19,9 @@ from crossclaw.runs.feed import Feed
 PATH = "/gateways/events"
 ASK_PATH = "/gateways/ask"
 SIGN_OF_LIFE_S = 2.0
-QUESTION_BYTES_MAX = 11 * 2**20  # a webhook's body of 4 MB, written as text, and once more when it is encrypted
+QUESTION_BYTES_MAX = (
+    11 * 2**20
+)  # a webhook's body of 4 MB, written as text, and once more when it is encrypted
 JSON = "application/json"
 ASKED_BEFORE = "this was asked before"
 
