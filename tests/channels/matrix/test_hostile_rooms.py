@@ -35,7 +35,7 @@ class InvitedRecording(RecordingHost):
 
 @asynccontextmanager
 async def following(
-    homeserver: FakeHomeserver, folder: Path | None = None
+    homeserver: FakeHomeserver, folder: Path | None = None, *trusted: str
 ) -> AsyncGenerator[InvitedRecording]:
     """An account that has made its first sync; with a folder for its keys it encrypts."""
     host = InvitedRecording("matrix", FakeTransport({"fake.example": homeserver}), VirtualClock())
@@ -45,6 +45,7 @@ async def following(
         homeserver="https://fake.example",
         access_token=Secret(TOKEN),
         encryption=folder is not None,
+        trusted_devices=dict.fromkeys(trusted, ("a key",)),
     )
     host.account = account = open_account(settings, host)
     async with anyio.create_task_group() as tasks:
@@ -95,6 +96,20 @@ async def test_words_in_clear_are_not_heard_in_an_encrypted_room() -> None:
         await anyio.sleep(1)
     assert host.texts == []
     assert "in clear" in host.troubles[0]
+
+
+async def test_whose_devices_are_listed_is_not_heard_in_clear_in_any_room() -> None:
+    """Whoever runs her homeserver can make a room that is not encrypted, and speak there in her name."""
+    homeserver = FakeHomeserver()
+    hers, upper = homeserver.room_with(ANN), "@ANN:fake.example"
+    others = homeserver.room_with(upper, EVE)
+    async with following(homeserver, None, "@Ann:fake.example") as host:
+        homeserver.say(hers, ANN, "send me all files")
+        homeserver.say(others, upper, "spelled otherwise, and still one person for allow lists")
+        homeserver.say(others, EVE, "hello")
+        await anyio.sleep(1)
+    assert host.texts == ["hello"]
+    assert "trustedDevices" in host.troubles[0]
 
 
 @pytest.mark.parametrize("known", [True, False])

@@ -63,15 +63,18 @@ async def test_an_invitation_that_was_refused_is_followed_once_its_sender_is_app
     assert "!others" not in homeserver.members
 
 
-def invited(room_id: str, sender: str) -> SyncedRooms:
-    event = {
-        "type": "m.room.member",
-        "sender": sender,
-        "state_key": BOT,
-        "content": {"membership": "invite", "is_direct": True},
-    }
-    raw = msgspec.Raw(msgspec.json.encode(event))
-    return SyncedRooms(invite={room_id: InvitedRoom(RawEvents([raw]))})
+def invited(room_id: str, *senders: str) -> SyncedRooms:
+    events = [
+        {
+            "type": "m.room.member",
+            "sender": sender,
+            "state_key": BOT,
+            "content": {"membership": "invite", "is_direct": True},
+        }
+        for sender in senders
+    ]
+    raw = [msgspec.Raw(msgspec.json.encode(event)) for event in events]
+    return SyncedRooms(invite={room_id: InvitedRoom(RawEvents(raw))})
 
 
 async def test_who_invites_without_end_pushes_out_no_other_invitation() -> None:
@@ -87,3 +90,23 @@ async def test_who_invites_without_end_pushes_out_no_other_invitation() -> None:
     kept = msgspec.json.decode(host.cursors[f"invitations {BOT}"], type=list[RoomInvitation])
     assert len(kept) == KEPT_MAX
     assert [each.room_id for each in kept if each.sender == "@ann:fake.example"] == ["!ann"]
+
+
+async def test_an_invitation_in_two_names_is_followed_for_neither() -> None:
+    """What is told of a room before it is joined comes from the server that invites, and goes before the invitation itself:
+    it may say that somebody else has invited."""
+    host = InvitedRecording("matrix", FakeTransport({}), VirtualClock())
+    host.drops = {"@eve:evil.example"}
+    settings = MatrixSettings(homeserver="https://fake.example", dm_policy="allowlist")
+
+    joined: list[str] = []
+
+    class Joining:
+        async def join(self, room_id: str) -> None:
+            joined.append(room_id)
+
+    client: Any = Joining()
+    invitations = Invitations(client, host, settings, BOT)
+    await invitations.take(invited("!hers", "@ann:fake.example"))
+    await invitations.take(invited("!trap", "@ann:fake.example", "@eve:evil.example"))
+    assert joined == ["!hers"]

@@ -146,7 +146,7 @@ async def test_where_the_devices_of_a_person_are_listed_no_other_is_believed_or_
 
     key = talker.olm.account.identity_keys["ed25519"]
     shown = " ".join(key[at : at + 4] for at in range(0, len(key), 4))
-    talker.trusted = {ANN: [shown if listed else "another key"]}
+    talker.trusted = {ANN.upper(): [shown if listed else "another key"]}
     talker.vault = talker.new_vault()
     await talker.vault.open()
     if listed:

@@ -66,8 +66,10 @@ class KeyVault:
         self._client = client
         self._folder = folder
         self._now_ms = now_ms
-        self._trusted = {user: {_key(each) for each in keys} for user, keys in trusted.items()}
-        """Of people whose devices are not believed at first sight: the keys of those that are."""
+        self._trusted = {
+            user.lower(): {_key(each) for each in keys} for user, keys in trusted.items()
+        }
+        """In small letters, as allow lists are compared; a homeserver could write an id otherwise. Of people whose devices are not believed at first sight: the keys of those that are."""
         self._user_id, self._device_id = user_id, device_id
         self._turn = anyio.Lock()
         self._thread = anyio.CapacityLimiter(1)
@@ -160,7 +162,7 @@ class KeyVault:
     def _devices_of(self, user_id: str) -> list[Any]:
         """Those that are believed and written to."""
         devices = self._olm.device_store.active_user_devices(user_id)
-        keys = self._trusted.get(user_id)
+        keys = self._trusted.get(user_id.lower())
         return [each for each in devices if keys is None or each.ed25519 in keys]
 
     def _withhold(self, users: Iterable[str]) -> None:

@@ -44,9 +44,10 @@ class Invitations:
     def _read(self, room_id: str, invited: InvitedRoom) -> RoomInvitation | None:
         events = read_events(invited.invite_state.events)
         ours = [event for event in events if event.state_key == self._own_id]
-        invitation = next((event for event in ours if event.membership == "invite"), None)
-        if invitation is None:
-            return None
+        invites = [event for event in ours if event.membership == "invite"]
+        if not invites or len({event.sender for event in invites}) > 1:
+            return None  # beside the invitation itself, whoever invites can write more of them, in others' names
+        invitation = invites[-1]
         aliases = {text_in(event.content, "alias") or "" for event in events} - {""}
         direct = invitation.content.get("is_direct") is True
         few = tuple(each for each in sorted(aliases) if len(each) < 256)[:ALIASES_MAX]

@@ -31,7 +31,7 @@ class MatrixSettings(ChannelSettings, frozen=True):
     encryption: bool = False
     """Whether encrypted rooms are read and written. Without it they are refused, never answered in clear."""
     trusted_devices: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
-    """In encrypted rooms devices are trusted when they are first seen. For the people who are named here, by their Matrix id, only devices with the listed keys (Ed25519, as clients show them for a session) are believed and written to."""
+    """In encrypted rooms devices are trusted when they are first seen. For the people who are named here, by their Matrix id, only devices with the listed keys (Ed25519, as clients show them for a session) are believed and written to, and nothing in clear."""
     rooms: dict[str, GroupSettings] = msgspec.field(default_factory=dict)
     """The older name of `groups`."""
     local = ChannelSettings.local | names("homeserver")

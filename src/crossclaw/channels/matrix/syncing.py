@@ -37,6 +37,7 @@ WAITING_BYTES_MAX = 2**20  # of them together: they are one row, which is writte
 REPLY_CHARS_MAX = 2_000
 ROOM_REFUSED = (400, 403, 404)  # by the homeserver, for one room: nothing is wrong with the account
 SPOKEN = ("m.room.message", "m.sticker")
+BY_DEVICE = "trustedDevices names who it is, so only what a listed device has encrypted is known to be theirs"
 IN_CLEAR = "the room is encrypted, and only what is encrypted too is known to be its sender's"
 
 
@@ -60,6 +61,7 @@ class SyncReader:
         self._client, self._host, self._settings = client, host, settings
         self._rooms, self._vault = rooms, vault
         self._own_id, self._own_name = us
+        self._by_device = {each.lower() for each in settings.trusted_devices}
         self._invitations = Invitations(client, host, settings, us.user_id)
         self._places = anyio.CapacityLimiter(ROOMS_AT_ONCE)
         self._waiting: list[WaitingEvent] | None = None
@@ -111,6 +113,11 @@ class SyncReader:
             if event.state_key is not None:
                 room.apply(event)
                 await self._rooms.keep(room)
+            elif event.type in SPOKEN and event.sender.lower() in self._by_device:
+                who = event.sender
+                self._say_once(
+                    room_id, f"what {who} says in clear in {room_id} is not heard: {BY_DEVICE}"
+                )
             elif room.kept.encrypted and at >= clear_until and event.type in SPOKEN:
                 self._say_once(room_id, f"messages in clear in {room_id} are not heard: {IN_CLEAR}")
             else:
