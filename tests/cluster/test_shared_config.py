@@ -333,7 +333,7 @@ async def test_whoever_can_only_write_to_the_database_changes_no_gateways_config
 
         async def is_put_right() -> bool:
             newest = ask(url, "SELECT epoch, digest FROM configs ORDER BY epoch DESC LIMIT 1")
-            return newest[0][0] > 3 and newest[0][1] != loose
+            return bool(newest[0][0] > 3 and newest[0][1] != loose)
 
         await until(is_put_right)
         await agree(a, b)
