@@ -498,3 +498,16 @@ async def test_nothing_that_is_said_in_a_chat_changes_who_may_talk(tmp_path: Pat
     assert ([each["sender"] for each in after["requests"]], after["paired"]) == (["9"], [])
     assert unchanged == before
     assert still.what == "pairing"
+
+
+@pytest.mark.spec("N8")
+@pytest.mark.parametrize(("kept", "what"), [(2, "remembered"), (0, "dropped")])
+async def test_what_calls_nobody_is_remembered_or_dropped_and_the_reason_is_told(
+    tmp_path: Path, kept: int, what: str
+) -> None:
+    memory = chat(groupPolicy="open", historyLimit=kept)
+    async with open_house(tmp_path, Recording(), channels=[memory]):
+        received = await memory.bring(said("g1", "7", "talk", 1))
+
+    assert received.what == what
+    assert received.why
