@@ -391,6 +391,35 @@ async def test_runs_of_an_agent_go_where_its_workspace_is(opened: Open) -> None:
         assert run.reply == f"{gateway_id}: hello"
 
 
+async def test_an_agents_runs_go_where_its_folder_is_and_to_anybody_when_that_gateway_is_gone(
+    tmp_path: Path, url: str, opened: Open
+) -> None:
+    first, second = Waiting("a"), Waiting("b")
+    first.go.set()
+    second.go.set()
+    b = await opened("b", second)
+    (tmp_path / "a" / "state" / "workspace").mkdir(parents=True, mode=0o700)
+    (tmp_path / "a" / "state").chmod(0o700)
+
+    async def knows(agents: list[str]) -> bool:
+        listed = await call(b, "gateways.list")
+        has = {each["id"]: each.get("agents", []) for each in listed["gateways"]}
+        return has.get("a") == ["main"] and has["b"] == agents and b.claiming is not None
+
+    async with apart(tmp_path, url, "a", first) as (a, _ended):
+        await until(lambda: knows([]))
+        await until(lambda: _is(b.claiming is not None and b.claiming.is_elsewhere("main")))
+        run = await say(b, "main", "one", "r1")
+        assert run.reply == "a: one", "accepted by one, carried out where the files are"
+        (tmp_path / "b" / "state" / "workspace").mkdir(mode=0o700)  # as when it is mounted
+        await until(lambda: knows(["main"]))
+        a.slots.close()
+        assert (await say(b, "main", "two", "r2")).reply == "b: two"
+        (tmp_path / "b" / "state" / "workspace").rmdir()
+        await until(lambda: _is(b.claiming is not None and b.claiming.is_elsewhere("main")))
+    assert (await say(b, "main", "three", "r3")).reply == "b: three"
+
+
 @pytest.mark.spec("G5")
 async def test_what_is_sent_to_a_guest_is_taken_where_the_guest_is(opened: Open) -> None:
     ask_bob = {"label": "bob", "message": "two and two?", "timeoutSeconds": 30}

@@ -19,6 +19,7 @@ from crossclaw.app.attention import needing_attention
 from crossclaw.app.leaving import DRAIN_S
 from crossclaw.app.methods import about_gateway, of_sessions, of_the_rest, prompting, talking
 from crossclaw.app.parts import House, Resources, RunServices, Schedule, SessionServices
+from crossclaw.app.placement import Workspaces
 from crossclaw.channels.hosting import AccountHost
 from crossclaw.channels.supervisor import ChannelSupervisor, alone
 from crossclaw.config import Config
@@ -272,11 +273,12 @@ def _run_services(resources: Resources) -> RunServices:
     )
 
 
-def _judge(resources: Resources) -> Judge:
+def _judge(resources: Resources, workspaces: Workspaces) -> Judge:
     """A gateway with another config, or without the keys that were given to all, would answer otherwise than the rest."""
     config, keys = resources.shared_config, resources.shared_keys
 
     async def judge(found: Sequence[SharingGateway]) -> str | None:
+        await workspaces.look(found)
         why_not = None if config is None else await config.look(found)
         unread = None if keys is None else await keys.look()
         return why_not or unread
@@ -289,7 +291,11 @@ def _claiming(resources: Resources, lanes: Lanes) -> Claiming | None:
     if membership is None:
         return None
     claiming = Claiming(membership, resources.ledger.owner, ledger.agents)
-    claiming.judge = _judge(resources)
+    workspaces = Workspaces(
+        membership, resources.ledger.owner, resources.config, resources.workspace_of
+    )
+    claiming.is_elsewhere = workspaces.are_elsewhere
+    claiming.judge = _judge(resources, workspaces)
     lanes.may_claim = claiming.may_claim
     return claiming
 

@@ -22,7 +22,8 @@ class LedgerConfig(Section, frozen=True):
     """Of several gateways with different config files, the one with the higher number counts: raise it above the number that
     `crossclaw gateways list` shows, together with a change, and the others follow."""
     agents: tuple[str, ...] | None = None
-    """The agents whose workspaces are on this machine: only their runs are taken here. By itself all."""
+    """The agents whose runs are taken here. By itself those whose workspace is a folder on this machine, and those whose workspace
+    is on no gateway's."""
     key_file: str | None = None
     """A file with the key that encrypts secrets which gateways keep for each other in the ledger; `CROSSCLAW_LEDGER_KEY` goes before it."""
     local = names("url shared gateway address agents keyFile")

@@ -49,6 +49,8 @@ class SharingGateway(GatewayFacts, frozen=True, kw_only=True):
     runs: int = 0
     """Under way on it."""
     roles: tuple[str, ...] = ()
+    agents: tuple[str, ...] = ()
+    """Those whose workspaces are on its machine."""
     why_no_runs: str | None = None
     """Why it takes no runs; None: it does."""
 
@@ -133,6 +135,10 @@ class Membership(Protocol):
 
     async def find_config(self, incarnation: str) -> Mapping[str, str]:
         """That of another gateway; empty when it is gone."""
+        ...
+
+    async def tell_agents(self, agents: Sequence[str]) -> None:
+        """Whose workspaces are here."""
         ...
 
     async def tell_why_no_runs(self, why: str | None) -> None:

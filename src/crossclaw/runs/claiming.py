@@ -25,7 +25,7 @@ async def _nothing_against(_found: Sequence[SharingGateway]) -> None:
 
 
 class Claiming:
-    """`agents`: those whose files are here; None: all."""
+    """`agents`: the only ones whose runs are taken, where they are named."""
 
     def __init__(
         self, membership: Membership, owner: str, agents: Sequence[str] | None = None
@@ -36,17 +36,22 @@ class Claiming:
         self._absent: dict[SessionKey, float] = {}
         """Since when a run waits here for a guest of another gateway."""
         self.guest_is_here: Callable[[SessionKey], bool] = lambda key: True
+        self.is_elsewhere: Callable[[str], bool] = lambda agent_id: False
+        """Whether another gateway has the files of this agent, and this one has not."""
         self.judge: Judge = _nothing_against
         self.why_not: str | None = NOT_YET
         """Why this gateway takes no runs."""
         self._told: str | None = None
 
     def may_claim(self, key: SessionKey) -> bool:
-        if self.why_not is not None or (
-            self._agents is not None and key.agent_id not in self._agents
-        ):
+        if self.why_not is not None or not self._serves(key.agent_id):
             return False
         return not key.is_guest or self._is_with_guest(key)
+
+    def _serves(self, agent_id: str) -> bool:
+        if self._agents is not None:
+            return agent_id in self._agents
+        return not self.is_elsewhere(agent_id)
 
     def _is_with_guest(self, key: SessionKey) -> bool:
         """What is for a guest is taken where the guest is; by anybody when it seems to be nowhere, so that whoever

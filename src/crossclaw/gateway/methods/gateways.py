@@ -30,6 +30,8 @@ class GatewayListed(Result, frozen=True):
     """The same for gateways whose configs agree."""
     config_epoch: int
     """The number of its config; the highest one counts."""
+    agents: Sequence[str] = ()
+    """Those whose workspaces are on its machine."""
     why_no_runs: str | None = None
     """Why it takes no runs: which settings are others than elsewhere, and what would work."""
 
@@ -82,6 +84,7 @@ class GatewayMethods:
                 here=each.incarnation == self._owner,
                 config_hash=each.config_hash,
                 config_epoch=each.config_epoch,
+                agents=each.agents,
                 why_no_runs=each.why_no_runs,
             )
             for each in found

@@ -61,7 +61,7 @@ _LIST = (
     f"SELECT gateway_id, address, version, config_hash, incarnation, joined_at, until - {_NOW}, "
     "draining <> 0, {runs}, "
     "(SELECT string_agg(r.name, ',' ORDER BY r.name) FROM roles r WHERE r.owner = g.incarnation), "
-    "config_epoch, why_no_runs FROM gateways g ORDER BY gateway_id LIMIT $1"
+    "config_epoch, why_no_runs, agents FROM gateways g ORDER BY gateway_id LIMIT $1"
 )
 _LIST_ONLY = _LIST.format(runs="0")
 _LIST_COUNTED = _LIST.format(runs="(SELECT count(*) FROM runs r WHERE r.owner = g.incarnation)")
@@ -142,6 +142,10 @@ class PostgresMembership:
         rows = await self._ask(sql, incarnation)
         return msgspec.json.decode(rows[0][0], type=dict[str, str]) if rows else {}
 
+    async def tell_agents(self, agents: Sequence[str]) -> None:
+        sql = "UPDATE gateways SET agents = $1 WHERE incarnation = $2"
+        await self._ask(sql, msgspec.json.encode(agents).decode(), self._incarnation)
+
     async def tell_why_no_runs(self, why: str | None) -> None:
         sql = "UPDATE gateways SET why_no_runs = $1 WHERE incarnation = $2"
         await self._ask(sql, why, self._incarnation)
@@ -165,6 +169,7 @@ class PostgresMembership:
                 roles=tuple(row[9].split(",")) if row[9] else (),
                 config_epoch=row[10],
                 why_no_runs=row[11],
+                agents=msgspec.json.decode(row[12], type=tuple[str, ...]),
             )
             for row in rows
         ]

@@ -36,10 +36,11 @@ _SHARED_TABLES = (
     f"{SETTINGS_TABLES}"
 )
 # Only where it is missing: to change a table waits for whoever uses it, and holds up all others meanwhile.
-_WHY_NO_RUNS = (
+_LATER_COLUMNS = (
     "DO $$ BEGIN IF NOT EXISTS (SELECT 1 FROM information_schema.columns WHERE table_schema = "
-    f"'{SCHEMA}' AND table_name = 'gateways' AND column_name = 'why_no_runs') THEN "
-    "ALTER TABLE gateways ADD COLUMN IF NOT EXISTS why_no_runs TEXT; END IF; END $$"
+    f"'{SCHEMA}' AND table_name = 'gateways' AND column_name = 'agents') THEN "
+    "ALTER TABLE gateways ADD COLUMN IF NOT EXISTS why_no_runs TEXT, "
+    "ADD COLUMN IF NOT EXISTS agents TEXT NOT NULL DEFAULT '[]'; END IF; END $$"
 )
 
 # What waits for any gateway; a gateway that is alone knows it.
@@ -50,7 +51,7 @@ def make_shared_tables(wire: PgWire) -> None:
     """Several may do so at once: one after the other."""
     wire.ask("SELECT pg_advisory_lock($1::bigint)", _MAKING)
     wire.script(_SHARED_TABLES)
-    wire.script(_WHY_NO_RUNS)
+    wire.script(_LATER_COLUMNS)
     if wire.ask("SELECT to_regclass($1::text)::text", f"{SCHEMA}.runs_queued") == [(None,)]:
         wire.script(_QUEUED)  # else it would wait for whoever writes, each time
     wire.ask("SELECT pg_advisory_unlock($1::bigint)", _MAKING)

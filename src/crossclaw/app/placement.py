@@ -1,0 +1,50 @@
+"""Placement: which of several gateways has the files of an agent. Its runs are taken there.
+
+A gateway has those whose workspace is a folder that is there; one on a shared file system is on all. Where no gateway that
+lives has it (it was never made, or its machine is gone) anybody takes the runs.
+"""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import anyio.to_thread
+
+from crossclaw.config import Config
+from crossclaw.ledger.gateways import Membership, SharingGateway
+
+
+class Workspaces:
+    """`owner`: this start of the gateway."""
+
+    def __init__(
+        self,
+        membership: Membership,
+        owner: str,
+        config: Config,
+        workspace_of: Callable[[str], Path],
+    ) -> None:
+        self._membership, self._owner = membership, owner
+        self._config, self._workspace_of = config, workspace_of
+        self._told: tuple[str, ...] = ()
+        self._elsewhere: frozenset[str] = frozenset()
+
+    def are_elsewhere(self, agent_id: str) -> bool:
+        """Whether another gateway has this agent's files, and this one has not."""
+        return agent_id in self._elsewhere
+
+    async def look(self, found: Sequence[SharingGateway]) -> None:
+        """Where they are now; told to the others."""
+        here = await anyio.to_thread.run_sync(self._here)
+        if here != self._told:
+            await self._membership.tell_agents(here)
+            self._told = here
+        others = [
+            each
+            for each in found
+            if each.left_ms > 0 and not each.draining and each.incarnation != self._owner
+        ]
+        self._elsewhere = frozenset(agent for each in others for agent in each.agents) - {*here}
+
+    def _here(self) -> tuple[str, ...]:
+        agents = self._config.agents.ids()
+        return tuple(sorted(each for each in agents if self._workspace_of(each).is_dir()))
