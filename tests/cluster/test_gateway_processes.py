@@ -170,3 +170,58 @@ async def test_a_gateway_whose_database_is_away_ends_when_it_is_told_to(tmp_path
                     await anyio.sleep(0.1)
             program.process.terminate()
             assert program.process.wait(SOON_S) == 0
+
+
+def types(folder: Path, at: Program, *words: str) -> subprocess.CompletedProcess[str]:
+    """A command, on a machine that has no gateway of its own."""
+    token = folder / "token"
+    token.write_text(TOKEN)
+    return subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "crossclaw",
+            *words,
+            "--url",
+            at.url.replace("http", "ws"),
+            "--token-file",
+            str(token),
+        ],
+        env={
+            "PATH": os.environ["PATH"],
+            "HOME": str(folder),
+            "OPENCLAW_STATE_DIR": str(folder / "none"),
+        },
+        capture_output=True,
+        text=True,
+        timeout=SOON_S,
+    )
+
+
+@pytest.mark.spec("C1")
+async def test_gateways_are_listed_and_one_is_drained_by_command(tmp_path: Path) -> None:
+    url = databases().url(tmp_path / "ledger")
+    with running(tmp_path, url, "a") as a, running(tmp_path, url, "b") as b:
+        async with client_of(a) as through_a, client_of(b) as through_b:
+            await through_a.submit("wait: 2\nsay: the last one", KEY, key="r1")
+            await under_way_on(through_b, "a")
+            listed = types(tmp_path, b, "gateways", "list")
+            assert listed.returncode == 0, listed.stderr
+            rows = [line.split() for line in listed.stdout.splitlines() if line.strip()]
+            shown = {row[0]: row for row in rows}
+            assert shown["a"][1:3] == ["there", "1"], "one run is under way there"
+            assert "(this one)" in next(
+                line for line in listed.stdout.splitlines() if line.startswith("b")
+            )
+            unknown = types(tmp_path, b, "gateways", "drain", "nobody")
+            assert unknown.returncode != 0
+            assert "nobody" in unknown.stderr
+            drained = types(tmp_path, b, "gateways", "drain", "a")
+            assert drained.returncode == 0, drained.stderr
+            assert await ended(through_b, "r1") == "ok"
+            assert await replies(through_b) == ["the last one"], "it ended where it was under way"
+            code = await anyio.to_thread.run_sync(a.process.wait, 40)
+            assert code == 0
+            with anyio.fail_after(SOON_S):
+                while await names(through_b) != ["b"]:  # noqa: ASYNC110  another process
+                    await anyio.sleep(0.1)

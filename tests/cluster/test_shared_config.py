@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import httpx2
 import pytest
 
 from crossclaw import app
@@ -120,6 +121,13 @@ async def until(holds: Callable[[], Awaitable[bool]]) -> None:
             await anyio.sleep(0.05)
 
 
+async def health(machine: Machine, what: str) -> tuple[int, Any]:
+    """As a load balancer asks, without a token."""
+    async with httpx2.AsyncClient() as client:
+        answer = await client.get(f"{machine.address}/health/{what}")
+    return answer.status_code, answer.json()
+
+
 async def agree(*machines: Machine) -> None:
     """Until they take runs, by one config."""
 
@@ -227,6 +235,9 @@ async def test_a_file_that_differs_takes_no_runs_is_named_everywhere_and_follows
             return "tools.exec.security" in (rows[1].get("whyNoRuns") or "")
 
         await until(is_named)
+        assert await health(b, "ready") == (503, {"ok": False}), "nobody is sent there"
+        assert await health(b, "live") == (200, {"ok": True}), "nor is it restarted"
+        assert await health(a, "ready") == (200, {"ok": True})
         assert "above 1" in await b.why_no_runs(), "what would make it count"
         with pytest.raises(CallRefused, match=r"tools\.exec\.security"):
             await b.patch({"session": {"scope": "global"}})

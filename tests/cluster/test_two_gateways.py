@@ -20,6 +20,7 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage, Text, ToolUse
 from crossclaw.door.principal import person_principal
 from crossclaw.ledger.operations import DeleteCredential, PutCredential
+from crossclaw.ledger.postgres import listener
 from crossclaw.providers.contract import ModelRequest, Provider, Tell
 from crossclaw.runs import lanes
 from crossclaw.testing import MemoryChannel, ScriptedProvider, heard, open_house
@@ -299,7 +300,12 @@ async def test_jobs_copies_and_upkeep_are_one_gateways(opened: Open, tmp_path: P
 
 
 @pytest.mark.spec("B3")
-async def test_a_credential_that_is_removed_on_one_gateway_counts_nowhere(opened: Open) -> None:
+@pytest.mark.parametrize("channel", [listener.CHANNEL, "nobody"], ids=["hints", "no hints"])
+async def test_a_credential_that_is_removed_on_one_gateway_counts_nowhere(
+    opened: Open, monkeypatch: pytest.MonkeyPatch, channel: str
+) -> None:
+    """Also when no hint is heard: credentials are read again each second."""
+    monkeypatch.setattr(listener, "CHANNEL", channel)
     model = Waiting()
     a, b = await opened("a", ScriptedProvider([])), await opened("b", model)
     device = Credential(

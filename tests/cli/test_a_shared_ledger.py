@@ -1,0 +1,160 @@
+"""Without a gateway no command opens a ledger that several gateways share: it would be one more among them, for one call."""
+
+import socket
+from collections.abc import Generator
+from contextlib import closing
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from crossclaw.cli.commands import TREE, Group
+from crossclaw.cli.exits import Exit
+from crossclaw.cli.main import main
+
+COMMANDS = """
+agent --message hello --to main
+message send hello
+message send hello --target telegram:1
+chat
+tui
+trace r1
+attention list
+attention do r1 retry
+attention dismiss r1
+sessions list
+sessions show main
+sessions history main
+sessions export main
+sessions send main hello
+sessions fork main
+sessions explain main see agent:other:main
+sessions spawn task
+sessions abort main
+sessions compact main
+sessions reset main
+sessions delete agent:main:x --yes
+sessions archive main
+sessions unarchive main
+sessions cleanup
+agents list
+agents prompt main
+models list
+pairing list
+pairing approve telegram ABCDEFGH
+pairing deny telegram ABCDEFGH
+pairing remove telegram 1
+cron list
+cron add --name x --every 1h --message hello
+cron edit j1 --name y
+cron rm j1
+cron run j1
+cron runs j1
+cron enable j1
+cron disable j1
+cron status
+devices list
+devices approve d1
+devices reject d1
+devices revoke d1
+approvals list
+approvals allow a1
+approvals deny a1
+approvals revoke a1
+mcp held
+mcp agree server tool
+status
+health
+"""
+FILE, SERVED, OWN_FOLDER = (
+    "reads or changes files only",
+    "asks a gateway that runs, and nothing else",
+    "in a folder of its own",
+)
+OTHERWISE = {
+    "agents add": FILE,
+    "agents delete": FILE,
+    "agents remove": FILE,
+    "backup": FILE,
+    "channels": SERVED,
+    "completion": FILE,
+    "config": FILE,
+    "dashboard": SERVED,
+    "deliveries": SERVED,
+    "demo": OWN_FOLDER,
+    "doctor": "looks at the database, and opens no ledger",
+    "gateway": "is the gateway, or asks one that runs",
+    "gateways": SERVED,
+    "import": "opens it alone, which those that share it do not allow",
+    "ledger": "likewise",
+    "logs": FILE,
+    "mcp serve": SERVED,
+    "models status": FILE,
+    "onboard": FILE,
+    "protocol": OWN_FOLDER,
+    "rehearse": OWN_FOLDER,
+    "restore": FILE,
+    "run": "is the gateway",
+    "service": FILE,
+    "stop": SERVED,
+    "verify": FILE,
+    "version": FILE,
+    "watch": SERVED,
+}
+"""What opens no shared ledger for a call, and why."""
+
+
+@pytest.fixture
+def visitors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[list[int]]:
+    """Who has come to the database of a shared ledger: the ports they came from."""
+    came: list[int] = []
+    database = socket.create_server(("127.0.0.1", 0))
+    with closing(database), closing(socket.create_server(("127.0.0.1", 0))) as port:
+        free = port.getsockname()[1]
+
+        def serve() -> None:
+            while True:
+                try:
+                    connection, address = database.accept()
+                except OSError:
+                    return
+                came.append(address[1])
+                connection.close()
+
+        Thread(target=serve, daemon=True).start()
+        url = f"postgresql://x@127.0.0.1:{database.getsockname()[1]}/x"
+        (tmp_path / "openclaw.json").write_text(f"{{ ledger: {{ shared: true, url: '{url}' }} }}")
+        monkeypatch.setenv("OPENCLAW_STATE_DIR", str(tmp_path))
+        monkeypatch.setenv("OPENCLAW_CONFIG_PATH", str(tmp_path / "openclaw.json"))
+        monkeypatch.setenv("OPENCLAW_GATEWAY_PORT", str(free))
+        monkeypatch.setenv("HOME", str(tmp_path))
+        for name in ("OPENCLAW_GATEWAY_URL", "CROSSCLAW_LEDGER_URL"):
+            monkeypatch.delenv(name, raising=False)
+        port.close()
+        yield came
+        database.shutdown(socket.SHUT_RDWR)
+
+
+@pytest.mark.parametrize("command", COMMANDS.strip().splitlines())
+def test_a_command_without_a_gateway_leaves_a_shared_ledger_alone(
+    visitors: list[int], capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    code = main(command.split())
+    said = capsys.readouterr().err
+    assert visitors == [], "it has opened the ledger"
+    assert code == Exit.UNREACHABLE, said
+    assert "crossclaw gateway" in said, "what would work"
+
+
+def test_every_command_is_in_one_of_the_lists() -> None:
+    listed = {" ".join(line.split()[:2]) for line in COMMANDS.strip().splitlines()}
+    known = listed | {
+        line.split()[0] for line in listed if not isinstance(TREE[line.split()[0]], Group)
+    }
+    missing = [
+        f"{word} {name}".strip()
+        for word, entry in TREE.items()
+        for name in (entry.leaves if isinstance(entry, Group) else [""])
+        if not {word, f"{word} {name}".strip()} & (known | OTHERWISE.keys())
+    ]
+    assert missing == []
