@@ -7,10 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.to_thread
 import httpx2
 import pytest
 
 from crossclaw import app
+from crossclaw.cli.place import StateLocation, find_place
+from crossclaw.cli.sharing_check import sharing
 from crossclaw.client import connect_async
 from crossclaw.client.asynchronous import AsyncGatewayClient
 from crossclaw.client.errors import CallRefused, GatewayDown
@@ -55,6 +58,16 @@ class Machine:
     @property
     def raw(self) -> dict[str, Any]:
         return load(self.file, self.environ).raw
+
+    @property
+    def location(self) -> StateLocation:
+        """As the command line finds it."""
+        folders = {
+            "OPENCLAW_STATE_DIR": str(self.place / "state"),
+            "OPENCLAW_CONFIG_PATH": str(self.file),
+            "HOME": str(self.place),
+        }
+        return find_place(self.environ | folders)
 
     @asynccontextmanager
     async def serving(self) -> AsyncGenerator[None]:
@@ -238,6 +251,9 @@ async def test_a_file_that_differs_takes_no_runs_is_named_everywhere_and_follows
         assert await health(b, "ready") == (503, {"ok": False}), "nobody is sent there"
         assert await health(b, "live") == (200, {"ok": True}), "nor is it restarted"
         assert await health(a, "ready") == (200, {"ok": True})
+        named = await anyio.to_thread.run_sync(lambda: list(sharing(b.location)))
+        assert [(each.subject, each.grade) for each in named] == [("gateway b", "error")]
+        assert "tools.exec.security" in named[0].text, "so says crossclaw doctor"
         assert "above 1" in await b.why_no_runs(), "what would make it count"
         with pytest.raises(CallRefused, match=r"tools\.exec\.security"):
             await b.patch({"session": {"scope": "global"}})

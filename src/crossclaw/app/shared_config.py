@@ -138,7 +138,9 @@ class SharedConfig:
         self._is_proven = True
         self._told: OurConfig | None = None
         self._changing = anyio.Lock()
-        self._ours = OurConfig({}, "", 0, _read_mark(file.mark) if file.follows else EVERYTHING)
+        self._ours: OurConfig = OurConfig(
+            {}, "", 0, _read_mark(file.mark) if file.follows else EVERYTHING
+        )
         self.take_config(file.loaded)
 
     @property

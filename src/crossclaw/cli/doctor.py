@@ -12,6 +12,7 @@ from crossclaw.cli.grammar import Arguments, CommandSpec, Parser, json_option
 from crossclaw.cli.place import find_place, find_unread_place
 from crossclaw.cli.repairs import Repair
 from crossclaw.cli.say import coloured, note, out, out_json
+from crossclaw.cli.sharing_check import sharing
 from crossclaw.display.languages import tr
 from crossclaw.domain.errors import ConfigInvalid, CrossclawError
 
@@ -106,7 +107,7 @@ def _asked() -> list[Finding]:
 def look_around() -> list[Finding]:
     findings = list(look_at_config())
     try:
-        place, checks = find_place(), (*CHECKS, chat_accounts, shared_session)
+        place, checks = find_place(), (*CHECKS, chat_accounts, shared_session, sharing)
     except ConfigInvalid:
         place, checks = find_unread_place(), CHECKS_WITHOUT_CONFIG
     for check in checks:
