@@ -16,6 +16,8 @@ class ListeningHost:
         self.received: list[Inbound] = []
         self.faults: list[Exception] = []
         """Raised by the next messages: they are not stored."""
+        self.strangers: set[str] = set()
+        """Who may not talk."""
         self.cursors: dict[str, str] = {}
         self.confirmed: list[tuple[str, str | None]] = []
         self.failed: list[tuple[str, str]] = []
@@ -32,6 +34,9 @@ class ListeningHost:
         self._changed.set()
         self._changed = anyio.Event()
         return Received(what="accepted", run_id=f"run{len(self.received)}")
+
+    async def may_talk(self, inbound: Inbound) -> bool:
+        return inbound.sender not in self.strangers
 
     async def wait_received(self, count: int) -> None:
         while len(self.received) < count:

@@ -43,6 +43,9 @@ class RecordingHost:
             self.received.append(inbound)
         return Received(what="accepted", run_id="run")
 
+    async def may_talk(self, inbound: Inbound) -> bool:
+        return inbound.sender not in self.drops
+
     async def load_cursor(self, name: str) -> str | None:
         return self.cursors.get(name)
 

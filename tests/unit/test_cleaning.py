@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crossclaw.cli import attention, say, tables, trace
+from crossclaw.cli import attention, gateways, say, tables, trace
 from crossclaw.cli.log import Log
 from crossclaw.cli.watch import WatchLine
 from crossclaw.config import Config, find_paths
@@ -167,3 +167,9 @@ def test_what_a_server_says_beside_the_protocol_is_logged_with_its_name_and_a_li
         f"MCP server files: {1_003 - LINES_MAX} more lines left out",
         "MCP server files: later",
     ]
+
+
+def test_no_name_of_a_gateway_or_setting_writes_a_line_of_its_own() -> None:
+    row = {"id": "b\nall is well", "whyNoRuns": "tools\x1b[2J\r\nrun: rm -rf /"}
+    (line,) = gateways.reasons_shown([row, {"id": "a"}])
+    assert line == "b all is well takes no runs, because tools run: rm -rf /."

@@ -8,7 +8,11 @@ import pytest
 from crossclaw.config import Config, Paths
 from crossclaw.config.ledger import LedgerConfig
 from crossclaw.config.ledger_key import KEY_VARIABLE, LedgerKey, NotOpened, find_ledger_key
+from crossclaw.domain.authority import Authority
 from crossclaw.domain.errors import ConfigInvalid
+from crossclaw.domain.keys import SessionKey
+from crossclaw.providers.rehearsal import RehearsalProvider
+from crossclaw.testing import open_house
 
 ONE, OTHER = "1" * 44, "2" * 44
 
@@ -60,3 +64,20 @@ def test_the_key_is_the_environments_or_in_the_file_that_the_config_names(tmp_pa
         found("key", {KEY_VARIABLE: OTHER})
     with pytest.raises(ConfigInvalid, match="cannot be read"):
         found("missing", {})
+
+
+@pytest.mark.anyio
+async def test_the_file_of_the_key_is_no_agents_and_nobody_elses(tmp_path: Path) -> None:
+    """Who has the key opens the secrets of all gateways, and who changes it decides whose configs are believed."""
+    key = tmp_path / "elsewhere" / "ledger-key"
+    key.parent.mkdir()
+    key.write_text(ONE)
+    config = Config(ledger=LedgerConfig(key_file=str(key)))
+    async with open_house(tmp_path / "house", RehearsalProvider(), config=config) as house:
+        assert key.stat().st_mode & 0o077 == 0, "it was too open"
+        place = await house.places.of(SessionKey.main("main"), Authority(owner=True))
+        assert key in place.closed
+    key.chmod(0o666)
+    with pytest.raises(ConfigInvalid, match="written by every user"):
+        async with open_house(tmp_path / "house", RehearsalProvider(), config=config):
+            pass

@@ -1,6 +1,7 @@
 """Builds every room from the rooms below it, in the order of the imports."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from crossclaw.agent.before_asking import BeforeAsking
@@ -139,8 +140,14 @@ def _places(resources: Resources) -> Places:
         resources.workspace_of,
         resources.paths.state_dir,
         resources.outside.environ,
-        (resources.paths.config_path, *resources.loaded.files),
+        (resources.paths.config_path, *resources.loaded.files, *_key_file(resources)),
     )
+
+
+def _key_file(resources: Resources) -> list[Path]:
+    """The ledger key opens the secrets of all gateways, and proves configs: it is no agent's."""
+    name = resources.config.ledger.key_file
+    return [resources.paths.resolve(name)] if name else []
 
 
 def _furnished(

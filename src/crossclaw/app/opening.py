@@ -180,6 +180,8 @@ async def _look_after_files(config: Config, paths: Paths, outside: Outside) -> N
     files = outside.loaded.files if outside.loaded else ()
     store = [Path(f"{paths.ledger_path}{end}") for end in ("", "-wal", "-shm")]
     believed = [paths.state_dir, paths.token_path.parent, paths.token_path, *store]
+    if config.ledger.key_file:
+        believed.append(paths.resolve(config.ledger.key_file))
     tls = paths.certificate_dir
     believed += [tls.parent, tls, tls / "gateway-key.pem", tls / "gateway-cert.pem"]
     look = partial(

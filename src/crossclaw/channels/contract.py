@@ -107,6 +107,11 @@ class ChannelHost(Protocol):
         """Access, then the durable accept, in this order. Raises only when it could not be stored."""
         ...
 
+    async def may_talk(self, inbound: Inbound) -> bool:
+        """Whether a message such as this one would be accepted, without accepting it: before an invitation is
+        followed, or a part of a message kept. A stranger who could ask for access may not talk yet."""
+        ...
+
     async def load_cursor(self, name: str) -> str | None: ...
 
     async def save_cursor(self, name: str, value: str) -> None:
@@ -136,12 +141,7 @@ class ChannelHost(Protocol):
 
 
 class InvitedHost(ChannelHost, Protocol):
-    """What the gateway gives beside, for platforms with invitations and with keys of their own."""
-
-    async def may_talk(self, inbound: Inbound) -> bool:
-        """Whether a message such as this one would be accepted, without accepting it: before an invitation is
-        followed. A stranger who could ask for access may not talk yet."""
-        ...
+    """What the gateway gives beside, for platforms with keys of their own."""
 
     async def private_folder(self) -> Path:
         """Where the account keeps what only it may read, such as keys of its device."""

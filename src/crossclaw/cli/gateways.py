@@ -11,7 +11,7 @@ from crossclaw.cli.grammar import (
     gateway_options,
 )
 from crossclaw.cli.running import ask
-from crossclaw.cli.say import out, out_json
+from crossclaw.cli.say import in_one_line, out, out_json
 from crossclaw.cli.tables import ago, table
 from crossclaw.client.peer import ADMIN, READ, GatewayPeer
 from crossclaw.domain.clock import SystemClock
@@ -26,12 +26,20 @@ def _list(arguments: Arguments) -> int:
             out("this gateway has its ledger for itself (ledger.shared is not set)")
         else:
             out(_shown(answer["gateways"], SystemClock().now_ms()))
-            for each in answer["gateways"]:
-                if why := each.get("whyNoRuns"):
-                    out(f"\n{each['id']} takes no runs, because {why}.")
+            for line in reasons_shown(answer["gateways"]):
+                out(f"\n{line}")
         return Exit.OK
 
     return ask(arguments, READ, work=work, embed=False)
+
+
+def reasons_shown(found: list[dict[str, Any]]) -> list[str]:
+    """Names and settings in it are those of other machines."""
+    return [
+        in_one_line(f"{each['id']} takes no runs, because {each['whyNoRuns']}.")
+        for each in found
+        if each.get("whyNoRuns")
+    ]
 
 
 def _shown(found: list[dict[str, Any]], now_ms: float) -> str:

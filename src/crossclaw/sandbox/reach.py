@@ -20,9 +20,9 @@ def refuse_config_within(files: Iterable[Path], writable: Mapping[str, Path]) ->
             for name, root in writable.items():
                 if folder.is_relative_to(root.resolve()):
                     raise ConfigInvalid(
-                        f"the config file {file} lies in {name} ({root}), where agents can write: they "
+                        f"{file}, which only the gateway may change, lies in {name} ({root}), where agents can write: they "
                         "could let themselves out of the sandbox. Move it out of there (the config "
-                        "by OPENCLAW_CONFIG_PATH, an included file by its $include), or choose "
+                        "by OPENCLAW_CONFIG_PATH, an included file by its $include, a key by ledger.keyFile), or choose "
                         "another workspace"
                     )
 

@@ -10,7 +10,6 @@ import pytest
 
 from crossclaw.channels.matrix.account import MatrixAccount, open_account
 from crossclaw.channels.matrix.settings import MatrixSettings
-from crossclaw.domain.addresses import Inbound
 from crossclaw.domain.secret import Secret
 from crossclaw.testing import VirtualClock
 from tests.channels.fake_http import FakeAnswer, FakeTransport, json_of
@@ -25,9 +24,6 @@ ANN, EVE = "@ann:fake.example", "@eve:fake.example"
 class InvitedRecording(RecordingHost):
     folder: Path
     account: MatrixAccount
-
-    async def may_talk(self, inbound: Inbound) -> bool:
-        return inbound.sender not in self.drops
 
     async def private_folder(self) -> Path:
         return self.folder

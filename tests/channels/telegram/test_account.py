@@ -607,6 +607,15 @@ async def test_a_part_of_an_album_that_cannot_be_stored_is_not_acknowledged(scen
     assert [len(each.attachments) for each in scene.host.received] == [10, 1]
 
 
+async def test_nothing_of_an_album_is_kept_of_who_may_not_talk(scene: Scene) -> None:
+    scene.host.strangers = {"42"}
+    async with scene.served(**BY_WEBHOOK) as account:
+        for number in (1, 2):
+            await account.webhook(album_part(number, caption="let me in"))
+        assert len(scene.host.received) == 2, "each is refused as it comes"
+        assert "let me in" not in str(scene.host.cursors)
+
+
 async def test_many_albums_at_once_do_not_wait_for_each_other(scene: Scene) -> None:
     async with scene.served(**BY_WEBHOOK) as account:
         for number in range(1, 23):

@@ -128,7 +128,8 @@ class TelegramAccount(ChannelAccount):
         facts = await self.probe()
         self._host = host
         if self._albums is None:  # one, so that calls under way and a new start share its lock
-            self._albums = HeldAlbums(host, self._bot_id, partial(self._receive, host))
+            receive, may_talk = partial(self._receive, host), partial(self._may_talk, host)
+            self._albums = HeldAlbums(host, self._bot_id, receive, may_talk)
         if self._settings.webhook_url:
             host.connected(facts)
             await self._client.set_webhook(self._settings.webhook_url, self._webhook_secret())
@@ -230,6 +231,9 @@ class TelegramAccount(ChannelAccount):
             case _:
                 async with self._receiving:
                     await host.receive(await self._as_first_known(read))
+
+    async def _may_talk(self, host: ChannelHost, inbound: Inbound) -> bool:
+        return await host.may_talk(await self._as_first_known(inbound))
 
     async def _as_first_known(self, inbound: Inbound) -> Inbound:
         """A group that moved is known by its first id; rules that name the new one hold as well."""

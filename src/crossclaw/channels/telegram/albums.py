@@ -19,6 +19,7 @@ ALBUMS_MAX = (
 TAKEN_MAX = 500  # parts that may still come again, because our answer to them was lost
 
 ReceiveAlbum = Callable[[Inbound], Awaitable[None]]
+MayBeHeld = Callable[[Inbound], Awaitable[bool]]
 
 
 class AlbumBook(msgspec.Struct):
@@ -30,8 +31,12 @@ class AlbumBook(msgspec.Struct):
 
 
 class HeldAlbums:
-    def __init__(self, host: ChannelHost, bot_id: int, receive: ReceiveAlbum) -> None:
-        self._host, self._receive = host, receive
+    """`may_talk`: of others nothing is kept, and each part is received, and refused, as it comes."""
+
+    def __init__(
+        self, host: ChannelHost, bot_id: int, receive: ReceiveAlbum, may_talk: MayBeHeld
+    ) -> None:
+        self._host, self._receive, self._may_talk = host, receive, may_talk
         self._name = f"albums of bot {bot_id}"
         self._book: AlbumBook | None = None
         self._due: dict[str, float] = {}
@@ -51,7 +56,8 @@ class HeldAlbums:
             for album in list(book.held):
                 if album[0].address.to == inbound.address.to and album is not its_album:
                     await self._finish(book, album)
-            if its_album is None and not is_part:
+            is_kept = its_album is not None or (is_part and await self._may_talk(inbound))
+            if not is_kept:
                 await self._receive(inbound)
                 return
             await self._hold(book, inbound)
