@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from crossclaw.app.config_proof import ConfigProof
+from crossclaw.app.config_proof import SEALS_MAX, ConfigProof
 from crossclaw.config.ledger_key import LedgerKey
 from crossclaw.domain.secret import Secret
 from crossclaw.ledger.shared_settings import AgreedConfig, SealedSecret
@@ -34,6 +34,7 @@ WRITTEN = AgreedConfig(
         {"seal": ""},
         {"seal": " "},
         {"seal": "ü"},
+        {"seal": "salt.mac . .x x."},
     ],
     ids=repr,
 )
@@ -58,7 +59,19 @@ def test_the_token_or_the_ledger_key_is_enough_and_another_of_either_is_none() -
     assert ConfigProof(TOKEN, None).is_proven(read), "as the table gives it back"
 
 
+def test_many_seals_cost_no_more_than_a_few_slow_digests() -> None:
+    proof = ConfigProof(TOKEN, None)
+    many = " ".join(f"{number:032x}.{number:064x}" for number in range(1_000))
+    assert not proof.is_proven(msgspec.structs.replace(WRITTEN, seal=many))
+    assert len(proof._digests) <= SEALS_MAX
+
+
 def test_the_seal_shows_neither_the_token_nor_the_key() -> None:
     stored = ConfigProof(TOKEN, KEY).sealed(WRITTEN)
     assert TOKEN.reveal() not in stored.seal
     assert "k" * 44 not in stored.seal
+    again = ConfigProof(TOKEN, None).sealed(WRITTEN)
+    assert again.seal not in stored.seal, (
+        "each gateway has a salt of its own: nobody prepares a list of short tokens"
+    )
+    assert ConfigProof(TOKEN, None).is_proven(again)

@@ -188,8 +188,9 @@ class SharedConfig:
         )
         if found is None:
             found = await self._membership.list_gateways()
-        news = newest is not None and (newest.digest != ours.digest or newest.epoch > ours.taken)
-        self._is_proven = newest is None or not news or self._proof.is_proven(newest)
+        self._is_proven = True
+        if newest is not None and (newest.digest != ours.digest or newest.epoch > ours.taken):
+            self._is_proven = await anyio.to_thread.run_sync(self._proof.is_proven, newest)
         return decide_standing(
             ours, newest, was_agreed, found, self._owner, is_proven=self._is_proven
         )
