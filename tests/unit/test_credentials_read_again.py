@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from crossclaw.domain.authority import Maker
@@ -13,6 +14,8 @@ from crossclaw.domain.credentials import Credential, Particulars
 from crossclaw.domain.errors import Forbidden
 from crossclaw.domain.ids import RandomIds
 from crossclaw.door.principal import Principal, person_principal
+from crossclaw.gateway.auth import Lock
+from crossclaw.gateway.door_secrets import DoorSecrets
 from crossclaw.gateway.pairing import PairingRequest, Pairings
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.opening import open_ledger
@@ -104,4 +107,24 @@ async def test_a_guest_that_is_removed_while_they_are_read_stays_away(tmp_path: 
     token = await names.add("bob")
     await meanwhile(far, names.load, lambda: names.remove("bob"))
     assert names.find_token(token.reveal()) is None
+    await ledger.close()
+
+
+async def test_of_two_gateways_that_take_the_same_new_secret_at_once_neither_sends_anybody_away(
+    tmp_path: Path,
+) -> None:
+    ledger = open_ledger(tmp_path / "l.sqlite", inline=True)
+    far = FarLedger(ledger)
+    here, there = Credentials(), Credentials()
+    here.put("hooks", 1_000)
+    there.put("hooks", 2_000)
+    lock = Lock((b"d" * 32,), "token")
+    late: Any = far
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(DoorSecrets(late, there, SystemClock()).keep, "hooks", lock)
+        await anyio.lowlevel.checkpoint()
+        await DoorSecrets(ledger, here, SystemClock()).keep("hooks", lock)
+        far.go.set()
+    (kept,) = await ledger.list_credentials()
+    assert kept.epoch == here.epoch_of("hooks") == there.epoch_of("hooks") == 1_000
     await ledger.close()

@@ -14,7 +14,7 @@ import anyio.to_thread
 
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.credentials import Credential, Particulars
-from crossclaw.domain.errors import ConfigInvalid
+from crossclaw.domain.errors import ConfigInvalid, Fenced
 from crossclaw.gateway.auth import Lock
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.operations import DeleteCredential, PutCredential
@@ -75,7 +75,11 @@ class DoorSecrets:
             particulars=Particulars(public_key=""),
             digests=(salt.hex(), digest.hex()),
         )
-        await self._ledger.do(PutCredential(credential=credential))
+        over = known[door].epoch if door in known else 0
+        try:
+            await self._ledger.do(PutCredential(credential=credential, over=over))
+        except Fenced:  # another gateway was quicker, most likely with the same secret
+            await self.keep(door, lock)
 
     async def _doors(self) -> list[Credential]:
         return [each for each in await self._ledger.list_credentials() if each.kind == "door"]
