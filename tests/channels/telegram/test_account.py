@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from crossclaw.channels.contract import OutgoingFile, Piece, WebhookRequest
+from crossclaw.channels.contract import OutgoingFile, Piece, Received, WebhookRequest
 from crossclaw.channels.http import HttpClients
 from crossclaw.channels.telegram.account import (
     CURSOR_KEPT_MS,
@@ -24,7 +24,7 @@ from crossclaw.channels.telegram.client import AFTER_CONFLICT_S, POLL_S
 from crossclaw.channels.telegram.settings import TelegramSettings
 from crossclaw.display.chunks import chunks
 from crossclaw.display.dialects import DIALECTS
-from crossclaw.domain.addresses import Address, Attachment
+from crossclaw.domain.addresses import Address, Attachment, Inbound
 from crossclaw.domain.errors import (
     AccountBroken,
     ChannelDown,
@@ -586,6 +586,42 @@ async def test_nothing_of_an_album_is_lost_or_doubled_when_the_gateway_dies_betw
         await anyio.sleep(10)
     (whole,) = scene.host.received
     assert len(whole.attachments) == (3 if then_by_webhook else 2)
+
+
+@pytest.mark.spec("N8", "B2")
+@pytest.mark.parametrize("by_webhook", [False, True])
+async def test_parts_that_come_after_the_gateway_died_while_it_received_the_first_ones_are_not_lost(
+    scene: Scene, by_webhook: bool
+) -> None:
+    """The first ones are known by then under the id of the very first: what is joined to them is not looked at again."""
+    given, listen, known = BY_WEBHOOK if by_webhook else {}, scene.host.receive, set[str]()
+    photo = [{"file_id": "f", "width": 9}]
+
+    async def accepted(inbound: Inbound) -> Received:
+        if inbound.message_id in known:
+            return Received(what="accepted", run_id="the same")
+        known.add(inbound.message_id)
+        received = await listen(inbound)
+        if len(known) == 1:
+            raise ChannelDown("it was killed after the message was stored")
+        return received
+
+    async def part(account: TelegramAccount, caption: str) -> None:
+        scene.fake.say(scene.bot, 42, photo=photo, media_group_id="g1", caption=caption)
+        if by_webhook:
+            update = msgspec.json.encode(scene.bot.updates[-1])
+            assert (await account.webhook(posted(update, "s3cret_-"))).status == 200
+
+    scene.host.receive = accepted  # type: ignore[method-assign]
+    with pytest.raises(BaseExceptionGroup):
+        async with scene.served(**given) as account:
+            for caption in ("one", "two"):
+                await part(account, caption)
+            await anyio.sleep(60)
+    async with scene.served(**given) as account:
+        await part(account, "three")
+        await anyio.sleep(60)
+    assert scene.host.texts == ["one\ntwo", "three"]
 
 
 async def test_a_part_of_an_album_that_cannot_be_stored_is_not_acknowledged(scene: Scene) -> None:

@@ -114,6 +114,8 @@ class TelegramAccount(ChannelAccount):
         self._reader: ReadingBot | None = None
         self._host: ChannelHost | None = None
         self._albums: HeldAlbums | None = None
+        self._whole_at = 0
+        """The number of the last update of the album that was last received, or was about to be."""
         self._receiving = anyio.Lock()
         """One update after the other, also when Telegram calls us twice at once."""
 
@@ -148,6 +150,7 @@ class TelegramAccount(ChannelAccount):
 
     async def _poll(self, host: ChannelHost) -> None:
         cursor = await self._load_cursor(host)
+        self._whole_at = int(await host.load_cursor(self._whole_name) or 0)
         not_before = 0 if cursor else host.now_ms() - FIRST_LOOK_BACK_MS
         while True:
             if cursor is not None and host.now_ms() - cursor.at > CURSOR_KEPT_MS:
@@ -173,9 +176,13 @@ class TelegramAccount(ChannelAccount):
         was. What comes again because even that was cut off is known by its id."""
         before = cursor
         try:
-            for number, read in join_albums(map(self._read_numbered, updates)):
+            for number, read in join_albums(map(self._read_numbered, updates), self._whole_at):
                 if cursor is not None and number < cursor.offset:
                     log.warning("telegram numbers its updates anew, from %s", number)
+                if isinstance(read, Inbound) and read.group_of is not None:
+                    # Known by the id of its first part from now on: what was added to it later would be passed over.
+                    await host.save_cursor(self._whole_name, str(number))
+                    self._whole_at = number
                 await self._receive(host, read, not_before)
                 cursor = TelegramCursor(number + 1, host.now_ms())
         finally:
@@ -244,6 +251,10 @@ class TelegramAccount(ChannelAccount):
     @property
     def _cursor_name(self) -> str:
         return f"updates of bot {self._bot_id}"
+
+    @property
+    def _whole_name(self) -> str:
+        return f"last album of bot {self._bot_id}"
 
     async def _load_cursor(self, host: ChannelHost) -> TelegramCursor | None:
         text = await host.load_cursor(self._cursor_name)

@@ -28,6 +28,8 @@ class AlbumBook(msgspec.Struct):
     held: list[list[Inbound]] = []
     taken: list[str] = []
     """Parts that were received, by `_part_key`."""
+    closed: list[str] = []
+    """Albums that are being received, by the key of their first part: none is added to them any more."""
 
 
 class HeldAlbums:
@@ -111,10 +113,16 @@ class HeldAlbums:
         return self._due.setdefault(_part_key(album[0]), anyio.current_time() + PAUSE_S)
 
     async def _finish(self, book: AlbumBook, album: list[Inbound]) -> None:
-        """Received first, then taken from the store: what comes again meanwhile is known by its message's id."""
+        """Received first, then taken from the store: what comes again meanwhile is known by its message's id. So before that it is
+        stored that it is whole: a part that was added to it later, after a crash, would be taken for known as well."""
+        key = _part_key(album[0])
+        if key not in book.closed:
+            book.closed.append(key)
+            await self._store(book)
         await self._receive(join_parts(album))
         book.held.remove(album)
-        self._due.pop(_part_key(album[0]), None)
+        book.closed.remove(key)
+        self._due.pop(key, None)
         book.taken = [*book.taken, *map(_part_key, album)][-TAKEN_MAX:]
         await self._store(book)
 
@@ -133,7 +141,8 @@ class HeldAlbums:
 
 
 def _album_of(book: AlbumBook, part: Inbound) -> list[Inbound] | None:
-    return next((each for each in book.held if follows(each, part)), None)
+    is_open = (each for each in book.held if _part_key(each[0]) not in book.closed)
+    return next((each for each in is_open if follows(each, part)), None)
 
 
 def _part_key(part: Inbound) -> str:

@@ -71,12 +71,13 @@ def read_update(update: TelegramUpdate, bot: ReadingBot) -> Read:
     return _read_message(message, bot, is_edit=update.edited_message is not None)
 
 
-def join_albums(parts: Iterable[tuple[int, Read]]) -> Iterator[tuple[int, Read]]:
+def join_albums(parts: Iterable[tuple[int, Read]], whole_at: int = 0) -> Iterator[tuple[int, Read]]:
     """Pictures that were sent together are one message, and so is a text that was too long for one; its number is that of
-    the last."""
+    the last. Nothing is added to the one that ended with `whole_at`."""
     number, held = 0, list[Inbound]()
     for number_now, read in parts:
-        if held and isinstance(read, Inbound) and follows(held, read):
+        is_open = bool(held) and number != whole_at
+        if is_open and isinstance(read, Inbound) and follows(held, read):
             number = number_now
             held.append(read)
             continue
