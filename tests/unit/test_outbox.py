@@ -18,7 +18,12 @@ from crossclaw.delivery.outbox import Outbox
 from crossclaw.delivery.pacing import Pace
 from crossclaw.delivery.turns import TURN_S_MAX
 from crossclaw.domain.addresses import Address
-from crossclaw.domain.errors import DeliveryError, DeliveryUncertain, StoreError
+from crossclaw.domain.errors import (
+    DeliveryError,
+    DeliveryUncertain,
+    PlatformUnreachable,
+    StoreError,
+)
 from crossclaw.ledger.attention import Resend
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.opening import open_ledger
@@ -64,9 +69,9 @@ async def slowly_allowed(taken: Taken) -> Decision:
     return Decision(True, "")
 
 
-async def with_a_reply(ledger: Ledger, text: str = "hi") -> None:
+async def with_a_reply(ledger: Ledger, text: str = "hi", at: int = 1) -> None:
     new = NewDelivery(delivery_key="reply", key=ANA, address=Address("memory", "ana"), text=text)
-    await ledger.commit(session(ANA), PutDelivery(new=new, at=1))
+    await ledger.commit(session(ANA), PutDelivery(new=new, at=at))
 
 
 async def state_of(ledger: Ledger) -> tuple[str, int]:
@@ -345,6 +350,34 @@ async def test_what_waits_for_another_attempt_goes_out_only_while_its_key_is_kno
             await outbox_of(ledger, chat, may_deliver=everybody_allowed).serve()
         assert (await state_of(ledger))[0] == "delivered"
     await ledger.close()
+
+
+@pytest.mark.spec("B2", "N9")
+@pytest.mark.parametrize("why", [PlatformUnreachable("no network"), "the gateway closes"])
+async def test_what_has_arrived_of_a_reply_is_not_said_again_when_it_would_fit_into_one_message_now(
+    tmp_path: Path, why: DeliveryError | str
+) -> None:
+    """An attempt that was given back is none; what arrived in it did arrive."""
+    ledger = open_ledger(tmp_path / "l.sqlite", inline=True)
+    slow = Traits(text_limit=100, chat_rate=Rate(1, 5.0))
+    narrow, wide = MemoryChannel(traits=slow), MemoryChannel(traits=Traits(text_limit=4_000))
+    await with_a_reply(ledger, LONG, VirtualClock().now_ms())
+
+    async def break_down() -> None:
+        await anyio.sleep(1)
+        narrow.faults.extend([why] if isinstance(why, DeliveryError) else [])
+
+    with anyio.move_on_after(3 if isinstance(why, str) else 7):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(break_down)
+            tasks.start_soon(outbox_of(ledger, narrow, may_deliver=everybody_allowed).serve)
+    assert (len(narrow.sent), (await state_of(ledger))[0]) == (1, "pending")
+
+    with anyio.move_on_after(120):
+        await outbox_of(ledger, wide, may_deliver=everybody_allowed).serve()
+    end, _ = await state_of(ledger)
+    await ledger.close()
+    assert (end, [text[:6] for _, text in wide.sent]) == ("delivered", ["Part 2", "Part 3"])
 
 
 @pytest.mark.spec("B2")

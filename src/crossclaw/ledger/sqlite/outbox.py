@@ -81,13 +81,15 @@ def _session_of(db: Database, key: SessionKey) -> Session | None:
 
 def settle_delivery(transaction: Transaction, op: SettleDelivery) -> None:
     """One that was withdrawn while it was being sent still learns what became of it. An attempt of which nothing
-    has left is forgotten (it began at `updated_at`), an earlier one that may have arrived is not."""
+    has left is forgotten (it began at `updated_at`), an earlier one that may have arrived is not. One that goes in pieces
+    is not as it was before its first attempt: it is sent on as it was split then."""
     transaction.db.execute(
         "UPDATE outbox SET "
         "state = CASE WHEN state = 'uncertain' AND ?1 = 'pending' THEN 'failed' ELSE ?1 END, "
         "not_before = ?2, "
         "error = CASE WHEN state = 'uncertain' AND ?1 = 'pending' THEN error ELSE ?3 END, "
-        "platform_id = ?4, updated_at = ?5, attempt = attempt - ?8, "
+        "platform_id = ?4, updated_at = ?5, attempt = CASE WHEN ?8 = 1 AND attempt = 1 AND EXISTS "
+        "(SELECT 1 FROM delivery_pieces WHERE delivery_id = ?6) THEN 1 ELSE attempt - ?8 END, "
         "tried_at = CASE WHEN ?9 = 1 AND tried_at = updated_at THEN NULL ELSE tried_at END "
         "WHERE id = ?6 AND (state = 'sending' OR state = 'uncertain' AND error = ?7)",
         (
