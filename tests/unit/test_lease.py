@@ -8,7 +8,7 @@ import pytest
 
 from crossclaw.domain.errors import StoreError
 from crossclaw.domain.keys import SessionKey
-from crossclaw.ledger.gateways import Beat
+from crossclaw.ledger.gateways import Beat, Share
 from crossclaw.runs.lease import GatewayLease
 
 ANA = SessionKey.named("main", "ana")
@@ -25,7 +25,7 @@ class OneIsDead:
         told, self.told = self.told, True
         return Beat(has_dead=not told)
 
-    async def list_claimable(self) -> Sequence[SessionKey]:
+    async def list_claimable(self, share: Share) -> Sequence[SessionKey]:
         await anyio.lowlevel.checkpoint()
         return [ANA]
 
@@ -40,10 +40,15 @@ class Neighbours:
     def spreading(self) -> "Neighbours":
         return self
 
+    def may_claim(self, key: SessionKey) -> bool:
+        return True
+
     async def choose(
-        self, find: Callable[[], Awaitable[Sequence[SessionKey]]]
+        self,
+        find: Callable[[Share], Awaitable[Sequence[SessionKey]]],
+        may_claim: Callable[[SessionKey], bool],
     ) -> Sequence[SessionKey]:
-        return await find()
+        return list(filter(may_claim, await find(Share())))
 
 
 class LanesThatFailOnce:

@@ -31,7 +31,7 @@ _SHARED_TABLES = (
     "CREATE TABLE IF NOT EXISTS gateways (incarnation TEXT PRIMARY KEY, gateway_id TEXT NOT NULL UNIQUE, "
     "until BIGINT NOT NULL, joined_at BIGINT NOT NULL, address TEXT NOT NULL, version TEXT NOT NULL, "
     "config_hash TEXT NOT NULL, config_keys TEXT NOT NULL DEFAULT '{}', config_epoch BIGINT NOT NULL DEFAULT 0, "
-    "draining BIGINT NOT NULL DEFAULT 0); "
+    "draining BIGINT NOT NULL DEFAULT 0, why_no_runs TEXT, agents TEXT NOT NULL DEFAULT '[]'); "
     "CREATE TABLE IF NOT EXISTS roles (name TEXT PRIMARY KEY, owner TEXT NOT NULL); "
     f"{SETTINGS_TABLES}"
 )
