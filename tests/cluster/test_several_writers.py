@@ -14,10 +14,13 @@ import anyio
 import anyio.to_thread
 import pytest
 
+from crossclaw.domain.authority import Authority
 from crossclaw.domain.errors import CrossclawError, Fenced, StoreFenced, StoreLocked
 from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.messages import UserMessage
 from crossclaw.domain.runs import Outcome, Run
 from crossclaw.domain.sessions import NewSession
+from crossclaw.ledger.channels import EditWaiting
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.hints import ENDED, ENTRIES, LANES, Hints
 from crossclaw.ledger.opening import open_ledger
@@ -198,6 +201,20 @@ async def begun_once(pair: Pair) -> bool:
     return [getattr(each, "session_id", None) for _, each in told] == ["a", "a"]
 
 
+async def edited_before_it_is_read_or_not_at_all(pair: Pair) -> bool:
+    """A chat message that waits: its sender changes it by one gateway, and another begins to answer it."""
+    once = Dedupe("inbound", "m1", "")
+    await submit(pair.one, "r1", dedupe=once)
+    edit = EditWaiting(
+        of=(once,), dedupe=Dedupe("inbound", "e1", ""), text="better", files=None,
+        authority=Authority(owner=True), at=4,
+    )  # fmt: skip
+    told = dict(await pair.race(pair.one.do(edit), find_claim(pair.two)))
+    (entry,) = await pair.two.list_entries("id-of-ana", limit=9)
+    assert isinstance(entry.message, UserMessage)
+    return bool(told["one"] == "r1") == (entry.message.content == "better")
+
+
 RACES: list[Callable[[Pair], Awaitable[bool]]] = [
     claimed_once,  # also by the statement itself, which takes only what is queued
     written_before_the_take_over_or_not_at_all,
@@ -207,6 +224,7 @@ RACES: list[Callable[[Pair], Awaitable[bool]]] = [
     no_more_reserved_than_there_is,
     sent_twice_accepted_once,
     begun_once,
+    edited_before_it_is_read_or_not_at_all,
 ]
 
 

@@ -1,5 +1,7 @@
 """The queue of a lane: what a claim takes along, and what it must not."""
 
+from typing import Any
+
 import pytest
 
 from crossclaw.domain.messages import UserMessage
@@ -23,8 +25,10 @@ from tests.ledger.making import ANA, end, session
 STEER = Queueing(mode="steer")
 
 
-async def chat(ledger: Ledger, run_id: str, at: int = 1, queue: Queueing | None = None) -> None:
-    plan = RunPlan(queue=queue or Queueing())
+async def chat(
+    ledger: Ledger, run_id: str, at: int = 1, queue: Queueing | None = None, **plans: Any
+) -> None:
+    plan = RunPlan(queue=queue or Queueing(), **plans)
     new = NewRun(run_id=run_id, key=ANA, kind="chat", message=UserMessage(run_id), plan=plan)
     await ledger.commit(session(ANA), Submit(new=new, at=at))
 
@@ -58,6 +62,16 @@ async def test_what_waited_begins_a_moment_after_the_last_message(ledger: Ledger
     assert early == NotYet(1101)
     assert late.joined is not None
     assert [run.run_id for run in (late.run, *late.joined.runs)] == ["r1", "r2"]
+
+
+async def test_an_album_is_answered_together_with_what_was_said_beside_it(ledger: Ledger) -> None:
+    await busy_with(ledger, "r0", "r1")
+    await chat(ledger, "album", 2, joined=True, answers="7")
+
+    taken = await take(ledger, 5000)
+
+    assert taken.joined is not None
+    assert [run.run_id for run in taken.joined.runs] == ["album"]
 
 
 async def test_a_clock_that_was_set_back_holds_nobody_up(ledger: Ledger) -> None:
