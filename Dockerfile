@@ -10,10 +10,10 @@ ARG BASE=python:3.13-slim
 
 FROM ${BASE} AS build
 WORKDIR /src
-COPY pyproject.toml requirements-run.lock README.md LICENSE ./
+COPY pyproject.toml requirements-run.lock requirements-postgres.lock README.md LICENSE ./
 COPY src src
 RUN python3 -m venv /opt/crossclaw \
- && /opt/crossclaw/bin/python -m pip --no-cache-dir --disable-pip-version-check install --require-hashes -r requirements-run.lock \
+ && /opt/crossclaw/bin/python -m pip --no-cache-dir --disable-pip-version-check install --require-hashes -r requirements-run.lock -r requirements-postgres.lock \
  && /opt/crossclaw/bin/python -m pip --no-cache-dir --disable-pip-version-check install --no-deps --no-build-isolation . \
  && /opt/crossclaw/bin/python -m pip --disable-pip-version-check uninstall --yes hatchling editables pip
 

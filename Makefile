@@ -7,14 +7,14 @@ N ?= 50
 # Where an image forbids them, every process compiled everything anew: a third of the time of the tests, half of a start.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup run demo bubblewrap test trio walk proof timed guards mutants audit check check-python check-web browser channels cluster cluster-bench cluster-faults scale bench package matrix crash conformance local-model local-demo live docs pictures lock new release clean
+.PHONY: help setup run demo postgres-driver bubblewrap test trio walk proof timed guards mutants audit check check-python check-web browser channels cluster cluster-bench cluster-faults scale bench package matrix crash conformance local-model local-demo live docs pictures lock new release clean
 
 ##@ Run it
 
 # Each target with its line, in the group whose `##@` line stands above it.
 help: ## what there is to do
 	@awk '/^##@ / { printf "%s%s\n", between, substr($$0, 5); between = "\n" } \
-	  /^[a-z-]+:.*## / { name = text = $$0; sub(":.*", "", name); sub("[^#]*## ", "", text); printf "  make %-13s %s\n", name, text }' $(MAKEFILE_LIST)
+	  /^[a-z-]+:.*## / { name = text = $$0; sub(":.*", "", name); sub("[^#]*## ", "", text); printf "  make %-15s %s\n", name, text }' $(MAKEFILE_LIST)
 
 setup: $(VENV)/ready ## a virtual environment with everything that development needs
 
@@ -23,7 +23,7 @@ $(VENV)/ready: requirements-dev.lock pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip --disable-pip-version-check install --quiet --require-hashes -r requirements-dev.lock
 	$(BIN)/python -m pip --disable-pip-version-check install --quiet --no-deps --no-build-isolation -e .
-	@touch $@ $(VENV)/run
+	@touch $@ $(VENV)/run $(VENV)/postgres
 
 # What people run has a lock of its own: a third of the packages, and none of the tools.
 $(VENV)/run: requirements-run.lock pyproject.toml
@@ -35,6 +35,13 @@ run: $(VENV)/run ## the gateway with its page; no key and no configuration neede
 
 demo: $(VENV)/run ## two agents talk with each other, live in this terminal; ends by itself
 	@$(BIN)/crossclaw demo $(ARGS)
+
+# The environment of `make run` has no pip of its own, and most people need no driver: whoever does asks for it.
+$(VENV)/postgres: $(VENV)/run requirements-postgres.lock
+	@$(PYTHON) dev/install.py $(VENV) requirements-postgres.lock
+	@touch $@
+
+postgres-driver: $(VENV)/postgres ## what a ledger in PostgreSQL needs, for make run (docs/postgres.md)
 
 ##@ Before a commit: what CI runs
 
@@ -191,6 +198,7 @@ lock: setup $(VENV)/web-ready ## resolve the lock files anew
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url pyproject.toml -o requirements.lock
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --extra dev pyproject.toml -o requirements-dev.lock
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --constraint requirements-dev.lock --extra run pyproject.toml -o requirements-run.lock
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --constraint requirements-dev.lock --extra postgres pyproject.toml -o requirements-postgres.lock
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url tests/browser/requirements.in -o tests/browser/requirements.lock
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url dev/web/requirements.in -o dev/web/requirements.lock
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url tests/channels/synapse.in -o tests/channels/synapse.lock

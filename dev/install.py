@@ -51,6 +51,8 @@ def _make(folder: Path, python: Path) -> list[str]:
     if not python.exists():
         venv.create(folder, with_pip=alone, symlinks=True)
     own = [str(python), "-m", "pip"]
+    if alone and not any(_pip_version(own)):  # somebody made it without, as uv does
+        subprocess.run([str(python), "-m", "ensurepip"], capture_output=True, check=False)
     return own if alone else [*here, "--python", str(python)]
 
 

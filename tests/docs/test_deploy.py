@@ -4,6 +4,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import tomllib
 from importlib import import_module
 from pathlib import Path
 
@@ -24,6 +25,9 @@ COMPOSE, SERVICE, KUBERNETES = (
 )
 CONFIG = DEPLOY / "openclaw.json"
 OWN = re.compile(r"\b(?:OPENCLAW|CROSSCLAW)_[A-Z_]+\b")
+
+
+PIN = re.compile(r"^([a-z0-9][\w.-]*)==", re.MULTILINE)
 
 
 def used() -> set[str]:
@@ -101,3 +105,16 @@ def test_what_is_no_program_of_ours_is_read_by_a_reader_of_yaml() -> None:
         == (services["b"]["environment"])
     )
     assert kinds == ["Service", "Service", "StatefulSet"]
+
+
+def test_the_image_of_the_two_files_for_containers_has_the_driver_of_their_database() -> None:
+    """What it installs is locked; beside it is only the program itself, without what that asks for."""
+    image = re.sub(r"\\\n", " ", (ROOT / "Dockerfile").read_text("utf-8"))
+    locks = re.findall(r"-r (\S+)", image)
+    installed = {name for lock in locks for name in PIN.findall((ROOT / lock).read_text("utf-8"))}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    needed = {re.split(r"[\[>]", each)[0] for each in project["optional-dependencies"]["postgres"]}
+
+    assert "CROSSCLAW_LEDGER_URL" in COMPOSE
+    assert "CROSSCLAW_LEDGER_URL" in KUBERNETES
+    assert needed | {"psycopg-binary"} <= installed

@@ -1,6 +1,8 @@
 """PostgreSQL without a server: what the rules and migrations say in its words, and what is refused before it is asked."""
 
+import re
 import socket
+import sys
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -12,7 +14,7 @@ from psycopg.conninfo import conninfo_to_dict
 from crossclaw.config.ledger import LedgerConfig
 from crossclaw.domain.errors import StoreError
 from crossclaw.domain.secret import Secret
-from crossclaw.ledger.opening import open_ledger, open_movable
+from crossclaw.ledger.opening import how_to_install, open_ledger, open_movable
 from crossclaw.ledger.postgres.dialect import left_over, translate
 from crossclaw.ledger.postgres.errors import ConnectionLost
 from crossclaw.ledger.postgres.migrate import sql_of
@@ -211,3 +213,17 @@ def test_a_connection_that_others_could_read_is_noticed(
     host: str, encrypted: bool, expected: bool
 ) -> None:
     assert travels_in_clear(host, encrypted=encrypted) is expected
+
+
+def test_without_the_driver_it_says_what_installs_it_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a clone by a target of its Makefile; where it was installed, by pip."""
+    for name in [each for each in sys.modules if each.startswith("crossclaw.ledger.postgres")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(StoreError, match=r"psycopg is missing.*make -C .* postgres-driver") as said:
+        open_ledger(tmp_path / "x.sqlite", url="postgresql://x@127.0.0.1:1/x")
+    folder = Path(re.findall(r"-C (\S+)", str(said.value))[0])
+    assert "\npostgres-driver:" in (folder / "Makefile").read_text("utf-8")
+    assert how_to_install(tmp_path) == "pip install 'crossclaw[postgres]'"

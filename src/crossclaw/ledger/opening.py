@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import crossclaw
 from crossclaw.domain.errors import StoreError
 from crossclaw.ledger.contract import Ledger
 
@@ -70,6 +71,13 @@ def is_url(place: str) -> bool:
     return "://" in place
 
 
+def how_to_install(folder: Path) -> str:
+    """In a clone by make: it is on no index, and the environment of `make run` has no pip."""
+    if (folder / "requirements-postgres.lock").is_file():
+        return f"make -C {folder} postgres-driver"
+    return "pip install 'crossclaw[postgres]'"
+
+
 @contextmanager
 def _extra() -> Generator[None]:
     try:
@@ -77,5 +85,5 @@ def _extra() -> Generator[None]:
     except ImportError as missing:
         raise StoreError(
             f"a ledger in PostgreSQL needs more packages ({missing.name} is missing): "
-            "pip install 'crossclaw[postgres]'"
+            + how_to_install(Path(crossclaw.__file__).parents[2])
         ) from missing
