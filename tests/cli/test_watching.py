@@ -5,12 +5,12 @@ import re
 from argparse import Namespace
 from collections.abc import Generator
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import pytest
 
 from crossclaw.cli.exits import Exit
-from crossclaw.cli.watch import Shower, WatchLine
+from crossclaw.cli.watch import Shower, Watcher, WatchLine
 from crossclaw.display.columns import width
 from tests.cli.person import Person
 from tests.cli.test_with_a_gateway import running
@@ -219,3 +219,40 @@ def test_no_line_of_watch_is_wider_than_the_terminal(
     if columns >= 60:
         assert shown.endswith("…")
         assert "words" in shown
+
+
+class SharedGateway:
+    """Answers `map.get` as a gateway that shares its ledger: the cursor stays behind, and runs of the last half
+    minute are told again (gateway/methods/map.py)."""
+
+    def __init__(self) -> None:
+        self.runs: list[dict[str, Any]] = []
+
+    async def call(self, method: str, params: dict[str, Any], *, repeat: bool) -> dict[str, Any]:
+        assert (method, repeat) == ("map.get", True)
+        still_open = [run for run in self.runs if run["status"] in ("queued", "running")]
+        return {"cursor": 0, "nodes": [], "runs": list(self.runs), "open": still_open}
+
+    def begin(self, run_id: str, status: str = "running") -> None:
+        self.runs.append(
+            {"runId": run_id, "key": "agent:main:main", "kind": "chat", "createdAt": 1}
+            | {"status": status}
+        )
+
+
+@pytest.mark.spec("B7")
+async def test_watch_shows_each_arrival_once_also_where_several_gateways_share_a_ledger() -> None:
+    gateway = SharedGateway()
+    gateway.begin("before", "ok")
+    gateway.begin("under way")
+    watcher = Watcher(gateway)  # type: ignore[arg-type]
+    assert [line.run_id for line in await watcher.begin()] == ["under way"]
+
+    gateway.begin("new")
+    assert [line.run_id for line in await watcher.arrived()] == ["new"]
+
+    for run in gateway.runs:
+        run["status"] = "ok"
+    assert await watcher.arrived() == [], "an end, or a take-over, is no second arrival"
+    gateway.begin("next")
+    assert [line.run_id for line in await watcher.arrived()] == ["next"]

@@ -154,12 +154,18 @@ class Watcher:
         self._kinds: dict[str, str] = {}
         self._names: dict[str, str] = {}
         self._standings: dict[str, dict[str, Any]] = {}
+        self._shown: dict[str, bool] = {}
+        """Runs whose arrival was shown, or that were there before: where several gateways write, `map.get` tells
+        those of the last moments again."""
 
     async def begin(self) -> list[WatchLine]:
         """What is under way already."""
         seen = await self._peer.call("map.get", {}, repeat=True)
         self._cursor = seen["cursor"]
-        return self._learn(seen, seen["open"])
+        lines = self._learn(seen, seen["open"])
+        for run in seen["runs"]:
+            _remember(self._shown, run["runId"], True)
+        return lines
 
     async def hear(self, event: Event) -> list[WatchLine]:
         payload = event.payload
@@ -190,9 +196,11 @@ class Watcher:
         for row in seen["nodes"]:
             if name := row.get("label") or row.get("displayName"):
                 _remember(self._names, row["key"], in_one_line(name))
-        for run in runs:
+        new = [run for run in runs if run["runId"] not in self._shown]
+        for run in new:
+            _remember(self._shown, run["runId"], True)
             _remember(self._kinds, run["runId"], run["kind"])
-        return [self._arrived(run) for run in runs]
+        return [self._arrived(run) for run in new]
 
     def _short(self, key: str) -> str:
         """A number that nobody can read gives way to the name that the session has."""
