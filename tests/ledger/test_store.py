@@ -12,6 +12,9 @@ import apsw
 import pytest
 
 from crossclaw.domain.errors import StoreError, StoreLocked, StoreTooNew
+from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.sessions import NewSession
+from crossclaw.ledger.operations import EnsureSession
 from crossclaw.ledger.sqlite import migrate as migrations
 from crossclaw.ledger.sqlite.ledger import SqliteLedger
 from crossclaw.ledger.sqlite.migrate import MIGRATIONS, VERSION, migrate
@@ -96,6 +99,30 @@ def test_a_library_that_can_lose_data_is_refused(version: str) -> None:
 @pytest.mark.parametrize("version", ["3.51.3", "3.52.0", "4.0.0"])
 def test_a_current_library_is_taken(version: str) -> None:
     refuse_unsafe_library(version)
+
+
+@pytest.mark.parametrize("inline", [False, True])
+def test_after_a_clean_close_the_file_alone_is_the_whole_store(
+    tmp_path: Path, inline: bool
+) -> None:
+    path = tmp_path / "l.sqlite"
+
+    async def write_and_close() -> None:
+        ledger = SqliteLedger(path, inline=inline)
+        await ledger.do(
+            EnsureSession(new=NewSession(key=SessionKey.named("main", "ana"), session_id="s"), at=1)
+        )
+        assert len(await ledger.watching.sessions(["agent:main:ana"])) == 1, "a reader beside it"
+        await ledger.close()
+
+    anyio.run(write_and_close)
+
+    assert not path.with_name("l.sqlite-wal").exists()
+    copy = tmp_path / "copy.sqlite"
+    copy.write_bytes(path.read_bytes())
+    assert apsw.Connection(str(copy)).execute("SELECT key FROM sessions").fetchall() == [
+        ("agent:main:ana",)
+    ]
 
 
 def test_every_commit_reaches_the_disk(tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+import anyio
+
 from crossclaw.ledger import operations
 from crossclaw.ledger.agreed import AgreeTool, SeeTools
 from crossclaw.ledger.approvals import (
@@ -74,7 +76,7 @@ from crossclaw.ledger.sqlite import (
 from crossclaw.ledger.sqlite.damage import met
 from crossclaw.ledger.sqlite.errors import READ_TROUBLE, explain
 from crossclaw.ledger.sqlite.reads import SqliteReads
-from crossclaw.ledger.sqlite.store import FolderLock, open_writer
+from crossclaw.ledger.sqlite.store import FolderLock, merge_log, open_writer
 from crossclaw.ledger.sqlite.watching import SqliteWatching
 from crossclaw.ledger.sqlite.writer import Handle, SqliteWriter
 from crossclaw.ledger.watching import Watching
@@ -186,4 +188,9 @@ class SqliteLedger(LedgerWrites, SqliteReads):
     async def close(self) -> None:
         await self.end_writing()
         self.close_readers()
+        if self._inline:
+            merge_log(self._path)
+        else:
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(merge_log, self._path)
         self._lock.close()

@@ -1,6 +1,7 @@
 """Opening a store: the folder's lock, the library's version, the pragmas."""
 
 import fcntl
+import logging
 import os
 from pathlib import Path
 
@@ -10,6 +11,8 @@ from crossclaw.disk.private import make_file, make_folder
 from crossclaw.disk.room import room_bytes
 from crossclaw.domain.errors import StoreError, StoreFull, StoreLocked
 from crossclaw.ledger.sqlite.migrate import migrate
+
+log = logging.getLogger(__name__)
 
 # Older libraries can lose committed rows when a checkpoint races with a writer (the WAL-reset bug).
 SQLITE_VERSION_MIN = (3, 51, 3)
@@ -98,6 +101,18 @@ def open_writer(path: Path, *, half_moved: bool = False) -> apsw.Connection:
         db.close()
         raise StoreError(HALF_MOVED.format(path))
     return db
+
+
+def merge_log(path: Path) -> None:
+    """After the last connection: what SQLite keeps in its log beside the store goes into the store, so that a copy of
+    that one file is whole. Only a connection that writes does so when it closes, and readers close after the writer. Where it
+    does not work nothing is lost: the log stays, and the next one who opens the store reads it."""
+    try:
+        db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+        db.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone()  # it joins the log
+        db.close()
+    except apsw.Error as error:
+        log.warning("the log of the store %s stays beside it: %s", path, error)
 
 
 def open_reader(path: Path) -> apsw.Connection:
