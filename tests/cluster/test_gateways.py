@@ -126,7 +126,8 @@ async def test_runs_of_a_gateway_whose_lease_is_over_go_on_elsewhere_and_it_writ
 
     end_lease(url, "a")
     assert (await members(b).beat()).has_dead
-    assert (await take_over(b)).keys == [ANA]
+    taken = await take_over(b)
+    assert (taken.keys, taken.gone, taken.runs) == ([ANA], ("a",), 1)
     theirs = await claim(b)
     assert theirs is not None
     assert theirs.run.run_id == "r1"

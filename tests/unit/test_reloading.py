@@ -77,6 +77,16 @@ async def test_a_file_that_was_not_there_at_the_start_is_taken(file: File) -> No
     assert await after(file, NEW, loaded=loaded) == "bo"
 
 
+@pytest.mark.parametrize("was_there", [False, True])
+async def test_only_a_file_that_was_there_is_said_to_be_gone(
+    file: File, was_there: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    if was_there:
+        file.write(OLD)
+    assert await after(file, *[None] * was_there) is None
+    assert ("is gone" in caplog.text) is was_there
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -395,6 +395,43 @@ def test_a_gateway_that_has_its_ledger_for_itself_has_every_role() -> None:
     assert Roles(None).has("cron") is True
 
 
+class FreeRoles:
+    async def take_role(self, name: str) -> bool:
+        await anyio.lowlevel.checkpoint()
+        return True
+
+
+async def test_a_role_that_two_parts_of_a_gateway_wait_for_is_told_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    roles = Roles(FreeRoles())  # type: ignore[arg-type]
+    with caplog.at_level("INFO"):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(roles.wait_for, "upkeep")
+            tasks.start_soon(roles.wait_for, "upkeep")
+    assert caplog.text.count("has the role upkeep") == 1
+
+
+async def test_a_take_over_is_told_with_its_gateway_and_how_many_runs(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    class OneIsGone(SqliteLedger):
+        async def do(self, op: Any) -> Any:
+            done = await super().do(op)
+            return (
+                msgspec.structs.replace(done, gone=("a",), runs=2)
+                if isinstance(op, Recover)
+                else done
+            )
+
+    ledger = OneIsGone(tmp_path / "l.sqlite", inline=True)
+    run_store = RunStore(ledger, Feed(), VirtualClock(), ledger.owner)
+    with caplog.at_level("INFO"):
+        await Lanes(run_store, Slots(), VirtualClock()).take_over()
+    await ledger.close()
+    assert "gateway a is gone; runs of it that are taken over: 2" in caplog.text
+
+
 @pytest.mark.parametrize("named", [["r1"], None])
 async def test_who_waits_for_a_run_looks_when_another_gateway_says_that_it_ended(
     tmp_path: Path, named: list[str] | None

@@ -99,7 +99,12 @@ class GatewayLinks:
                 try:
                     await self._listen(other)
                 except (httpx2.HTTPError, OSError, CrossclawError, msgspec.MsgspecError) as error:
-                    log.info("the link to gateway %s is made again: %s", other.gateway_id, error)
+                    log.info(
+                        "there is no link to gateway %s: %s; it is tried again in %g s",
+                        other.gateway_id,
+                        str(error) or type(error).__name__,
+                        AGAIN_S,
+                    )
                 finally:
                     self._house.neighbours.hear(other.incarnation, ConnectedClients())
                 await anyio.sleep(AGAIN_S)

@@ -79,7 +79,7 @@ async def next_config(
     due = math.inf
     while True:
         seen = await _changed(files, seen, settings.debounce_ms / 1000, written)
-        fresh = _read(loaded.path, environ)
+        fresh = _read(loaded, environ)
         if fresh is None or fresh.raw in known:
             if fresh is not None and fresh.raw == loaded.raw:
                 await take_rules(loaded)  # what was changed was changed back
@@ -123,15 +123,16 @@ def _stamp_of(path: Path) -> tuple[int, int, int] | None:
     return stat.st_mtime_ns, stat.st_size, stat.st_ino
 
 
-def _read(path: Path, environ: Mapping[str, str]) -> Loaded | None:
+def _read(before: Loaded, environ: Mapping[str, str]) -> Loaded | None:
     """What is written now, if it is a good config."""
     try:
-        fresh = load(path, environ)
+        fresh = load(before.path, environ)
     except CrossclawError as error:
         log.warning("the changed config is not taken over, the one before holds on: %s", error)
         return None
     if not fresh.exists:
-        log.warning("%s is gone; the config that was in it holds on", path)
+        if before.exists:
+            log.warning("%s is gone; the config that was in it holds on", before.path)
         return None
     return fresh
 

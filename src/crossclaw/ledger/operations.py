@@ -225,6 +225,10 @@ class Recovered(msgspec.Struct, frozen=True):
     given_up: list[Run]
     groups: list[list[SessionKey]]
     window_ms: int
+    gone: tuple[str, ...] = ()
+    """The names of gateways whose lease was over."""
+    runs: int = 0
+    """How many of their runs go on elsewhere."""
 
 
 class Recover(Op[Recovered], frozen=True):

@@ -242,6 +242,12 @@ class Lanes:
 
     async def _recover(self) -> Recovered:
         recovered = await self._run_store.recover()
+        if recovered.gone:
+            log.info(
+                "gateway %s is gone; runs of it that are taken over: %d",
+                ", ".join(recovered.gone),
+                recovered.runs,
+            )
         for run in recovered.given_up:
             log.warning("run %s is given up: the gateway ended each time with it", run.run_id)
             await self._give_up(run)

@@ -35,7 +35,8 @@ class Roles:
             return True
         try:
             if await self._membership.take_role(name):
-                log.info("this gateway has the role %s from now on", name)
+                if name not in self._ours:  # else somebody else here asked at the same time
+                    log.info("this gateway has the role %s from now on", name)
                 self._ours.add(name)
                 return True
         except CrossclawError as error:

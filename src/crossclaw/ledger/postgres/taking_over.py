@@ -27,7 +27,7 @@ _LEFT = (
 def take_over(transaction: Transaction, op: TakeOver) -> Recovered:
     """Alone: like every step that does not say what it touches, it has locked everything."""
     db = transaction.db
-    db.execute(_END_LEASES, (op.owner,)).fetchall()
+    gone = tuple(str(name) for (name,) in db.execute(_END_LEASES, (op.owner,)).fetchall())
     left = [run_of(row) for row in db.execute(_LEFT).fetchall()]
     at_work = [run for run in left if run.status != "queued"]  # else it waited for its turn
     idle = idle_runs(db, at_work)
@@ -44,6 +44,8 @@ def take_over(transaction: Transaction, op: TakeOver) -> Recovered:
         given_up=given_up,
         groups=[[keys[run_id] for run_id in group if run_id in keys] for group in fresh],
         window_ms=suspicion.window_ms if suspicion else 0,
+        gone=gone,
+        runs=len(left) - len(given_up),
     )
 
 
