@@ -1,6 +1,6 @@
 """Several gateways on one database: who is there, who has what, and what becomes of it when one is gone."""
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from hashlib import sha256
 from pathlib import Path
@@ -19,6 +19,7 @@ from crossclaw.ledger.gateways import GatewayFacts, Membership, TakeOver
 from crossclaw.ledger.opening import open_ledger
 from crossclaw.ledger.operations import Append, Claim, Claimed, EndRun, Recovered
 from crossclaw.ledger.postgres.wire import PgWire
+from crossclaw.ledger.shared_settings import AgreedConfig, SealedModelKey
 from crossclaw.policy.credentials import Credentials
 from tests.ledger.making import ANA, BEN, OK, says, session, submit
 
@@ -148,6 +149,32 @@ async def test_runs_of_a_gateway_whose_lease_is_over_go_on_elsewhere_and_it_writ
         await members(a).beat()
     await b.do(EndRun(fence=theirs.run.fence, outcome=OK, at=9))
     assert ask(url, "SELECT count(*) FROM entries WHERE entry_id = 'late'") == [(0,)]
+
+
+@pytest.mark.spec("B6")
+@pytest.mark.anyio
+async def test_a_gateway_that_was_taken_over_changes_no_settings_of_all(
+    opened: Open, url: str
+) -> None:
+    a, b = await opened("a"), await opened("b")
+    key = SealedModelKey(provider="anthropic", sealed="sealed")
+    await members(b).settings.put_model_key(key)
+    end_lease(url, "a")
+    await take_over(b)
+
+    late, config = members(a).settings, AgreedConfig(epoch=1, digest="d", keys={}, text="{}")
+    other = SealedModelKey(provider="anthropic", sealed="another")
+    changes: list[Awaitable[Any]] = [
+        late.put_config(config, 0),
+        late.put_model_key(other),
+        late.delete_model_key("anthropic"),
+    ]
+    for change in changes:
+        with pytest.raises(StoreFenced):
+            await change
+
+    assert await members(b).settings.newest_config(0) is None
+    assert list(await members(b).settings.list_model_keys()) == [key]
 
 
 @pytest.mark.anyio

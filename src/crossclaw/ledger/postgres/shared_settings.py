@@ -101,6 +101,8 @@ class PostgresSharedSettings:
         def delete(wire: PgWire) -> bool:
             sql = f"DELETE FROM model_keys WHERE provider = $2 AND {_HERE} RETURNING 1"
             there = bool(wire.ask(sql, self._incarnation, provider))
+            if not there and not wire.ask(f"SELECT 1 WHERE {_HERE}", self._incarnation):
+                raise StoreFenced(FENCED)
             self._tell(wire, MODEL_KEYS)
             return there
 
