@@ -1,5 +1,6 @@
 """Without a gateway no command opens a ledger that several gateways share: it would be one more among them, for one call."""
 
+import os
 import socket
 from collections.abc import Generator
 from contextlib import closing
@@ -158,3 +159,57 @@ def test_every_command_is_in_one_of_the_lists() -> None:
         if not {word, f"{word} {name}".strip()} & (known | OTHERWISE.keys())
     ]
     assert missing == []
+
+
+@pytest.mark.parametrize(
+    ("command", "for_all"),
+    [
+        ("config set session.scope global", "config.patch"),
+        ("config unset tools", "config.patch"),
+        ("agents add librarian", "agents.create --params '{name: \"librarian\"}'"),
+        ("agents add helper --name Helga", "agents.update --params '{agentId: \"helper\"}'"),
+        ("agents remove helper", "agents.delete --params '{agentId: \"helper\"}'"),
+    ],
+)
+def test_one_of_several_config_files_is_changed_only_when_that_is_said(
+    visitors: list[int], capsys: pytest.CaptureFixture[str], command: str, for_all: str
+) -> None:
+    """Changed alone it is another than the others', and its gateway takes no more runs."""
+    path = Path(os.environ["OPENCLAW_CONFIG_PATH"])
+    rest = "tools: { exec: { security: 'deny' } }, agents: { list: [{ id: 'main' }, { id: 'helper' }] }"
+    path.write_text(path.read_text().removesuffix("}") + f", {rest} }}")
+    before = path.read_text()
+
+    assert main(command.split()) == Exit.FAILED
+    said = capsys.readouterr().err
+    assert "nothing was changed" in said
+    assert for_all in said
+    assert path.read_text() == before
+    assert main([*command.split(), "--this-file"]) == Exit.OK
+    assert path.read_text() != before
+
+
+def test_what_is_each_machine_s_own_or_makes_a_file_count_is_set_as_ever(
+    visitors: list[int],
+) -> None:
+    for words in ("ledger.gateway b", "gateway.port 1234", "ledger.configEpoch 3"):
+        assert main(["config", "set", *words.split()]) == Exit.OK
+    assert main(["config", "unset", "ledger.gateway"]) == Exit.OK
+
+
+def test_doctor_looks_at_the_database_and_names_it_without_its_password(
+    visitors: list[int], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CROSSCLAW_LEDGER_URL", "postgresql://x:hush-hush@127.0.0.1:1/lent")
+
+    assert main(["doctor"]) == Exit.FAILED
+    said = capsys.readouterr().out
+    assert "the database 127.0.0.1:1/lent cannot be reached" in said
+    assert "hush" not in said
+
+
+def test_who_asks_for_the_gateways_while_this_one_is_down_reads_how_to_ask_another(
+    visitors: list[int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["gateways", "list"]) == Exit.UNREACHABLE
+    assert "--url names it" in capsys.readouterr().err

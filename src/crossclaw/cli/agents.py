@@ -17,6 +17,7 @@ from crossclaw.cli.grammar import (
     asking_options,
     json_option,
 )
+from crossclaw.cli.one_file import hold_to_all, this_file_option
 from crossclaw.cli.peer import connect_peer
 from crossclaw.cli.place import StateLocation, find_place
 from crossclaw.cli.run import talk_line
@@ -71,6 +72,7 @@ def _add_arguments(parser: Parser) -> None:
     )
     parser.add_argument("--workspace", metavar="FOLDER", help="where its files lie")
     parser.add_argument("--model", metavar="PROVIDER/MODEL", help="what it thinks with")
+    this_file_option(parser)
     json_option(parser)
 
 
@@ -90,7 +92,10 @@ def _add(arguments: Arguments) -> int:
     }
     agent = {"id": agent_id} | {name: value for name, value in options.items() if value}
     file = ConfigFile(place.paths.config_path, place.environ)
+    before = file.value
     put_agent(file, agent)
+    if not arguments.this_file:
+        hold_to_all(place, before, file, _wired("create", name=agent_id))
     file.save()
     if arguments.json:
         out_json({"agent": agent, "path": str(file.path)})
@@ -111,8 +116,11 @@ def _add_again(arguments: Arguments, place: StateLocation, agent: AgentConfig) -
         "model": arguments.model,
     }
     file = ConfigFile(place.paths.config_path, place.environ)
+    before = file.value
     changed = put_agent_values(file, place, agent, options)
     if changed:
+        if not arguments.this_file:
+            hold_to_all(place, before, file, _wired("update", agentId=agent.id))
         file.save()
     if arguments.json:
         out_json({"agent": {"id": agent.id}, "path": str(file.path), "changed": changed})
@@ -163,6 +171,7 @@ def find_agent_place(place: StateLocation, agent_id: str) -> KeyPath | None:
 def _remove_arguments(parser: Parser) -> None:
     parser.add_argument("id", help="of a configured agent; crossclaw agents list shows them")
     parser.add_argument("--force", action="store_true", help="taken and without effect here")
+    this_file_option(parser)
     json_option(parser)
 
 
@@ -175,7 +184,10 @@ def _remove(arguments: Arguments) -> int:
             f'the agent "{agent_id}" does not stand in {file.path} itself',
             hint="It comes from an included file; take it out there.",
         )
+    before = file.value
     file.remove(path)
+    if not arguments.this_file:
+        hold_to_all(place, before, file, _wired("delete", agentId=agent_id))
     file.save()
     if arguments.json:
         out_json({"agentId": agent_id, "path": str(file.path)})
@@ -186,6 +198,11 @@ def _remove(arguments: Arguments) -> int:
     out("Its sessions, jobs and workspace stay: they can be read, and nobody answers in them.")
     out(f"To delete one of them: crossclaw sessions delete agent:{agent_id}:main")
     return Exit.OK
+
+
+def _wired(method: str, **named: str) -> str:
+    params = ", ".join(f'{name}: "{value}"' for name, value in named.items())
+    return f"crossclaw gateway call agents.{method} --params '{{{params}}}'"
 
 
 def _place_of(place: StateLocation, agent_id: str) -> KeyPath:

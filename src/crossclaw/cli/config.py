@@ -8,6 +8,7 @@ import pyjson5
 
 from crossclaw.cli.exits import CommandFailed, Exit, UsageError
 from crossclaw.cli.grammar import Arguments, CommandSpec, Parser, json_option, no_arguments
+from crossclaw.cli.one_file import hold_to_all, this_file_option
 from crossclaw.cli.place import StateLocation, find_place, find_place_anyhow, find_unread_place
 from crossclaw.cli.say import cleaned, note, out, out_json
 from crossclaw.cli.tables import table
@@ -20,6 +21,7 @@ from crossclaw.config.positions import KeyPath
 from crossclaw.config.source import Source, dotted
 
 _KEY = "dotted, as agents.defaults.model or agents.list[0].name"
+_PATCH = """crossclaw gateway call config.patch --params '{raw: "{…}", baseHash: "…"}' (config.get answers the hash)"""
 
 
 def _get_arguments(parser: Parser) -> None:
@@ -97,13 +99,16 @@ def parse_key(text: str) -> KeyPath:
 def _set_arguments(parser: Parser) -> None:
     parser.add_argument("key", help=_KEY)
     parser.add_argument("value", help="JSON5, or plain text")
+    this_file_option(parser)
 
 
 def _set(arguments: Arguments) -> int:
     place = find_place_anyhow()
     file = ConfigFile(place.paths.config_path, place.environ)
-    path = parse_key(arguments.key)
+    path, before = parse_key(arguments.key), file.value
     file.put(path, parse_value(arguments.value))
+    if not arguments.this_file:
+        hold_to_all(place, before, file, _PATCH)
     return _saved(place, file, path, f"{dotted(path)} is set in {file.path}")
 
 
@@ -126,15 +131,18 @@ def _saved(place: StateLocation, file: ConfigFile, path: KeyPath, told: str) -> 
 
 def _unset_arguments(parser: Parser) -> None:
     parser.add_argument("key", help=_KEY)
+    this_file_option(parser)
 
 
 def _unset(arguments: Arguments) -> int:
     place = find_place_anyhow()
     file = ConfigFile(place.paths.config_path, place.environ)
-    path = parse_key(arguments.key)
+    path, before = parse_key(arguments.key), file.value
     if not file.has(path):
         raise _not_there(place, file, path)
     file.remove(path)
+    if not arguments.this_file:
+        hold_to_all(place, before, file, _PATCH)
     return _saved(place, file, path, f"{dotted(path)} is no longer in {file.path}")
 
 

@@ -7,6 +7,7 @@ import anyio
 from crossclaw.cli.asking import ask_yes, is_somebody_there
 from crossclaw.cli.channel_checks import chat_accounts, shared_session
 from crossclaw.cli.checks import CHECKS, CHECKS_WITHOUT_CONFIG, Finding, Grade, look_at_config
+from crossclaw.cli.database_check import database
 from crossclaw.cli.exits import CommandFailed, Exit, UsageError
 from crossclaw.cli.grammar import Arguments, CommandSpec, Parser, json_option
 from crossclaw.cli.place import find_place, find_unread_place
@@ -107,7 +108,7 @@ def _asked() -> list[Finding]:
 def look_around() -> list[Finding]:
     findings = list(look_at_config())
     try:
-        place, checks = find_place(), (*CHECKS, chat_accounts, shared_session, sharing)
+        place, checks = find_place(), (*CHECKS, database, chat_accounts, shared_session, sharing)
     except ConfigInvalid:
         place, checks = find_unread_place(), CHECKS_WITHOUT_CONFIG
     for check in checks:

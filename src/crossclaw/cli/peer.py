@@ -89,7 +89,10 @@ class _Opening:
             try:
                 return await stack.enter_async_context(self._line())
             except NobodyListens as error:
-                why: ClientError = GatewayDown(str(error), hint=how_to_start(address))
+                hint = how_to_start(address)
+                if hint and place.config.ledger.shared:
+                    hint += "\nOr ask another one that shares its ledger: --url names it."
+                why: ClientError = GatewayDown(str(error), hint=hint)
             except NotLetIn as error:
                 if not address.is_unnamed:
                     raise

@@ -1,0 +1,36 @@
+"""A change of the config file of a gateway that shares its ledger: the others have theirs, and this one would take no
+more runs."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from crossclaw.cli.exits import CommandFailed
+from crossclaw.cli.grammar import Parser
+from crossclaw.cli.place import StateLocation
+from crossclaw.config.agreeing import differing, shared_keys
+from crossclaw.config.file import ConfigFile
+
+COUNTS = "ledger.configEpoch"  # raised in one file, it makes that file count for all
+THIS_FILE = "change only this file, also where several gateways share a ledger and so one config"
+
+
+def this_file_option(parser: Parser) -> None:
+    parser.add_argument("--this-file", action="store_true", help=THIS_FILE)
+
+
+def hold_to_all(
+    place: StateLocation, before: Mapping[str, Any], file: ConfigFile, for_all: str
+) -> None:
+    """Refuses what would make this file another than those of the other gateways; `for_all` is what changes all."""
+    if not place.config.ledger.shared:
+        return
+    changed = [
+        key for key in differing(shared_keys(before), shared_keys(file.value)) if key != COUNTS
+    ]
+    if changed:
+        raise CommandFailed(
+            "several gateways share this ledger and have one config (ledger.shared): changed in "
+            f"{file.path} alone, this gateway would take no more runs; nothing was changed",
+            hint=f"For all of them: {for_all}, or the page (Operations).\n"
+            f"Only in this file, as when each is changed by hand: --this-file (then raise {COUNTS}; docs/cluster.md).",
+        )
