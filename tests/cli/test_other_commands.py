@@ -54,6 +54,19 @@ def told(gateway: FakeGateway) -> FakeGateway:
     return gateway
 
 
+def test_status_says_why_a_gateway_among_several_takes_no_runs(
+    person: Person, told: FakeGateway
+) -> None:
+    before = person.types("status").stdout
+    why = "its config is another\n\x1b[2J: tools.exec.security"
+    told.answers["gateways.list"] = {"shared": True, "gateways": [], "whyNoRuns": why}
+    (line,) = [each for each in person.types("status").stdout.splitlines() if "no runs" in each]
+
+    assert "no runs" not in before, "an older gateway does not know the question"
+    assert "its config is another" in line
+    assert "tools.exec.security" in line
+
+
 def test_calling_a_method_prints_its_answer(person: Person, told: FakeGateway) -> None:
     done = person.types("gateway", "call", "sessions.list", "--params", "{limit: 5}", "--json")
 

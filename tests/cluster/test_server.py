@@ -66,7 +66,9 @@ async def test_one_gateway_at_a_time_has_a_database(
     monkeypatch.setattr(store, "LOCK_PATIENCE_S", 0.1)
     ledger = open_ledger(tmp_path / "l.sqlite", url=url)
 
-    with pytest.raises(StoreLocked, match="another gateway is using the database"):
+    with pytest.raises(
+        StoreLocked, match=r"another gateway is using the database.*ledger\.shared: true"
+    ):
         open_ledger(tmp_path / "other folder" / "l.sqlite", url=url)
 
     await ledger.close()

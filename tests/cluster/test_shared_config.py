@@ -255,6 +255,7 @@ async def test_a_file_that_differs_takes_no_runs_is_named_everywhere_and_follows
         assert [(each.subject, each.grade) for each in named] == [("gateway b", "error")]
         assert "tools.exec.security" in named[0].text, "so says crossclaw doctor"
         assert "above 1" in await b.why_no_runs(), "what would make it count"
+        assert "the one in force (number 1, by gateway a)" in await b.why_no_runs()
         with pytest.raises(CallRefused, match=r"tools\.exec\.security"):
             await b.patch({"session": {"scope": "global"}})
         assert "session" not in b.raw

@@ -72,6 +72,23 @@ async def test_a_run_that_takes_longer_than_the_limit_goes_on_at_the_next_start(
     assert (after.status, after.reply) == ("ok", "done")
 
 
+async def test_the_log_says_where_a_run_goes_on_that_was_left(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "crossclaw.app.leaving")
+    async with open_house(tmp_path, RehearsalProvider()) as house:
+        for among_others in (False, True):
+            leaving = Leaving()
+            leaving.ask(0.2)
+            await leaving.drain(house.slots, lambda: True, among_others=among_others)
+
+    left = [line for line in caplog.messages if "what is under way" in line]
+    assert [line.partition("goes on ")[2] for line in left] == [
+        "at the next start",
+        "on another gateway",
+    ]
+
+
 async def test_a_run_that_waits_for_another_under_way_ends_with_its_answer(tmp_path: Path) -> None:
     async with open_house(tmp_path, RehearsalProvider(), config=two_agents()) as house:
         await call(house, "chat.send", sessionKey="main", message=ASKS, idempotencyKey="1")

@@ -53,8 +53,10 @@ class Leaving:
             tasks.cancel_scope.cancel()
         return found[0] if found else None
 
-    async def drain(self, slots: Slots, under_way: Callable[[], bool]) -> None:
-        """Until nothing is under way, or the time is over."""
+    async def drain(
+        self, slots: Slots, under_way: Callable[[], bool], *, among_others: bool = False
+    ) -> None:
+        """Until nothing is under way, or the time is over. `among_others`: other gateways share its ledger."""
         if not self._limit_s:
             return
         slots.close()
@@ -64,4 +66,5 @@ class Leaving:
             while under_way():  # noqa: ASYNC110  nobody tells that all has ended
                 await anyio.sleep(LOOK_S)
         if under_way():
-            log.info("the gateway leaves; what is under way goes on at the next start")
+            where = "on another gateway" if among_others else "at the next start"
+            log.info("the gateway leaves; what is under way goes on %s", where)

@@ -251,7 +251,8 @@ class _Serving:
                 )
                 if fresh is None:
                     await tell_of_leaving(house.ledger.gateways, loaded.config, self._paths)
-                    await self._leaving.drain(house.slots, at_work)
+                    shared = loaded.config.ledger.shared
+                    await self._leaving.drain(house.slots, at_work, among_others=shared)
                 tasks.cancel_scope.cancel()
         if fresh is not None:
             log.info("the gateway opens again with the changed config")

@@ -220,9 +220,12 @@ class SharedConfig:
             assert newest is not None
             theirs, name = newest.keys, newest.by
         keys = some(differing(self._ours.keys, theirs))
-        above = f" above {newest.epoch}" if newest is not None else ""
+        above, which = "", f"that of gateway {name}"
+        if newest is not None:
+            above = f" above {newest.epoch}"
+            which = f"the one in force (number {newest.epoch}, by gateway {newest.by})"
         return (
-            f"its config is another than that of gateway {name}: {keys}. Correct its file, or raise "
+            f"its config is another than {which}: {keys}. Correct its file, or raise "
             f"ledger.configEpoch{above} in it, if it is to count everywhere"
         )
 

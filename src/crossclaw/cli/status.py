@@ -10,7 +10,7 @@ from crossclaw.cli.grammar import (
     asking_options,
 )
 from crossclaw.cli.running import ask
-from crossclaw.cli.say import out, out_json
+from crossclaw.cli.say import in_one_line, out, out_json
 from crossclaw.cli.tables import ago, pairs, table
 from crossclaw.client.errors import CallRefused
 from crossclaw.client.peer import READ, GatewayPeer
@@ -30,7 +30,8 @@ def _status(arguments: Arguments) -> int:
         held = await _held(peer, arguments.timeout)
         spent = await _last_hour(peer, arguments.timeout)
         channels = await _channels(peer, status.get("channelSummary") or [])
-        out(pairs([*_glance(peer, status, agents, channels), *spent, *held]))
+        why_not = await _why_no_runs(peer, arguments.timeout)
+        out(pairs([*_glance(peer, status, agents, channels), *why_not, *spent, *held]))
         if sessions["sessions"]:
             out("\n" + _recent(sessions))
         return Exit.OK
@@ -56,6 +57,16 @@ def _glance(
         ("channels", ", ".join(channels) or None),
         *([("OpenClaw", left)] if (left := _unimported(status.get("unimported"))) else []),
     ]
+
+
+async def _why_no_runs(peer: GatewayPeer, timeout_s: float) -> list[tuple[str, object]]:
+    """Of a gateway among several whose messages the others answer; one of another age does not know the question."""
+    try:
+        answer = await peer.call("gateways.list", {}, timeout_s=timeout_s)
+    except CallRefused:
+        return []
+    why = answer.get("whyNoRuns")
+    return [("takes no runs", in_one_line(f"{why}."))] if why else []
 
 
 async def _channels(peer: GatewayPeer, names: list[str]) -> list[str]:

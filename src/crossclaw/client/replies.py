@@ -17,7 +17,10 @@ from crossclaw.display.conversation import Words, conversation, message_text
 from crossclaw.domain.exchanges import is_silent
 
 ReplyStatus = Literal["ok", "error", "aborted"]
-FATE = "If the message had arrived, its run goes on when the gateway is there again."
+FATE = (
+    "If the message had arrived, its run goes on when the gateway is there again, or at once on another "
+    "that shares its ledger (--url names it)."
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,5 +101,7 @@ class GatewayMethods:
         if self._membership is None:
             raise Invalid(f"{ALONE}; gateway.stop with drain ends it")
         if not await self._membership.ask_to_drain(params.id):
-            raise NotFound(f"there is no gateway {params.id!r}; gateways.list names them")
+            raise NotFound(
+                f"there is no gateway {params.id!r}; gateways.list names them (crossclaw gateways list)"
+            )
         return GatewaysDrainResult(ok=True)

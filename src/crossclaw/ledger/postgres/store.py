@@ -118,9 +118,12 @@ class DatabaseAddress:
         until = time.monotonic() + patience_s
         while wire.ask(f"SELECT {how}($1::bigint)", LOCK) != [(True,)]:
             if time.monotonic() > until:
+                together = (
+                    "" if self.shared else ", or set ledger.shared: true on all (docs/cluster.md)"
+                )
                 raise StoreLocked(
                     f"another gateway is using the database {self.shown}; stop it first, or name "
-                    "another database"
+                    f"another database{together}"
                 )
             time.sleep(0.05)
 
