@@ -352,7 +352,7 @@ async def test_a_gateway_that_drains_leaves_its_queue_to_the_other(opened: Open)
     run = await b.run_store.wait("r1", SOON_S)
     assert run is not None
     assert run.reply == "a: one", "what was under way ends where it began"
-    with pytest.raises(CrossclawError):
+    with pytest.raises(CrossclawError, match="crossclaw gateways list"):
         await call(b, "gateways.drain", id="nobody")
 
 
