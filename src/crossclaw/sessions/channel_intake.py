@@ -19,7 +19,7 @@ from crossclaw.delivery.signals import ChatSignals
 from crossclaw.domain.addresses import Address, Inbound
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import ChannelDown
-from crossclaw.domain.messages import Provenance, Text, UserMessage
+from crossclaw.domain.messages import Provenance, Text, UserBlock, UserMessage
 from crossclaw.domain.sessions import NewEntry, Session
 from crossclaw.ledger.channels import ForgetHeard, HeardMessage, RememberHeard
 from crossclaw.ledger.operations import Inject, Op
@@ -211,7 +211,7 @@ class ChannelIntake:
         prompt = next((each.system_prompt for each in groups if each.system_prompt), None)
         run_id = await self._intake.receive_inbound(
             msgspec.structs.replace(inbound, text=media.under(inbound.text)),
-            media.blocks,
+            [*_quoted(inbound), *media.blocks],
             before=before,
             context=prompt,
             moves_address=await self._moves_address(live, inbound),
@@ -279,6 +279,18 @@ def _heard(live: LiveAccount, inbound: Inbound, clock: Clock) -> HeardMessage:
         text=inbound.text[:HEARD_CHARS_MAX],
         at=inbound.at_ms or clock.now_ms(),
     )
+
+
+def _quoted(inbound: Inbound) -> list[UserBlock]:
+    """What somebody answers to, where the platform brings it along. Beside the words and not in them: a command that
+    somebody quotes is none."""
+    replied = inbound.reply_to
+    if replied is None or not replied.text or find_command(inbound.text) is not None:
+        return []
+    whose = (
+        "you wrote" if replied.ours else f"{plain_name(replied.sender_name) or 'somebody'} wrote"
+    )
+    return [Text(f"[This answers what {whose}:{MORE}{MORE.join(replied.text.splitlines())}]")]
 
 
 def _who(heard: HeardMessage) -> str:
