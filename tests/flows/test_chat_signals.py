@@ -1,7 +1,8 @@
 """While a run works for a chat, people see that: typing, a reaction, the reply as it is written. None of it is in the way
 of the reply, and the reply is one message whatever happens."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -11,22 +12,29 @@ import msgspec
 import pytest
 
 from crossclaw.app import House
+from crossclaw.channels.accounts import LiveAccount, LiveAccounts
 from crossclaw.channels.contract import Piece
 from crossclaw.channels.http import CONNECT_S
 from crossclaw.channels.manifest import Traits
 from crossclaw.config import Config
 from crossclaw.config.channels import ChannelSettings
 from crossclaw.config.doors import Messages
+from crossclaw.delivery import signals
 from crossclaw.delivery.carrying import LAST_S
+from crossclaw.delivery.outbox import Outbox
 from crossclaw.delivery.prefixes import PrefixFacts, with_prefix
 from crossclaw.delivery.previews import LOST
+from crossclaw.delivery.signals import ChatSignals
 from crossclaw.domain.addresses import Address, Inbound
 from crossclaw.domain.errors import DeliveryError, DeliveryUncertain
 from crossclaw.domain.messages import AssistantMessage, Text
 from crossclaw.ledger.attention import Resend
+from crossclaw.ledger.opening import open_ledger
+from crossclaw.ledger.operations import Taken
+from crossclaw.policy.decision import Decision
 from crossclaw.policy.signals import decide_ack
 from crossclaw.providers.contract import ModelRequest, Tell, TextPiece
-from crossclaw.testing import MemoryChannel, VirtualLoop, open_house
+from crossclaw.testing import MemoryChannel, VirtualClock, VirtualLoop, open_house
 from tests.flows.crashing import crashed_copy
 from tests.flows.talking import call
 from tests.flows.test_runs_keep_their_order import Recording
@@ -181,6 +189,51 @@ async def test_nobody_listens_for_signals_while_no_account_is_open(tmp_path: Pat
         assert house.signals._end is None
 
 
+@asynccontextmanager
+async def signals_of(
+    folder: Path, accounts: LiveAccounts, subscribe: Any
+) -> AsyncGenerator[ChatSignals]:
+    async def all_may(_taken: Taken) -> Decision:
+        return Decision(True, "")
+
+    ledger = open_ledger(folder / "l.sqlite", inline=True)
+    outbox = Outbox(ledger, accounts, VirtualClock(), all_may)
+    yield ChatSignals(Config(), ledger, accounts, outbox, subscribe)
+    await ledger.close()
+
+
+async def test_signals_are_listened_for_once_however_many_accounts_are_open(tmp_path: Path) -> None:
+    listening, accounts = list[Any](), LiveAccounts()
+
+    def subscribe(hear: Any, *_kinds: Any, outward: bool) -> Callable[[], None]:
+        listening.append(hear)
+        return lambda: listening.remove(hear)
+
+    async with signals_of(tmp_path, accounts, subscribe):
+        seen = [len(listening)]
+        for name in ("first", "second"):
+            account = chat()
+            accounts.put(LiveAccount("memory", name, account, account.traits))
+            seen.append(len(listening))
+        for name in ("first", "second"):
+            accounts.remove(("memory", name))
+            seen.append(len(listening))
+
+    assert seen == [0, 1, 1, 1, 0]
+
+
+async def test_of_the_messages_that_called_the_newest_are_remembered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(signals, "CALLED_MAX", 2)
+    account = chat()
+    live = LiveAccount("memory", "default", account, account.traits)
+    async with signals_of(tmp_path, LiveAccounts(), None) as heard:
+        for run_id in ("r1", "r2", "r3"):
+            heard.accepted(live, in_group("claw?", mentioned=True), run_id, "main", called=True)
+        assert list(heard._called) == ["r2", "r3"]
+
+
 # ── reactions ──────────────────────────────────────────────────────────────────────────────────
 
 
@@ -295,6 +348,21 @@ async def test_a_reply_is_shown_in_one_message_that_grows(tmp_path: Path) -> Non
     assert state == "delivered"
     assert len(seen) >= 3, "it was there before it was whole"
     assert all(WHOLE.startswith(each) and each != WHOLE for each in seen[:-1])
+
+
+async def test_a_reply_that_is_shown_while_it_is_written_answers_its_question_from_the_start(
+    tmp_path: Path,
+) -> None:
+    channel = MemoryChannel(
+        traits=CHATTY,
+        settings=msgspec.structs.replace(OPEN, streaming="partial", reply_to_mode="first"),
+    )
+    async with open_house(tmp_path, Writing(), channels=[channel]):
+        await channel.say("ann", "hi", message_id="q7")
+        await anyio.sleep(60)
+
+    assert [each.reply_to for each in channel.pieces] == ["q7"]
+    assert list(channel.shown.values()) == [WHOLE]
 
 
 async def test_a_message_grows_no_more_often_than_the_platform_bears(tmp_path: Path) -> None:

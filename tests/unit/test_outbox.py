@@ -27,7 +27,15 @@ from crossclaw.domain.errors import (
 from crossclaw.ledger.attention import Resend
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.opening import open_ledger
-from crossclaw.ledger.operations import Delivery, NewDelivery, Op, PutDelivery, Taken
+from crossclaw.ledger.operations import Delivery, NewDelivery, Op, PutDelivery, TakeDelivery, Taken
+from crossclaw.ledger.pieces import (
+    BeginPreview,
+    DeliveryPiece,
+    NotePreview,
+    SettlePiece,
+    SplitDelivery,
+    TakePiece,
+)
 from crossclaw.ledger.sqlite.ledger import SqliteLedger
 from crossclaw.policy.decision import Decision
 from crossclaw.testing import MemoryChannel, VirtualClock
@@ -303,12 +311,12 @@ async def test_between_the_pieces_of_a_long_reply_others_of_its_account_are_sent
     tmp_path: Path,
 ) -> None:
     chat = Counted(traits=Traits(text_limit=100, chat_rate=Rate(1, 1.0)))
-    others = [(chat, f"c{number}", "hi") for number in range(5)]
+    others = [(chat, f"c{number}", "hi") for number in range(15)]  # until after the first pause
     began_s = await sent_by(tmp_path, [(chat, "long", LONG), *others])
 
     pieces = [at for to, at in chat.times if to == "long"]
-    assert (len(chat.sent), len(pieces), chat.most) == (8, 3, 1)
-    assert max(at for to, at in chat.times if to != "long") - began_s < 7 * chat.takes_s
+    assert (len(chat.sent), len(pieces), chat.most) == (18, 3, 1)
+    assert max(at for to, at in chat.times if to != "long") - began_s < 18 * chat.takes_s
     assert pieces == sorted(pieces)
     assert [piece.number for piece in chat.pieces if piece.address.to == "long"] == [1, 2, 3]
 
@@ -500,3 +508,130 @@ async def test_a_reply_that_is_whole_while_its_beginning_is_being_stored_or_sent
     await ledger.close()
 
     assert (state[0], list(chat.shown.values())) == ("delivered", ["hi"])
+
+
+# ── what a dead process left, and what an end means ────────────────────────────────────────────
+
+
+async def left_in_pieces(ledger: Ledger, delivered: int, on_the_way: int | None) -> None:
+    """A long reply of which so many pieces had arrived when the process died."""
+    await with_a_reply(ledger, LONG)
+    found = await ledger.find_delivery("reply")
+    assert found is not None
+    number = found.delivery_id
+    await ledger.do(TakeDelivery(delivery_id=number, at=1))
+    pieces = tuple(
+        DeliveryPiece(delivery_id=number, number=each, of=3, text=text, formatted=text)
+        for each, text in enumerate(LONG.split("\n\n"), 1)
+    )
+    await ledger.do(SplitDelivery(delivery_id=number, pieces=pieces))
+    for each in range(1, delivered + 1):
+        await ledger.do(TakePiece(delivery_id=number, number=each, at=1))
+        await ledger.do(SettlePiece(delivery_id=number, number=each, state="delivered"))
+    if on_the_way is not None:
+        await ledger.do(TakePiece(delivery_id=number, number=on_the_way, at=1))
+
+
+@pytest.mark.spec("B2", "N9")
+@pytest.mark.parametrize(
+    ("delivered", "on_the_way", "shown", "end"),
+    [
+        (1, None, False, ("delivered", ["Part 2", "Part 3"], None)),
+        (1, 2, False, ("uncertain", [], outbox.CUT_OFF)),
+        (0, 1, True, ("delivered", ["Part 1", "Part 2", "Part 3"], None)),
+        (1, 2, True, ("uncertain", ["Part"], outbox.CUT_OFF)),
+    ],
+    ids=["between two", "one on its way", "the first takes a beginning's place", "the second not"],
+)
+async def test_of_a_reply_that_a_crash_cut_off_that_goes_out_of_which_nothing_was_on_its_way(
+    tmp_path: Path,
+    delivered: int,
+    on_the_way: int | None,
+    shown: bool,
+    end: tuple[str, list[str], str | None],
+) -> None:
+    ledger = open_ledger(tmp_path / "l.sqlite", inline=True)
+    chat = MemoryChannel(traits=Traits(text_limit=100, edits=True))
+    if shown:
+        chat.shown["b"] = "Part"
+        await ledger.do(BeginPreview(delivery_key="reply", at=1))
+        await ledger.do(NotePreview(delivery_key="reply", platform_id="b"))
+    await left_in_pieces(ledger, delivered, on_the_way)
+    with anyio.move_on_after(60):
+        await outbox_of(ledger, chat, may_deliver=everybody_allowed).serve()
+    found = await ledger.find_delivery("reply")
+    await ledger.close()
+
+    assert found is not None
+    seen = [text.split(" word")[0] for text in chat.shown.values()]
+    assert (found.state, seen, found.error) == end
+
+
+async def test_a_reply_in_one_message_is_its_first_and_answers_what_was_asked(
+    tmp_path: Path,
+) -> None:
+    ledger = open_ledger(tmp_path / "l.sqlite", inline=True)
+    chat = MemoryChannel(traits=Traits(replies=True, reply_to_mode="first"))
+    where = Address("memory", "ana")
+    new = NewDelivery(delivery_key="reply", key=ANA, address=where, text="hi", reply_to="q7")
+    await ledger.commit(session(ANA), PutDelivery(new=new, at=1))
+    with anyio.move_on_after(60):
+        await outbox_of(ledger, chat, may_deliver=everybody_allowed).serve()
+    await ledger.close()
+
+    assert [(each.number, each.of, each.reply_to) for each in chat.pieces] == [(1, 1, "q7")]
+
+
+@pytest.mark.parametrize(("wait_s", "told"), [(None, ["the token was revoked"]), (30.0, [])])
+async def test_an_account_that_is_refused_stops_until_the_platform_or_a_person_says_so(
+    tmp_path: Path, wait_s: float | None, told: list[str]
+) -> None:
+    ledger, chat, accounts = open_ledger(tmp_path / "l.sqlite", inline=True), Counted(), LiveAccounts()  # fmt: skip
+    await with_a_reply(ledger)
+    revoked = DeliveryError("the token was revoked", stops_account=True, retry_after_s=wait_s)
+    chat.faults.append(revoked)
+    accounts.put(LiveAccount("memory", "default", chat, chat.traits))
+    heard, began_s = list[tuple[Any, str]](), anyio.current_time()
+    accounts.on_broken = lambda place, error: heard.append((place, error))
+    box = Outbox(ledger, accounts, VirtualClock(), everybody_allowed)
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(box.serve)
+        await anyio.sleep(1)
+        new = NewDelivery(delivery_key="x", key=ANA, address=Address("memory", "ben"), text="two")
+        await ledger.do(PutDelivery(new=new, at=2))
+        box.wake()
+        await anyio.sleep(60)
+        tasks.cancel_scope.cancel()
+    await ledger.close()
+
+    assert heard == [(("memory", "default"), error) for error in told]
+    to_ben = next(at for to, at in chat.times if to == "ben") - began_s
+    assert (to_ben >= 30) is (wait_s is not None), "an account that was asked to be silent is"
+
+
+async def test_a_warning_is_written_of_what_did_not_surely_arrive_and_of_nothing_else(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Refusing(MemoryChannel):
+        async def send(self, piece: Piece) -> str | None:
+            if piece.address.to == "refused":
+                raise DeliveryError("no such chat")
+            return await super().send(piece)
+
+    ledger, chat = open_ledger(tmp_path / "l.sqlite", inline=True), Refusing()
+    await ledger.commit(session(ANA))
+    for name in ("refused", "arrives", "not allowed"):
+        new = NewDelivery(delivery_key=name, key=ANA, address=Address("memory", name), text="hi")
+        await ledger.do(PutDelivery(new=new, at=1))
+
+    async def may_deliver(taken: Taken) -> Decision:
+        return Decision(taken.delivery.address.to != "not allowed", "")
+
+    with anyio.move_on_after(60):
+        await outbox_of(ledger, chat, may_deliver=may_deliver).serve()
+    ends = [await ledger.find_delivery(name) for name in ("refused", "arrives", "not allowed")]
+    await ledger.close()
+
+    assert [each and each.state for each in ends] == ["failed", "delivered", "failed"]
+    (warned,) = [each.getMessage() for each in caplog.records if "arrive" in each.getMessage()]
+    assert warned.endswith("no such chat")
