@@ -24,6 +24,7 @@ from crossclaw.domain.tools import ToolDeclaration
 from crossclaw.door.dispatch import MissingScope
 from crossclaw.door.principal import person_principal
 from crossclaw.ledger.approvals import AnswerApproval
+from crossclaw.runs.approvals import LOOK_AGAIN_S
 from crossclaw.testing import MemoryChannel, ScriptedProvider, VirtualClock, open_house
 from crossclaw.tools.approving import ApprovalGate
 from crossclaw.tools.contract import Tool, ToolContext
@@ -150,6 +151,24 @@ async def test_nobody_answers_in_time_and_that_is_a_no_though_the_run_has_less_t
     assert settled is not None
     assert (settled.status, settled.answered_at) == ("timeout", asked.expires_at)
     assert (decision["decision"], stamp.stamped) == (None, [])
+
+
+@pytest.mark.spec("B9")
+async def test_an_answer_that_another_gateway_took_is_seen_although_nobody_tells_of_it(
+    tmp_path: Path,
+) -> None:
+    stamp, model = Stamp(), ScriptedProvider([asks("letter"), "done"], delay_s=0)
+    async with open_house(tmp_path, model, config=config_of(ASKING), tools=[stamp]) as house:
+        asked = await begun(house, "r1")
+        answer = AnswerApproval(
+            approval_id=asked.approval_id, answer="allow-once", by="ana", makers=(), at=2
+        )
+        await house.ledger.do(answer)
+        await anyio.sleep(LOOK_AGAIN_S + 1)
+        run = await house.ledger.find_run("r1")
+
+    assert run is not None
+    assert (run.status, stamp.stamped) == ("ok", ["letter"])
 
 
 @pytest.mark.spec("B9", "B1")

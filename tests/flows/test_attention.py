@@ -68,6 +68,19 @@ async def test_a_failed_run_is_there_until_its_session_has_answered_since(tmp_pa
     assert healed == []
 
 
+async def test_a_run_that_ran_out_of_time_is_told_apart_from_one_that_failed(
+    tmp_path: Path,
+) -> None:
+    async with open_house(tmp_path, RehearsalProvider()) as house:
+        await call(
+            house, "chat.send", sessionKey="main", message="wait: 60", idempotencyKey="r1", timeoutMs=9000
+        )  # fmt: skip
+        await house.run_store.wait("r1", timeout_s=60)
+        (row,) = await rows(house)
+
+    assert row["what"] == "ran out of time"
+
+
 async def test_a_retry_gives_the_words_of_others_no_owners_rights_and_no_other_name(
     tmp_path: Path,
 ) -> None:

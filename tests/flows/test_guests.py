@@ -20,15 +20,16 @@ from crossclaw.domain.errors import (
     Invalid,
     NotFound,
 )
+from crossclaw.domain.events import RunStarted
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import UserMessage
 from crossclaw.door.principal import Principal, person_principal, session_principal
 from crossclaw.providers.rehearsal import RehearsalProvider
-from crossclaw.sessions import guest_names
+from crossclaw.sessions import guest_names, guests
 from crossclaw.sessions.guest_names import guest_name
-from crossclaw.sessions.guest_run import AT_WORK_S, AWAY_S
+from crossclaw.sessions.guest_run import AT_WORK_S, AWAY_S, GuestPresence
 from crossclaw.sessions.guests import WAIT_MAX_S
-from crossclaw.testing import open_house
+from crossclaw.testing import VirtualClock, open_house
 from crossclaw.tools.guests import GuestTools
 from crossclaw.tools.invoke import ToolNotAvailable
 from tests.flows.crashing import crashed_copy
@@ -282,6 +283,67 @@ async def test_a_guest_that_was_at_work_when_the_gateway_died_still_is(tmp_path:
         answered = await Guest(house, "bob").reply(sent["runId"], "done")
 
     assert answered["status"] == "ok"
+
+
+@pytest.mark.spec("G5", "B1")
+async def test_a_message_that_others_stand_behind_is_found_again_after_a_crash(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guests, "ENTRIES_AT_ONCE", 1)
+    folder = tmp_path / "house"
+    folder.mkdir()
+    async with open_house(folder, RehearsalProvider(), config=two_agents()) as house:
+        bob = Guest(house, "bob")
+        await bob.come()
+        sent = await call(house, "sessions.send", label="bob", message="one", timeoutSeconds=0)
+        await bob.wait()
+        key = SessionKey.guest("main", "bob").text
+        for number in range(2):
+            await call(house, "chat.inject", sessionKey=key, message=f"a note {number}")
+        left = crashed_copy(folder)
+
+    async with open_house(left, RehearsalProvider(), config=two_agents()) as house:
+        with anyio.fail_after(60):
+            again = await Guest(house, "bob").wait()
+
+    assert (again["runId"], again["message"]) == (sent["runId"], "one")
+    assert again["context"].startswith("This message was sent into your session from the outside")
+
+
+@pytest.mark.spec("G5")
+async def test_a_guest_with_a_message_in_its_hands_is_there_for_longer_without_a_word() -> None:
+    presence, bob = GuestPresence(VirtualClock(), lambda: None), SessionKey.guest("main", "bob")
+    with presence.heard_of(bob):
+        pass
+    here = list[tuple[bool, bool]]()
+    for pause_s in (AWAY_S - 1, 2, AT_WORK_S - AWAY_S):
+        await anyio.sleep(pause_s)
+        here.append(tuple(presence.is_here(bob, has_message=each) for each in (False, True)))  # type: ignore[arg-type]
+
+    assert here == [(True, True), (False, True), (False, False)]
+
+
+@pytest.mark.spec("G5")
+async def test_a_guest_that_was_woken_for_nothing_waits_on_until_its_time_is_over(
+    tmp_path: Path,
+) -> None:
+    """Another gateway says that a run has begun for it, which is over when it looks."""
+    heard: list[Any] = []
+    async with open_house(tmp_path, RehearsalProvider(), config=two_agents()) as house:
+        bob, run = Guest(house, "bob"), await say(house, "main", "say: hi", "r1")
+        over = msgspec.structs.replace(run, key=SessionKey.guest("main", "bob"))
+
+        async def wait() -> None:
+            heard.append(await bob.wait(5))
+
+        began = anyio.current_time()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(wait)
+            await anyio.sleep(1)
+            house.guests.hear_start(RunStarted(over))
+
+    assert heard[0]["status"] == "nothing"
+    assert anyio.current_time() - began == pytest.approx(5, abs=0.1)
 
 
 @pytest.mark.spec("G5", "S9")

@@ -260,13 +260,17 @@ async def test_an_open_run_that_is_damaged_ends_in_error_and_its_session_goes_on
         db.execute(sql)
         db.close()
         model.go_on.set()
+        began = anyio.current_time()
         third = await house.run_store.wait("third", timeout_s=60)
+        waited_s = anyio.current_time() - began
         ended = await house.run_store.wait(lost, timeout_s=60)
         after = await say(house, BAD, "still there?", "next")
         stored = await call(house, "sessions.entries", key=BAD)
 
     assert third
     assert third.status == "ok"
+    quiet_s = 1.0  # in which nothing more may come to what is collected
+    assert waited_s == pytest.approx(quiet_s, abs=0.1), "the damage itself is not waited for"
     assert ended
     assert (ended.status, "damaged" in (ended.error or "")) == ("error", True)
     assert after.status == "ok"

@@ -27,6 +27,7 @@ from crossclaw.ledger.opening import open_ledger
 from crossclaw.ledger.operations import (
     Append,
     ArmTimer,
+    Claim,
     EndRun,
     Inject,
     Op,
@@ -348,6 +349,35 @@ async def test_a_message_that_comes_while_its_lane_looks_for_more_is_taken_by_th
 
     assert run is not None
     assert run.status == "ok"
+
+
+@pytest.mark.spec("B1")
+async def test_a_run_that_is_being_taken_when_the_gateway_closes_goes_back_to_its_lane(
+    tmp_path: Path,
+) -> None:
+    class Slow(SqliteLedger):
+        taken = anyio.Event()
+
+        async def do(self, op: Op[Any]) -> Any:
+            answer = await super().do(op)
+            if isinstance(op, Claim):  # stored, and whoever took it has not heard of it
+                self.taken.set()
+                await anyio.sleep(1)
+            return answer
+
+    async def finished(run: Run, outcome: Outcome) -> Follow:
+        return NOTHING
+
+    ledger = Slow(tmp_path / "l.sqlite", inline=True)
+    async with lanes_with(ledger, finished) as (lanes, _run_store):
+        await submit(ledger, "r1")
+        lanes.wake(ANA)
+        await ledger.taken.wait()
+    left = await ledger.find_run("r1")
+    await ledger.close()
+
+    assert left is not None
+    assert left.status == "queued"
 
 
 async def test_a_lane_that_goes_to_another_gateway_ends_and_leaves_what_waits_in_it(
