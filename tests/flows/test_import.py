@@ -390,7 +390,8 @@ async def test_runs_of_jobs_are_past_transcripts_of_their_session(tmp_path: Path
         "telegram:group:7": {"sessionId": "g7", "updatedAt": 5},
     }
     write(tmp_path / "there", store, **{MAIN: lines(*LINES), CRON: lines(*LINES[:3]), "g7": b""})
-    await bring(tmp_path / "there", tmp_path / "state")
+    report = await bring(tmp_path / "there", tmp_path / "state")
+    assert not [each for each in report.remarks if "in use here" in each]
     async with open_house(tmp_path, ScriptedProvider([])) as house:
         keys = [
             session.key.text
@@ -487,6 +488,21 @@ def test_what_has_no_column_of_ours_is_kept_by_its_name_unless_it_is_nothing() -
         "label": "a",
         "overrides": {"flavour": "mint"},
     }
+
+
+def test_where_a_session_was_last_spoken_in_is_read_as_the_newer_program_says_it_too() -> None:
+    there = {"channel": "telegram", "to": "42", "accountId": "second", "threadId": 7}
+    where = {"last_channel": "telegram", "last_to": "42", "last_account_id": "second", "last_thread_id": "7"}  # fmt: skip
+    assert columns_of({"delivery": {"kind": "external", "context": there}}) == where
+    assert columns_of({"deliveryContext": there, "delivery": {"context": {"to": "43"}}}) == where
+    assert columns_of({"delivery": "external"}) == {}
+
+
+def test_a_value_that_is_no_line_of_text_and_no_number_is_left_out_and_the_others_are_kept() -> (
+    None
+):
+    entry = {"label": "two\nlines", "displayName": ["a"], "totalTokens": 10**30, "channel": "irc"}
+    assert columns_of(entry) == {"channel": "irc"}
 
 
 async def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:

@@ -239,6 +239,28 @@ async def test_rows_that_nobody_can_read_keep_no_others_out_and_are_named_each_t
     await ledger.close()
 
 
+async def test_a_session_has_the_time_that_its_entry_says_and_a_reserved_key_is_named(
+    tmp_path: Path,
+) -> None:
+    folder = unpacked(tmp_path)
+    later = 1_900_000_000_000
+    change(
+        folder / MAIN_STORE,
+        "PRAGMA foreign_keys = 0",
+        f"UPDATE session_nodes SET entry_json = json_set(entry_json, '$.updatedAt', {later}) WHERE session_key = '{ATLAS}'",
+        "UPDATE session_nodes SET session_key = 'unknown' WHERE session_key = 'agent:main:main'",
+        "UPDATE session_windows SET session_key = 'unknown' WHERE session_key = 'agent:main:main'",
+    )
+    ledger = SqliteLedger(tmp_path / "crossclaw.sqlite")
+    report = await bring(folder, ledger)
+    found = await ledger.find_session(SessionKey.parse(ATLAS))
+    await ledger.close()
+
+    assert found is not None
+    assert found.updated_at == later
+    assert [each for each in report.problems if "'unknown' is a reserved key" in each]
+
+
 @pytest.mark.parametrize(
     ("table", "column", "where", "value"),
     [
