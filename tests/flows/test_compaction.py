@@ -373,6 +373,7 @@ async def test_an_outage_while_summarising_does_not_stop_the_conversation(tmp_pa
 
     assert failed["compacted"] is False
     assert "later" in failed["reason"]
+    assert failed["runId"], "whoever asked can look at the run that failed"
 
 
 @pytest.mark.spec("M5")

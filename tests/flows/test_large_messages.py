@@ -1,6 +1,7 @@
 """One message that is larger than an answer may be hides nothing: it comes shortened, in every history."""
 
 from base64 import b64encode
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,14 +9,18 @@ import msgspec
 import pytest
 
 from crossclaw.app import House
+from crossclaw.domain.media import KINDS, Kinds
 from crossclaw.domain.messages import Image, MediaSource, Text, ToolResultMessage, UserMessage
-from crossclaw.domain.sessions import Entry
+from crossclaw.domain.sessions import Entry, NewEntry
 from crossclaw.gateway.methods.chat import HISTORY_BYTES_MAX
 from crossclaw.gateway.methods.search import ENTRY_BYTES_MAX
-from crossclaw.sessions.fitting import fitting, shortened
+from crossclaw.ledger.operations import Inject
+from crossclaw.ledger.sqlite.ledger import SqliteLedger
+from crossclaw.sessions.fitting import fitting, read_page, shortened
 from crossclaw.sessions.rows import stored_message
 from crossclaw.testing import ScriptedProvider, open_house
 from tests.flows.talking import call, say
+from tests.ledger.making import ANA, session
 
 PICTURE = b64encode(b"\x89PNG\r\n\x1a\n" + b"\0" * 4_900_000).decode()
 
@@ -134,6 +139,32 @@ async def every_entry(house: House, **more: Any) -> list[dict[str, Any]]:
         found += page["entries"]
         after = page.get("after")
     return [each for each in found if each["type"] == "message"]
+
+
+@pytest.mark.spec("H3")
+async def test_of_many_pictures_only_those_are_read_that_an_answer_has_room_for(
+    tmp_path: Path,
+) -> None:
+    class Counting(SqliteLedger):
+        read = 0
+
+        async def with_media(self, entries: Sequence[Entry], kinds: Kinds = KINDS) -> list[Entry]:
+            self.read += len(entries)
+            return await super().with_media(entries, kinds)
+
+    size = 40_000
+    picture = Image(MediaSource("base64", "image/png", b64encode(b"x" * (size * 3 // 4)).decode()))
+    ledger = Counting(tmp_path / "l.sqlite", inline=True)
+    entries = [NewEntry(entry_id=f"e{n}", message=UserMessage([picture])) for n in range(6)]
+    await ledger.commit(session(ANA), Inject(key=ANA, entries=entries, at=1))
+    found = await ledger.find_session(ANA)
+    assert found is not None
+    page = await read_page(
+        ledger, found.session_id, stored_message, shortened, limit=9, bytes_max=size * 5 // 2
+    )
+    await ledger.close()
+
+    assert (len(page.shown), ledger.read) == (2, 2)
 
 
 @pytest.mark.spec("H3")

@@ -101,6 +101,21 @@ async def test_a_child_has_the_model_thinking_and_label_that_were_asked_for(tmp_
 
 
 @pytest.mark.spec("P1")
+async def test_a_child_that_was_not_asked_for_in_a_chat_reports_to_the_chat_of_its_parent(
+    tmp_path: Path,
+) -> None:
+    chat = MemoryChannel()
+    async with open_house(tmp_path, family(child_s=60), channels=[chat]) as house:
+        await chat.say("ana", "hello")
+        await chat.wait_sent()
+        await say(house, "main", "go", "r1")
+        (spawn,) = await children(house)
+
+    assert spawn.reply_to is not None
+    assert (spawn.reply_to.channel, spawn.reply_to.to) == ("memory", "ana")
+
+
+@pytest.mark.spec("P1")
 async def test_children_get_the_configured_model_and_timeout_when_nothing_is_said(
     tmp_path: Path,
 ) -> None:

@@ -10,7 +10,7 @@ import pytest
 from crossclaw.domain.errors import NotFound
 from crossclaw.domain.traces import TraceSpan, arranged
 from crossclaw.providers.rehearsal import RehearsalProvider
-from crossclaw.testing import MemoryChannel, open_house
+from crossclaw.testing import MemoryChannel, ScriptedProvider, open_house
 from tests.flows.talking import call, say, two_agents
 
 pytestmark = pytest.mark.spec("B10")
@@ -83,7 +83,7 @@ async def test_a_trace_under_way_is_open_and_says_who_is_waited_for(tmp_path: Pa
         "run",
         "model",
     ]
-    assert thinking["name"] == "model at work"
+    assert (thinking["name"], thinking["standing"]) == ("model at work", {"name": "running"})
     assert "end" not in tool
 
 
@@ -96,6 +96,24 @@ async def test_a_trace_in_a_long_session_reads_only_its_own_part(tmp_path: Path)
 
     assert [[s["kind"] for s in tree["spans"]] for tree in trees] == [["run", "model"]] * 3
     assert [tree["spans"][1]["text"] for tree in trees] == ["0", "17", "29"]
+
+
+async def test_the_time_in_the_queue_is_no_time_of_the_work_and_a_compaction_is_a_part_of_it(
+    tmp_path: Path,
+) -> None:
+    model = ScriptedProvider(lambda request: "ok", delay_s=60)
+    async with open_house(tmp_path, model) as house:
+        for number in range(3):
+            await say(house, "main", f"turn {number} " + "word " * 300, f"r{number}")
+        await call(house, "chat.send", sessionKey="main", message="busy", idempotencyKey="r9")
+        queued = await call(house, "sessions.compact", key="main")
+        await house.run_store.wait(queued["runId"], timeout_s=600)
+        tree = await call(house, "trace.get", id=queued["runId"])
+
+    run, compaction = tree["spans"]
+    assert run["start"] < run["began"], "it stood behind another one"
+    assert (compaction["kind"], compaction["start"]) == ("compaction", run["began"])
+    assert compaction["end"] == run["end"]
 
 
 def span(name: str, start: int, end: int | None, parent: str | None = None) -> TraceSpan:

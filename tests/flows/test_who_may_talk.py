@@ -11,6 +11,7 @@ import pytest
 from crossclaw.app import House
 from crossclaw.config import Config
 from crossclaw.config.channels import ChannelSettings, GroupSettings
+from crossclaw.delivery.outbox import LOOK_AGAIN_S
 from crossclaw.domain.addresses import Address, Attachment, Inbound, ReplyTo
 from crossclaw.domain.errors import ChannelDown, MediaRefused, NotFound
 from crossclaw.domain.keys import SessionKey
@@ -88,6 +89,18 @@ async def test_a_stranger_gets_one_code_and_talks_when_the_owner_has_approved_it
     assert f"Pairing code: {asked['code']}" in told[0][1]
     assert told[1] == ("7", "re: hello")
     assert words == ["hello"]  # what was written before was not kept
+
+
+@pytest.mark.spec("N8")
+async def test_a_stranger_has_the_code_at_once(tmp_path: Path) -> None:
+    memory = chat()
+    async with open_house(tmp_path, Recording(), channels=[memory]):
+        await anyio.sleep(1)
+        await memory.bring(direct("7", "let me in", 1))
+        with anyio.fail_after(LOOK_AGAIN_S / 5):  # not when the outbox looks again
+            await memory.wait_sent()
+
+    assert "Pairing code: " in memory.sent[0][1]
 
 
 async def test_while_an_account_is_not_open_nobody_is_let_in_unchecked(tmp_path: Path) -> None:

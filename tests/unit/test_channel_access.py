@@ -7,9 +7,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from crossclaw.channels.accounts import LiveAccount
 from crossclaw.config import Config
-from crossclaw.config.channels import DmPolicy, GroupPolicy, TopicSettings
+from crossclaw.config.channels import ChannelSettings, DmPolicy, GroupPolicy, TopicSettings
 from crossclaw.config.doors import CommandsConfig
+from crossclaw.domain.addresses import Address, Inbound
 from crossclaw.domain.mention_patterns import mention_pattern, name_pattern
 from crossclaw.policy.channel_access import (
     AccessRules,
@@ -20,7 +22,8 @@ from crossclaw.policy.channel_access import (
     decide_mention,
 )
 from crossclaw.policy.owner import decide_owner
-from crossclaw.sessions.channel_rules import mention_patterns
+from crossclaw.sessions.channel_rules import chat_place, mention_patterns
+from crossclaw.testing import MemoryChannel
 
 LISTS = [frozenset[str](), frozenset({"7"}), frozenset({"*"}), frozenset({"8"})]
 
@@ -199,3 +202,20 @@ def test_an_agent_is_called_by_its_patterns_else_by_its_name_and_its_emoji() -> 
     ]
     assert [calls(text, "main", common) for text in ("hi Clawd", "robot")] == [False, True]
     assert [calls(text, "own", common) for text in ("boss", "robot")] == [True, False]
+
+
+@pytest.mark.spec("N8")
+def test_a_rule_about_tools_is_looked_up_by_the_group_and_not_by_where_its_replies_go() -> None:
+    raw = {"groups": {"g1": {"tools": {"deny": ["exec"]}}}}
+    settings, channel = msgspec.convert(raw, ChannelSettings), MemoryChannel()
+    live = LiveAccount("memory", "default", channel, channel.traits)
+
+    def chat_of(**more: Any) -> str | None:
+        where = Address("memory", "topic 3 of g1")
+        inbound = Inbound(address=where, sender="7", text="hi", message_id="1", **more)
+        found = chat_place(live, settings, inbound)
+        return None if found is None else found.chat_id
+
+    assert chat_of(chat_type="group", chat_id="g1") == "g1"
+    assert chat_of(chat_type="group") == "topic 3 of g1"
+    assert chat_of() is None

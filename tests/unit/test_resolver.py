@@ -146,3 +146,15 @@ async def test_an_imported_transcript_is_found_by_its_id_whatever_that_is(
     assert closed.session is not None
     assert closed.session.session_id == session_id
     await ledger.close()
+
+
+@pytest.mark.spec("V3")
+async def test_whoever_was_given_sessions_by_name_sees_these_and_no_other(tmp_path: Path) -> None:
+    ledger = open_ledger(tmp_path / "ledger.sqlite", inline=True)
+    resolver = Resolver(ledger, Config())
+    mine, other = SessionKey.named("main", "mine"), SessionKey.named("main", "other")
+    person = resolver.given(person_principal("page", {"operator.read"}), mine)
+    seen = [await resolver.sees(person, key) for key in (mine, other)]
+    await ledger.close()
+
+    assert seen == [True, False]

@@ -42,6 +42,8 @@ def bound(agent: str, **match: Any) -> dict[str, Any]:
         ([bound("work")], message(), "work"),
         ([bound("Work")], message(), "work"),
         ([bound("work")], message("discord"), "main"),
+        ([bound("work", channel="BlueBubbles")], message("imessage"), "work"),
+        ([bound("work", channel="Memory")], message("memory"), "work"),
         ([bound("work")], message(account="second"), "main"),
         ([bound("work", accountId="*")], message(account="second"), "work"),
         ([bound("work", accountId="second")], message(account="second"), "work"),
