@@ -112,7 +112,7 @@ def test_a_stranger_is_let_in_or_refused_at_a_click_and_shown_with_the_last_mess
 
     press(row(visitor, str(ANN)), "Remove")
     visitor.find(f"{CHANNELS} [aria-label='May talk, by a code']").wait_for(state="detached")
-    assert chats.place.client.call("channels.pairing.list", {})["paired"] == []
+    assert chats.place.client.call("chat.pairing.list", {})["paired"] == []
 
 
 def test_a_test_message_says_what_became_of_it(look: Look, chats: Chats) -> None:

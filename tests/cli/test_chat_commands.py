@@ -50,16 +50,16 @@ def test_who_asks_is_refused_and_who_was_let_in_is_sent_away(
     person: Person, gateway: FakeGateway
 ) -> None:
     request = {"sender": "666", "senderName": "Eve", "channel": "telegram"}
-    gateway.answers |= {"channels.pairing.deny": {"request": request}, "channels.pairing.remove": {"removed": False}}  # fmt: skip
+    gateway.answers |= {"chat.pairing.deny": {"request": request}, "chat.pairing.remove": {"removed": False}}  # fmt: skip
     denied = person.types("pairing", "deny", "--channel", "telegram", "WXYZ6789", "--account", "work")  # fmt: skip
     nobody = person.types("pairing", "remove", "telegram", "123")
     unsaid = person.types("pairing", "approve", "telegram")
 
     assert denied.stdout == "666 (Eve) may not talk on telegram.\n"
     asked = {"channel": "telegram", "code": "WXYZ6789", "accountId": "work"}
-    assert gateway.params_of("channels.pairing.deny") == [asked]
+    assert gateway.params_of("chat.pairing.deny") == [asked]
     assert (nobody.returncode, nobody.stdout) == (1, "123 was not approved on telegram\n")
-    assert gateway.params_of("channels.pairing.remove") == [{"channel": "telegram", "sender": "123"}]  # fmt: skip
+    assert gateway.params_of("chat.pairing.remove") == [{"channel": "telegram", "sender": "123"}]  # fmt: skip
     assert (unsaid.returncode, "the channel and the code" in unsaid.stdout) == (2, True)
 
 

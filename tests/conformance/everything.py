@@ -37,7 +37,7 @@ READS: list[tuple[str, dict[str, Any]]] = [
     ("agents.files.get", {"agentId": "main", "name": "SOUL.md"}),
     ("models.test", {"model": "rehearsal/rehearsal"}),
     ("channels.status", {}),
-    ("channels.pairing.list", {}),
+    ("chat.pairing.list", {}),
     ("system-presence", {}),
     ("config.get", {}),
     ("config.schema", {}),

@@ -36,9 +36,9 @@ NO_APPROVAL = "no command waits for a yes here"
 WOULD_OPEN_ANEW = "a changed config opens the gateway anew under the others"
 NOT_ASKED = {
     "send": "no chat channel is set up",
-    "channels.pairing.approve": "no chat channel is set up, so nobody asks",
-    "channels.pairing.deny": "no chat channel is set up, so nobody asks",
-    "channels.pairing.remove": "no chat channel is set up, so nobody was approved",
+    "chat.pairing.approve": "no chat channel is set up, so nobody asks",
+    "chat.pairing.deny": "no chat channel is set up, so nobody asks",
+    "chat.pairing.remove": "no chat channel is set up, so nobody was approved",
     "channels.start": "no chat channel is set up",
     "channels.logout": "answers with what to do instead",
     "web.login.start": "answers with what to do instead",

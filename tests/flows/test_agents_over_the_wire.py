@@ -121,10 +121,9 @@ async def test_no_folder_or_variable_comes_in_with_an_agent(tmp_path: Path) -> N
 async def test_the_owners_words_to_an_agent_are_listed_read_and_written(tmp_path: Path) -> None:
     async with opened(tmp_path, RAW, ScriptedProvider([])) as house:
         before = await call(house, "agents.files.list", agentId="main")
-        empty = await call(house, "agents.files.get", agentId="main", name="SOUL.md")
-        one = await call(
-            house, "agents.files.set", agentId="main", name="SOUL.md", content="Be kind. ☺"
-        )
+        soul: dict[str, Any] = {"agentId": "main", "name": "SOUL.md"}
+        empty = await call(house, "agents.files.get", **soul, withHash=True)
+        one = await call(house, "agents.files.set", **soul, content="Be kind. ☺", withHash=True)
         with pytest.raises(CrossclawError, match="has changed since you looked"):
             await call(
                 house,
@@ -134,8 +133,10 @@ async def test_the_owners_words_to_an_agent_are_listed_read_and_written(tmp_path
                 content="Be rude.",
                 expectedHash=empty["file"]["hash"],
             )
-        read = await call(house, "agents.files.get", agentId="main", name="SOUL.md")
+        read = await call(house, "agents.files.get", **soul, withHash=True)
+        closed = await call(house, "agents.files.get", **soul)
 
+    assert "hash" not in closed["file"]  # OpenClaw's answer has none
     assert {each["name"]: each["missing"] for each in before["files"]}["SOUL.md"] is True
     assert one["ok"] is True
     assert read["file"]["content"] == "Be kind. ☺"

@@ -96,11 +96,11 @@ async def test_who_may_no_longer_talk_changes_nothing(tmp_path: Path) -> None:
     memory = chat()
     async with open_house(tmp_path, Recording(30), config=ONE_BY_ONE, channels=[memory]) as house:
         await memory.bring(direct("7", "let me in", 0))
-        (asked,) = (await call(house, "channels.pairing.list"))["requests"]
-        await call(house, "channels.pairing.approve", channel="memory", code=asked["code"])
+        (asked,) = (await call(house, "chat.pairing.list"))["requests"]
+        await call(house, "chat.pairing.approve", channel="memory", code=asked["code"])
         await memory.bring(direct("7", "first", 1))
         await memory.bring(direct("7", "second", 2))
-        await call(house, "channels.pairing.remove", channel="memory", sender="7")
+        await call(house, "chat.pairing.remove", channel="memory", sender="7")
         refused = await memory.bring(direct("7", "other words", 3, edit_of="2"))
         await anyio.sleep(90)
         words = await words_in(house, "agent:main:main")

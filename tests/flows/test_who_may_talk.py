@@ -64,19 +64,19 @@ async def test_a_stranger_gets_one_code_and_talks_when_the_owner_has_approved_it
         first = await memory.bring(direct("7", "let me in", 1, sender_name="Ana\n\x07"))
         again = await memory.bring(direct("7", "please", 2))
         await anyio.sleep(60)
-        (asked,) = (await call(house, "channels.pairing.list"))["requests"]
+        (asked,) = (await call(house, "chat.pairing.list"))["requests"]
         with pytest.raises(NotFound, match="nobody on memory has the code"):
-            await call(house, "channels.pairing.approve", channel="memory", code="AAAAAAAA")
+            await call(house, "chat.pairing.approve", channel="memory", code="AAAAAAAA")
         approved = await call(
-            house, "channels.pairing.approve", channel="memory", code=asked["code"].lower()
+            house, "chat.pairing.approve", channel="memory", code=asked["code"].lower()
         )
         await memory.bring(direct("7", "hello", 3))
         await anyio.sleep(60)
         told = list(memory.sent)
         others = await memory.bring(direct("8", "me too", 4))
         in_group = await memory.bring(said("g1", "7", "hello", 5, mentioned=True))
-        (paired,) = (await call(house, "channels.pairing.list"))["paired"]
-        await call(house, "channels.pairing.remove", channel="memory", sender="7")
+        (paired,) = (await call(house, "chat.pairing.list"))["paired"]
+        await call(house, "chat.pairing.remove", channel="memory", sender="7")
         after = await memory.bring(direct("7", "still there?", 6))
         words = await words_in(house, "agent:main:main")
 
@@ -128,11 +128,11 @@ async def test_codes_end_after_an_hour_few_wait_at_once_and_history_gets_none(
         found = [
             await memory.bring(direct(str(each), "hi", each, at_ms=now)) for each in (2, 3, 4, 5)
         ]
-        (first, *_) = (await call(house, "channels.pairing.list"))["requests"]
+        (first, *_) = (await call(house, "chat.pairing.list"))["requests"]
         await anyio.sleep(3_601)
-        late = await call(house, "channels.pairing.list")
+        late = await call(house, "chat.pairing.list")
         with pytest.raises(NotFound):
-            await call(house, "channels.pairing.approve", channel="memory", code=first["code"])
+            await call(house, "chat.pairing.approve", channel="memory", code=first["code"])
         fresh = await memory.bring(direct("5", "hi", 6))
         await anyio.sleep(10)
 
@@ -154,7 +154,7 @@ async def test_three_strangers_do_not_keep_everybody_else_out_for_an_hour(tmp_pa
         await anyio.sleep(60)
         late = await memory.bring(direct("5", "hi", 6))
         again = await memory.bring(direct("2", "hi", 7))
-        asking = (await call(house, "channels.pairing.list"))["requests"]
+        asking = (await call(house, "chat.pairing.list"))["requests"]
 
     assert (early.what, late.what) == ("dropped", "pairing")
     assert again.what == "pairing"  # by the place of the next one that has waited so long
@@ -182,8 +182,8 @@ async def test_somebody_who_was_let_in_does_not_move_the_chat_of_the_main_sessio
     async with open_house(tmp_path, Recording(), config=config, channels=[memory]) as house:
         for sender in {"1", "7"} - set(allowed):
             await memory.bring(direct(sender, "let me in", int(sender)))
-        for asked in (await call(house, "channels.pairing.list"))["requests"]:
-            await call(house, "channels.pairing.approve", channel="memory", code=asked["code"])
+        for asked in (await call(house, "chat.pairing.list"))["requests"]:
+            await call(house, "chat.pairing.approve", channel="memory", code=asked["code"])
         await memory.bring(direct("1", "I am the owner", 11))
         await memory.bring(direct("7", "hello", 12))
         await anyio.sleep(60)
@@ -210,15 +210,15 @@ async def test_whoever_is_removed_gets_no_reminder_of_the_main_session_any_more(
 
     async with open_house(tmp_path, Recording(), channels=[memory]) as house:
         await memory.bring(says(1))
-        (asked,) = (await call(house, "channels.pairing.list"))["requests"]
-        await call(house, "channels.pairing.approve", channel="memory", code=asked["code"])
+        (asked,) = (await call(house, "chat.pairing.list"))["requests"]
+        await call(house, "chat.pairing.approve", channel="memory", code=asked["code"])
         await memory.bring(says(2))
         await memory.bring(says(3, "g1", chat_type="group", chat_id="g1", mentioned=True))
         await anyio.sleep(60)
         before = await house.ledger.find_session(SessionKey.main("main"))
         assert memory.settings is not None
         msgspec.structs.force_setattr(memory.settings, "allow_from", tuple(allowed))
-        await call(house, "channels.pairing.remove", channel="memory", sender="7")
+        await call(house, "chat.pairing.remove", channel="memory", sender="7")
         after = await house.ledger.find_session(SessionKey.main("main"))
         group = await house.ledger.find_session(SessionKey.parse("agent:main:memory:group:g1"))
 
@@ -291,8 +291,8 @@ async def test_under_an_allow_list_strangers_hear_nothing_and_approvals_do_not_c
     open_door = chat()
     async with open_house(tmp_path, Recording(), channels=[open_door]) as house:
         await open_door.bring(direct("7", "let me in", 1))
-        (asked,) = (await call(house, "channels.pairing.list"))["requests"]
-        await call(house, "channels.pairing.approve", channel="memory", code=asked["code"])
+        (asked,) = (await call(house, "chat.pairing.list"))["requests"]
+        await call(house, "chat.pairing.approve", channel="memory", code=asked["code"])
         await anyio.sleep(60)
     closed = chat(dmPolicy="allowlist", allowFrom=[8])
     async with open_house(tmp_path, Recording(), channels=[closed]):
@@ -495,7 +495,7 @@ async def test_nothing_that_is_said_in_a_chat_changes_who_may_talk(tmp_path: Pat
     owned = msgspec.convert({"commands": {"ownerAllowFrom": ["memory:1"]}}, Config)
     async with open_house(tmp_path, Recording(0), channels=[memory], config=owned) as house:
         await memory.bring(direct("9", "let me in", 1))
-        (asked,) = (await call(house, "channels.pairing.list"))["requests"]
+        (asked,) = (await call(house, "chat.pairing.list"))["requests"]
         before = (await call(house, "config.get"))["hash"]
         words = [f"/{name} {asked['code']}" for name in COMMANDS if not COMMANDS[name].text]
         words += [f"/pairing approve memory {asked['code']}", "/allowlist add 9", asked["code"]]
@@ -504,7 +504,7 @@ async def test_nothing_that_is_said_in_a_chat_changes_who_may_talk(tmp_path: Pat
             await memory.bring(direct("1" if number % 2 else "7", text, 10 + number))
             await memory.bring(direct("7" if number % 2 else "1", text, 50 + number))
         await anyio.sleep(30)
-        after = await call(house, "channels.pairing.list")
+        after = await call(house, "chat.pairing.list")
         unchanged = (await call(house, "config.get"))["hash"]
         still = await memory.bring(direct("9", "and now?", 2))
 

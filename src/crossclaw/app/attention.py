@@ -115,8 +115,8 @@ def _stranger_row(asking: ChatPairingRequest) -> AttentionRow:
         why=f"pairing code {asking.code}",
         since=asking.created_at,
         actions=(
-            AttentionAction("Let in", "channels.pairing.approve", which),
-            AttentionAction("Refuse", "channels.pairing.deny", which),
+            AttentionAction("Let in", "chat.pairing.approve", which),
+            AttentionAction("Refuse", "chat.pairing.deny", which),
         ),
     )
 

@@ -27,7 +27,7 @@ def _list(arguments: Arguments) -> int:
     async def work(peer: GatewayPeer) -> int:
         channel = arguments.channel or arguments.named_channel
         params = {"channel": channel} if channel else {}
-        answer = await peer.call("channels.pairing.list", params, timeout_s=arguments.timeout)
+        answer = await peer.call("chat.pairing.list", params, timeout_s=arguments.timeout)
         if arguments.json:
             out_json({**({"channel": channel} if channel else {}), **answer})
         else:
@@ -96,7 +96,7 @@ def _remove(arguments: Arguments) -> int:
         params = {"channel": arguments.channel, "sender": arguments.id}
         if arguments.account:
             params["accountId"] = arguments.account
-        answer = await peer.call("channels.pairing.remove", params, timeout_s=arguments.timeout)
+        answer = await peer.call("chat.pairing.remove", params, timeout_s=arguments.timeout)
         if not answer["removed"]:
             out(f"{arguments.id} was not approved on {arguments.channel}")
             return Exit.FAILED
@@ -108,7 +108,7 @@ def _remove(arguments: Arguments) -> int:
 
 COMMANDS = {
     "list": CommandSpec(_list_arguments, _list),
-    "approve": CommandSpec(_code_arguments, _decide("channels.pairing.approve", "may talk now on")),
-    "deny": CommandSpec(_code_arguments, _decide("channels.pairing.deny", "may not talk on")),
+    "approve": CommandSpec(_code_arguments, _decide("chat.pairing.approve", "may talk now on")),
+    "deny": CommandSpec(_code_arguments, _decide("chat.pairing.deny", "may not talk on")),
     "remove": CommandSpec(_remove_arguments, _remove),
 }

@@ -183,7 +183,7 @@ function words(agentId, files) {
   let hash = null;
   async function show() {
     try {
-      const { file } = await wire.call("agents.files.get", { agentId, name: which.value });
+      const { file } = await wire.call("agents.files.get", { agentId, name: which.value, withHash: true });
       text.value = file.content || "";
       hash = file.hash;
     } catch (error) {
@@ -192,7 +192,7 @@ function words(agentId, files) {
   }
   async function keep() {
     try {
-      const { file } = await wire.call("agents.files.set", { agentId, name: which.value, content: text.value, expectedHash: hash });
+      const { file } = await wire.call("agents.files.set", { agentId, name: which.value, content: text.value, expectedHash: hash, withHash: true });
       hash = file.hash;
       notice(`${file.name} is saved: sessions that begin now read it.`);
     } catch (error) {

@@ -33,7 +33,7 @@ class Channels extends Part {
     try {
       const [status, people, deliveries] = await Promise.all([
         wire.call("channels.status", {}),
-        wire.offers("channels.pairing.list") ? wire.call("channels.pairing.list", {}) : {},
+        wire.offers("chat.pairing.list") ? wire.call("chat.pairing.list", {}) : {},
         wire.offers("attention.list") ? wire.call("attention.list", { kinds: ["delivery"] }) : { rows: [] },
       ]);
       if (this.isConnected) keepingFocus(this, () => this.draw(status, people, deliveries.rows));
@@ -136,11 +136,11 @@ class Channels extends Part {
   request(request, label) {
     const which = { channel: request.channel, accountId: request.accountId, code: request.code };
     const name = request.senderName ? `${request.senderName} (${request.sender})` : request.sender;
-    const may = wire.offers("channels.pairing.approve");
+    const may = wire.offers("chat.pairing.approve");
     return [
       h("span", { cls: "grow" }, name, h("small", null, `${titled(request, label)} · code ${request.code} · asked ${ago(request.createdAt)}`)),
-      may && act(`Let ${name} in`, "Let in", () => wire.call("channels.pairing.approve", which), this.soon, "main"),
-      may && act(`Refuse ${name}`, "Refuse", () => wire.call("channels.pairing.deny", which), this.soon),
+      may && act(`Let ${name} in`, "Let in", () => wire.call("chat.pairing.approve", which), this.soon, "main"),
+      may && act(`Refuse ${name}`, "Refuse", () => wire.call("chat.pairing.deny", which), this.soon),
     ];
   }
 
@@ -151,11 +151,11 @@ class Channels extends Part {
       notice(`${name} may not talk any more.`, {
         ms: 6000,
         undo: () => {},
-        done: () => wire.call("channels.pairing.remove", which).then(this.soon, complain),
+        done: () => wire.call("chat.pairing.remove", which).then(this.soon, complain),
       });
     return [
       h("span", { cls: "grow" }, name, h("small", null, `${titled(person, label)} · since ${whenOf(person.approvedAt)}`)),
-      wire.offers("channels.pairing.remove") && h("button", { type: "button", cls: "bad", "aria-label": `Remove ${name}`, onclick: remove }, "Remove"),
+      wire.offers("chat.pairing.remove") && h("button", { type: "button", cls: "bad", "aria-label": `Remove ${name}`, onclick: remove }, "Remove"),
     ];
   }
 

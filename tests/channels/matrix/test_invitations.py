@@ -50,14 +50,14 @@ async def test_an_invitation_that_was_refused_is_followed_once_its_sender_is_app
         homeserver.invite("!others", "@bob:fake.example")
         homeserver.say(homeserver.room_with("@eve:fake.example"), "@eve:fake.example", "hello")
         await anyio.sleep(60)
-        (asked,) = (await call(house, "channels.pairing.list"))["requests"]
+        (asked,) = (await call(house, "chat.pairing.list"))["requests"]
         assert "!hers" not in homeserver.members
         if meanwhile == "restart":
             await houses.aclose()
             house = await houses.enter_async_context(opened())
         if meanwhile == "withdrawn":
             homeserver.withdraw("!hers")
-        await call(house, "channels.pairing.approve", channel="matrix", code=asked["code"])
+        await call(house, "chat.pairing.approve", channel="matrix", code=asked["code"])
         await anyio.sleep(60)
     assert ("!hers" in homeserver.members) is (meanwhile != "withdrawn")
     assert "!others" not in homeserver.members

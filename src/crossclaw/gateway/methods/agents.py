@@ -96,7 +96,12 @@ class FileParams(AgentParams, frozen=True):
     name: Literal[FILES]  # type: ignore[valid-type]
 
 
-class SetFileParams(FileParams, frozen=True):
+class GetFileParams(FileParams, frozen=True, kw_only=True):
+    with_hash: bool = False
+    """Ours: with the hash by which `set` knows that nobody has written meanwhile."""
+
+
+class SetFileParams(GetFileParams, frozen=True, kw_only=True):
     content: Content
     expected_hash: str | None = None
 
@@ -226,11 +231,11 @@ class AgentMethods:
         return AgentFiles(agent_id=agent_id, workspace=str(folder), files=files)
 
     @method("agents.files.get", "operator.read", "read", "One of these files.")
-    async def get_file(self, caller: Caller, params: FileParams) -> OneFile:
+    async def get_file(self, caller: Caller, params: GetFileParams) -> OneFile:
         agent_id = self._known(params.agent_id)
         folder = self._workspace_of(agent_id)
         file = await anyio.to_thread.run_sync(lambda: _look(folder, params.name, whole=True))
-        return OneFile(agent_id=agent_id, workspace=str(folder), file=file)
+        return OneFile(agent_id=agent_id, workspace=str(folder), file=_as_asked(file, params))
 
     @method("agents.files.set", "operator.admin", "change", "Write one of these files.")
     async def set_file(self, caller: Caller, params: SetFileParams) -> OneFile:
@@ -238,7 +243,13 @@ class AgentMethods:
         folder = self._workspace_of(agent_id)
         place = WorkPlace(folder, str(folder), True, False, False, self._host)
         file = await anyio.to_thread.run_sync(_write, place, params)
-        return OneFile(ok=True, agent_id=agent_id, workspace=str(folder), file=file)
+        shown = _as_asked(file, params)
+        return OneFile(ok=True, agent_id=agent_id, workspace=str(folder), file=shown)
+
+
+def _as_asked(file: AgentFile, params: GetFileParams) -> AgentFile:
+    """OpenClaw's answer is closed: it has no hash."""
+    return file if params.with_hash else msgspec.structs.replace(file, hash=None)
 
 
 def _write(place: WorkPlace, params: SetFileParams) -> AgentFile:

@@ -1,4 +1,4 @@
-"""channels.pairing.*: who asks to talk on chat accounts, and who may."""
+"""chat.pairing.*: who asks to talk on chat accounts, and who may. OpenClaw's `channels.pairing.*` has other answers."""
 
 from typing import Any
 
@@ -49,7 +49,7 @@ class ChannelPairingMethods:
         self._pairing = pairing
 
     @method(
-        "channels.pairing.list",
+        "chat.pairing.list",
         "operator.pairing",
         "read",
         "Who asks to talk on chat accounts, and who may.",
@@ -62,7 +62,7 @@ class ChannelPairingMethods:
         )
 
     @method(
-        "channels.pairing.approve",
+        "chat.pairing.approve",
         "operator.pairing",
         "change",
         "Let somebody talk who has shown this code.",
@@ -70,7 +70,7 @@ class ChannelPairingMethods:
     async def approve(self, caller: Caller, params: PairingCodeParams) -> PairingDecided:
         return await self._decide(caller, params, approve=True)
 
-    @method("channels.pairing.deny", "operator.pairing", "change", "Forget a pairing code.")
+    @method("chat.pairing.deny", "operator.pairing", "change", "Forget a pairing code.")
     async def deny(self, caller: Caller, params: PairingCodeParams) -> PairingDecided:
         return await self._decide(caller, params, approve=False)
 
@@ -84,7 +84,7 @@ class ChannelPairingMethods:
         return PairingDecided(ok=True, request=_shown(found))
 
     @method(
-        "channels.pairing.remove",
+        "chat.pairing.remove",
         "operator.pairing",
         "change",
         "Somebody who was approved may not talk any more.",
