@@ -51,6 +51,8 @@ NOT_ASKED = {
     "exec.approval.resolve": NO_APPROVAL,
     "exec.approval.waitDecision": NO_APPROVAL,
     "approvals.revoke": NO_APPROVAL,
+    "event exec.approval.requested": NO_APPROVAL,
+    "event exec.approval.resolved": NO_APPROVAL,
     "agents.create": WOULD_OPEN_ANEW,
     "agents.update": WOULD_OPEN_ANEW,
     "agents.delete": WOULD_OPEN_ANEW,
