@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from crossclaw.client import CallRefused
 from crossclaw.testing import FakeModelServer
 from tests.browser.conftest import Visit
 from tests.browser.visiting import CONFIG, MAIN, Place, Visitor, open_place, route
@@ -30,9 +31,16 @@ def agent(place: Place, agent_id: str) -> dict[str, Any]:
 def in_force(place: Place) -> None:
     """Until the gateway has taken the config over."""
     deadline = time.monotonic() + 30
-    while place.client.call("config.get", {}, repeat=True).get("restart"):
+    while _is_waiting(place):
         assert time.monotonic() < deadline, "it is never taken over"
         time.sleep(0.1)
+
+
+def _is_waiting(place: Place) -> bool:
+    try:
+        return bool(place.client.call("config.get", {}, repeat=True).get("restart"))
+    except CallRefused:  # it is being opened anew
+        return True
 
 
 def edit(visitor: Visitor, name: str) -> Any:
