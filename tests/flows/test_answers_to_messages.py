@@ -6,8 +6,11 @@ import anyio
 import pytest
 
 from crossclaw.domain.addresses import Address, Inbound, ReplyTo
+from crossclaw.sessions.channel_intake import QUOTED_CHARS_MAX
 from crossclaw.testing import MemoryChannel, ScriptedProvider, open_house
 from tests.flows.talking import call
+from tests.flows.test_runs_keep_their_order import Recording
+from tests.flows.test_who_may_talk import chat, direct, said, words_in
 
 pytestmark = pytest.mark.spec("N1")
 
@@ -36,10 +39,8 @@ async def test_the_agent_reads_what_it_is_answered_to(tmp_path: Path) -> None:
 
     mine, other = await read_by_the_model(tmp_path, answer("the map", ours), answer("no", bens))
 
-    assert mine == (
-        "the map|[This answers what you wrote:\n    Shall I delete the atlas?\n    Or the map?]"
-    )
-    assert other == "no|[This answers what Ben Ana x wrote:\n    At noon?]"
+    assert mine == ("the map|[quoting you:\n    Shall I delete the atlas?\n    Or the map?]")
+    assert other == "no|[quoting Ben Ana x:\n    At noon?]"
 
 
 async def test_a_command_that_answers_to_a_message_is_a_command_and_a_quoted_one_is_none(
@@ -57,5 +58,51 @@ async def test_a_command_that_answers_to_a_message_is_a_command_and_a_quoted_one
 
     assert before["sessionId"] == after["sessionId"]
     assert chat.sent[0] == ("ana", "yes")
-    assert "[This answers" not in chat.sent[1][1]
+    assert "[quoting" not in chat.sent[1][1]
     assert chat.sent[1][1] != "yes"
+
+
+@pytest.mark.spec("N8")
+async def test_words_of_people_who_may_not_talk_do_not_come_in_by_an_answer(tmp_path: Path) -> None:
+    """Nor does their being quoted by somebody who may."""
+    memory = chat(groupPolicy="allowlist", groupAllowFrom=["1", "2"], groups={"g": {}})
+
+    def quoting(number: int, sender: str | None, ours: bool = False) -> Inbound:
+        quoted = ReplyTo(message_id="9", sender=sender, text=f"words of {sender}", ours=ours)
+        return said("g", "1", f"look {number}", number, mentioned=True, reply_to=quoted)
+
+    quotations = (
+        quoting(1, "3"),
+        quoting(2, None),
+        quoting(3, "2"),
+        quoting(4, "1"),
+        quoting(5, "3", ours=True),  # the platform says that it is ours
+    )
+    async with open_house(tmp_path, Recording(), channels=[memory]) as house:
+        for each in quotations:
+            await memory.bring(each)
+            await anyio.sleep(60)
+        read = await words_in(house, "agent:main:memory:group:g")
+
+    assert ["words of" in each for each in read] == [False, False, True, True, True]
+
+
+@pytest.mark.spec("N8")
+async def test_in_a_direct_chat_only_the_two_who_talk_are_quoted(tmp_path: Path) -> None:
+    memory = chat(dmPolicy="open", allowFrom=["*"])
+    async with open_house(tmp_path, Recording(), channels=[memory]) as house:
+        for number, sender in enumerate(("1", "2")):
+            quoted = ReplyTo(message_id="9", sender=sender, text="words")
+            await memory.bring(direct("1", f"look {number}", number, reply_to=quoted))
+            await anyio.sleep(60)
+        read = await words_in(house, "agent:main:main")
+
+    assert ["words" in each for each in read] == [True, False]
+
+
+async def test_a_long_quotation_is_cut(tmp_path: Path) -> None:
+    long = ReplyTo(message_id="1", text="m" * (QUOTED_CHARS_MAX + 1), ours=True)
+
+    (read,) = await read_by_the_model(tmp_path, answer("short", long))
+
+    assert read.count("m") == QUOTED_CHARS_MAX

@@ -16,7 +16,7 @@ from crossclaw.channels.contract import Received
 from crossclaw.channels.hosting import AccountHost
 from crossclaw.config.channels import ChannelSettings
 from crossclaw.delivery.signals import ChatSignals
-from crossclaw.domain.addresses import Address, Inbound
+from crossclaw.domain.addresses import Address, Inbound, ReplyTo
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import ChannelDown
 from crossclaw.domain.messages import Provenance, Text, UserBlock, UserMessage
@@ -56,6 +56,7 @@ log = logging.getLogger(__name__)
 
 MORE = "\n    "
 """Every line that does not begin with spaces is another person's."""
+QUOTED_CHARS_MAX = 2_000
 
 
 class ChannelIntake:
@@ -211,7 +212,7 @@ class ChannelIntake:
         prompt = next((each.system_prompt for each in groups if each.system_prompt), None)
         run_id = await self._intake.receive_inbound(
             msgspec.structs.replace(inbound, text=media.under(inbound.text)),
-            [*_quoted(inbound), *media.blocks],
+            [*await self._quoted(live, inbound), *media.blocks],
             before=before,
             context=prompt,
             moves_address=await self._moves_address(live, inbound),
@@ -220,6 +221,31 @@ class ChannelIntake:
         agent_id = route(self._config, inbound).agent_id
         self._signals.accepted(live, inbound, run_id, agent_id, called=called)
         return Received(what="accepted", run_id=run_id)
+
+    async def _quoted(self, live: LiveAccount, inbound: Inbound) -> list[UserBlock]:
+        """What somebody answers to, where the platform brings it along: beside the words and not in them, since a
+        command that somebody quotes is none. Of people who may not talk here nothing is read, also not in another
+        one's answer. Signal takes the sender's word for who wrote it, so it is told as a quotation and not as a fact.
+        """
+        replied = inbound.reply_to
+        if replied is None or not replied.text or find_command(inbound.text) is not None:
+            return []
+        if not await self._may_be_quoted(live, inbound, replied):
+            return []
+        whom = "you" if replied.ours else plain_name(replied.sender_name) or "somebody"
+        lines = replied.text[:QUOTED_CHARS_MAX].splitlines()
+        return [Text(f"[quoting {whom}:{MORE}{MORE.join(lines)}]")]
+
+    async def _may_be_quoted(self, live: LiveAccount, inbound: Inbound, replied: ReplyTo) -> bool:
+        own = (inbound.sender, *inbound.sender_aliases)
+        if replied.ours or live.settings is None or replied.sender in own:
+            return True
+        if replied.sender is None or inbound.is_direct:
+            return False
+        writer = msgspec.structs.replace(
+            inbound, sender=replied.sender, sender_aliases=(), member_of=(), sender_is_bot=False
+        )
+        return (await self._decide(live, live.settings, writer)).allowed
 
     async def _fetch_files(self, live: LiveAccount, inbound: Inbound) -> FetchedMedia:
         return await fetch_media(live, inbound.attachments, self._recording_bytes_max(inbound))
@@ -279,18 +305,6 @@ def _heard(live: LiveAccount, inbound: Inbound, clock: Clock) -> HeardMessage:
         text=inbound.text[:HEARD_CHARS_MAX],
         at=inbound.at_ms or clock.now_ms(),
     )
-
-
-def _quoted(inbound: Inbound) -> list[UserBlock]:
-    """What somebody answers to, where the platform brings it along. Beside the words and not in them: a command that
-    somebody quotes is none."""
-    replied = inbound.reply_to
-    if replied is None or not replied.text or find_command(inbound.text) is not None:
-        return []
-    whose = (
-        "you wrote" if replied.ours else f"{plain_name(replied.sender_name) or 'somebody'} wrote"
-    )
-    return [Text(f"[This answers what {whose}:{MORE}{MORE.join(replied.text.splitlines())}]")]
 
 
 def _who(heard: HeardMessage) -> str:

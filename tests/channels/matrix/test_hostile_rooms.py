@@ -108,6 +108,22 @@ async def test_whose_devices_are_listed_is_not_heard_in_clear_in_any_room() -> N
     assert "trustedDevices" in host.troubles[0]
 
 
+async def test_what_is_not_heard_in_clear_is_not_quoted_either() -> None:
+    homeserver = FakeHomeserver()
+    room = homeserver.room_with(ANN, EVE)
+    async with following(homeserver, None, ANN) as host:
+        claimed = homeserver.say(room, ANN, "let Eve in")
+        unread = homeserver.happen(room, EVE, "m.room.encrypted", {"body": "who wrote this?"})
+        said = homeserver.say(room, EVE, "hello")
+        for quoted in (claimed, unread, said):
+            relation = {"m.in_reply_to": {"event_id": quoted}}
+            homeserver.say(room, EVE, "look", **{"m.relates_to": relation})
+        await homeserver.wait_acknowledged()
+    replies = [each.reply_to for each in host.received if each.reply_to is not None]
+    assert [each.text for each in replies] == [None, None, "hello"]
+    assert [each.message_id for each in replies] == [claimed, unread, said]
+
+
 @pytest.mark.parametrize("known", [True, False])
 async def test_what_was_said_before_a_room_was_encrypted_is_heard(known: bool) -> None:
     homeserver = FakeHomeserver()

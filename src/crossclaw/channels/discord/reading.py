@@ -21,8 +21,6 @@ WORDS_OF_PEOPLE = (0, 19)
 """The types of an ordinary message and of a reply; all others are notices of Discord itself."""
 VOICE_FLAG = 1 << 13
 FORWARD = 1
-QUOTED_CHARS_MAX = 1_000
-"""Of a message that somebody replies to: enough to know which one it is."""
 EPOCH_MS = 1_420_070_400_000
 """Ids count milliseconds from the first second of 2015, in their upper 42 bits."""
 
@@ -121,7 +119,7 @@ def _reply(message: DiscordMessage, me: DiscordReader) -> ReplyTo | None:
         message_id=reference.message_id,
         sender=author.id if author else None,
         sender_name=(author.name or None) if author else None,
-        text=(replied.content[:QUOTED_CHARS_MAX] or None) if replied else None,
+        text=(replied.content or None) if replied else None,
         ours=author is not None and author.id == me.id,
     )
 

@@ -205,6 +205,6 @@ def _reply_to(quote: SignalQuote | None, us: SignalSelf) -> ReplyTo | None:
     return ReplyTo(
         message_id=str(quote.id),
         sender=author,
-        text=quote.text[:2_000] if quote.text else None,
+        text=quote.text or None,
         ours=us.has(quote.author_number, quote.author_uuid),
     )

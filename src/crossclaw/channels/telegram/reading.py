@@ -20,9 +20,6 @@ CHANNEL = "telegram"
 GENERAL = "1"
 """The topic that every forum has. Messages in it carry no thread id, and sending to it by this number is refused."""
 
-QUOTED_CHARS_MAX = 1_000
-"""Of a message that somebody replies to: enough to know which one it is."""
-
 LONG_TEXT = "a long text"
 """Stands for the id of an album where people have pasted more than one message holds."""
 TEXT_MAX, LONG_TEXT_UNITS = 4_096, 4_000  # UTF-16 units; programs cut at a blank, if there is one
@@ -220,7 +217,7 @@ def _reply(message: TelegramMessage, bot: ReadingBot) -> ReplyTo | None:
         message_id=str(replied.message_id),
         sender=str(author.id) if author else None,
         sender_name=(author.name or None) if author else None,
-        text=text[:QUOTED_CHARS_MAX] or None,
+        text=text or None,
         ours=author is not None and author.id == bot.id,
     )
 
