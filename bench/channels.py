@@ -15,7 +15,7 @@ from pathlib import Path
 import anyio
 import msgspec
 from tests.channels.discord.driver import DiscordDriver
-from tests.channels.driving import ChannelDriver, gateway
+from tests.channels.driving import ChannelDriver, gateway_with
 from tests.channels.imessage.driver import IMessageDriver
 from tests.channels.many_chats import talk_in_many_chats
 from tests.channels.matrix.driver import MatrixDriver
@@ -31,7 +31,7 @@ from bench.stores import Stores
 from bench.work import MB, Row, Spent, Stopwatch, Work
 from crossclaw.config.channels import ChannelSettings
 from crossclaw.domain.clock import SystemClock
-from crossclaw.testing import MemoryChannel, VirtualLoop, open_house
+from crossclaw.testing import MemoryChannel, VirtualLoop, open_gateway
 
 WARM, TURNS, ACCOUNTS, CHATS = 30, 300, 20, 1_000
 DRIVERS: tuple[type[ChannelDriver], ...] = (
@@ -51,19 +51,19 @@ async def _turns() -> Spent:
     channel = MemoryChannel(settings=settings)
     by_client, by_chat, shown = Stopwatch(), Stopwatch(), Stopwatch()
     with tempfile.TemporaryDirectory() as folder:
-        async with open_house(
+        async with open_gateway(
             Path(folder), Recording(0), channels=[channel], clock=SystemClock(), inline=False
-        ) as house:
+        ) as gateway:
             for number in range(WARM + TURNS):
                 with by_client.piece():
                     key = f"k{number}"
                     await call(
-                        house, "chat.send", sessionKey="web", message="hi", idempotencyKey=key
+                        gateway, "chat.send", sessionKey="web", message="hi", idempotencyKey=key
                     )
-                    await house.run_store.wait(key)
+                    await gateway.run_store.wait(key)
                 with shown.piece():
                     with by_chat.piece():
-                        await house.run_store.wait(await channel.say("ann", "hi"))
+                        await gateway.run_store.wait(await channel.say("ann", "hi"))
                     await channel.wait_sent(number + 1)
     client, chat, seen = (statistics.median(each.each_ms[WARM:]) for each in (by_client, by_chat, shown))  # fmt: skip
     return Spent({"over": chat - client, "shown": seen - client}, chat)
@@ -82,7 +82,7 @@ async def _held(drivers: list[ChannelDriver]) -> int:
     gc.collect()
     before = tracemalloc.get_traced_memory()[0]
     with tempfile.TemporaryDirectory() as folder:
-        async with gateway(Path(folder), drivers[0], others=drivers[1:]):
+        async with gateway_with(Path(folder), drivers[0], others=drivers[1:]):
             await anyio.sleep(30)
             gc.collect()
             if not tracemalloc.is_tracing():

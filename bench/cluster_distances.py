@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import msgspec
 from tests.cluster.test_gateway_processes import Program, running
-from tests.wire.housed import TOKEN, Housed
+from tests.wire.served_gateway import TOKEN, ServedGateway
 from tests.wire.serving import SignedDevice
 from tests.wire.test_pairing import WRITE, knocking, paired
 
@@ -34,8 +34,8 @@ def ms_since(began: float) -> float:
     return (time.perf_counter() - began) * 1000
 
 
-def housed(program: Program) -> Housed:
-    return Housed(program.url, int(program.url.rsplit(":", 1)[1]), Path())
+def served_gateway(program: Program) -> ServedGateway:
+    return ServedGateway(program.url, int(program.url.rsplit(":", 1)[1]), Path())
 
 
 @asynccontextmanager
@@ -117,12 +117,12 @@ async def _wait_on_both(here: AsyncGatewayClient, there: AsyncGatewayClient, run
 async def _revoke(a: Program, b: Program, owner: AsyncGatewayClient, found: Distances) -> None:
     """A device that is connected to both: how long after the acknowledgement each connection lives."""
     device, closed = SignedDevice(), dict[str, float]()
-    token = await paired(housed(a), device, scopes=[WRITE])
+    token = await paired(served_gateway(a), device, scopes=[WRITE])
     begun = {"here": anyio.Event(), "there": anyio.Event()}
 
     async def stay(program: Program, place: str) -> None:
         while True:  # another gateway knows the pairing a moment later
-            async with knocking(housed(program), device, token=token, scopes=[WRITE]) as (
+            async with knocking(served_gateway(program), device, token=token, scopes=[WRITE]) as (
                 peer,
                 answer,
             ):

@@ -8,7 +8,7 @@ import anyio
 import msgspec
 
 from bench.guests import Echo, talk
-from crossclaw.app import Outside, open_house
+from crossclaw.app import Outside, open_gateway
 from crossclaw.config import Config, Paths
 from crossclaw.config.ledger import URL_VARIABLE
 from crossclaw.domain.keys import SessionKey
@@ -20,13 +20,13 @@ async def work(folder: Path, url: str, name: str, sessions: int, turns: int, tex
     paths = Paths(home=folder, state_dir=folder / "state", config_path=folder / "openclaw.json")
     outside = Outside(environ={URL_VARIABLE: url} if url else {}, tools=(Echo(),))
     keys = [SessionKey.named("main", f"bench-{name}-{number}") for number in range(sessions)]
-    async with open_house(msgspec.convert(raw, Config), paths, outside) as house:
+    async with open_gateway(msgspec.convert(raw, Config), paths, outside) as gateway:
         await anyio.sleep(1.5 if name else 0.0)  # it has compared its config with the others'
-        await talk(house, keys, 1, text)
+        await talk(gateway, keys, 1, text)
         print("ready", flush=True)
         await anyio.to_thread.run_sync(sys.stdin.readline)
         began, cpu = time.perf_counter(), time.process_time()
-        await talk(house, keys, turns // sessions, text)
+        await talk(gateway, keys, turns // sessions, text)
         seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
         print(turns // sessions * sessions / seconds, cpu / turns * 1000, flush=True)
         await anyio.to_thread.run_sync(sys.stdin.readline)

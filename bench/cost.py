@@ -91,13 +91,13 @@ async def converse(folder: Path, script: Script, *, contexts: bool) -> float:
         workspace.mkdir(parents=True, mode=0o700)
         for number in range(READS):
             (workspace / f"{number}.md").write_text(LOREM * 30)
-        async with app.open_house(config, paths, outside) as house:
+        async with app.open_gateway(config, paths, outside) as gateway:
             for number in range(TURNS):
                 asked = {"message": f"question {number}", "idempotencyKey": f"r{number}"}
                 if contexts:
                     asked["extraSystemPrompt"] = f"This is question {number}. {LOREM * 5}"
-                await house.door.dispatch(ME, "agent", asked)
-                run = await house.run_store.wait(f"r{number}")
+                await gateway.door.dispatch(ME, "agent", asked)
+                run = await gateway.run_store.wait(f"r{number}")
                 assert run is not None
                 assert run.status == "ok", run.error
         await provider.close()

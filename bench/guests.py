@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 import anyio
 import msgspec
 
-from crossclaw.app import House, Outside, open_house
+from crossclaw.app import Gateway, Outside, open_gateway
 from crossclaw.config import Config, Paths
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.tools import ToolDeclaration
@@ -35,15 +35,15 @@ class Echo(Tool[EchoParams]):
 
 
 @asynccontextmanager
-async def opened(paths: Paths) -> AsyncGenerator[House]:
+async def opened(paths: Paths) -> AsyncGenerator[Gateway]:
     """Without keys in the environment everybody's model is the scripted one."""
-    async with open_house(Config(), paths, Outside(environ={}, tools=(Echo(),))) as house:
-        yield house
+    async with open_gateway(Config(), paths, Outside(environ={}, tools=(Echo(),))) as gateway:
+        yield gateway
 
 
-async def turn(house: House, key: SessionKey, text: str) -> None:
-    submitted = await submit(house, key, text)
-    run = await house.run_store.wait(submitted.run_id)
+async def turn(gateway: Gateway, key: SessionKey, text: str) -> None:
+    submitted = await submit(gateway, key, text)
+    run = await gateway.run_store.wait(submitted.run_id)
     if run is None or run.status != "ok":
         raise RuntimeError(f"a turn failed, and none may: {run}")
 
@@ -53,7 +53,7 @@ def keys(count: int) -> list[SessionKey]:
 
 
 async def talk(
-    house: House,
+    gateway: Gateway,
     sessions: Sequence[SessionKey],
     turns_each: int,
     text: str,
@@ -64,7 +64,7 @@ async def talk(
     async def talk_in(key: SessionKey) -> None:
         for _ in range(turns_each):
             with timed():
-                await turn(house, key, text)
+                await turn(gateway, key, text)
 
     async with anyio.create_task_group() as tasks:
         for key in sessions:

@@ -21,20 +21,20 @@ EXPORT_SESSIONS, EXPORT_ENTRIES = 200, 100
 
 
 async def _talk(paths: Paths, sessions: int, turns: int, text: str) -> Spent:
-    async with opened(paths) as house:
-        await talk(house, WARM, 5, text)
+    async with opened(paths) as gateway:
+        await talk(gateway, WARM, 5, text)
         watch = Stopwatch()
-        await talk(house, keys(sessions), turns // sessions, text, watch.piece)
+        await talk(gateway, keys(sessions), turns // sessions, text, watch.piece)
         return watch.stop()
 
 
 async def _talk_alone(paths: Paths, sessions: Sequence[SessionKey], text: str) -> Spent:
     """One after the other; in several sessions, so that the histories stay short."""
-    async with opened(paths) as house:
-        await talk(house, WARM, 5, text)
+    async with opened(paths) as gateway:
+        await talk(gateway, WARM, 5, text)
         watch = Stopwatch()
         for key in sessions:
-            await talk(house, [key], TURNS_ALONE // len(sessions), text, watch.piece)
+            await talk(gateway, [key], TURNS_ALONE // len(sessions), text, watch.piece)
         return watch.stop()
 
 

@@ -3,11 +3,11 @@
 import anyio
 from tests.cluster.server import NoServer, find_programs, serving
 
-from bench.guests import PLAIN, Echo, keys, talk
 from bench.house import WARM, turns
+from bench.guests import PLAIN, Echo, keys, talk
 from bench.stores import Stores
 from bench.work import Row, Spent, Stopwatch, Work
-from crossclaw.app import Outside, open_house
+from crossclaw.app import Outside, open_gateway
 from crossclaw.config import Config, Paths
 from crossclaw.config.ledger import URL_VARIABLE
 
@@ -16,10 +16,10 @@ SESSIONS, TURNS, PASSES = 64, 1_280, 3
 
 async def _talk(paths: Paths, url: str) -> Spent:
     outside = Outside(environ={URL_VARIABLE: url}, tools=(Echo(),))
-    async with open_house(Config(), paths, outside) as house:
-        await talk(house, WARM, 5, PLAIN)
+    async with open_gateway(Config(), paths, outside) as gateway:
+        await talk(gateway, WARM, 5, PLAIN)
         watch = Stopwatch()
-        await talk(house, keys(SESSIONS), TURNS // SESSIONS, PLAIN, watch.piece)
+        await talk(gateway, keys(SESSIONS), TURNS // SESSIONS, PLAIN, watch.piece)
         return watch.stop()
 
 

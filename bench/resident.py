@@ -14,9 +14,9 @@ SESSIONS, TURNS_EACH = 1_000, 3
 
 async def main(folder: Path) -> None:
     paths = Paths(home=folder, state_dir=folder / "state", config_path=folder / "openclaw.json")
-    async with opened(paths) as house:
+    async with opened(paths) as gateway:
         print(resident_mb())
-        await talk(house, keys(SESSIONS), TURNS_EACH, PLAIN)
+        await talk(gateway, keys(SESSIONS), TURNS_EACH, PLAIN)
         print(resident_mb())
 
 

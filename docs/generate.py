@@ -32,7 +32,7 @@ from crossclaw.door.registry import Method
 from crossclaw.gateway.event_types import EVENT_TYPES, EventPayload, HelloOk
 from crossclaw.gateway.handshake import CONNECT
 from crossclaw.providers.rehearsal import RehearsalProvider
-from crossclaw.testing import open_house
+from crossclaw.testing import open_gateway
 from crossclaw.tools.door_tool import PREFIX
 from crossclaw.tools.texts import TEXTS
 
@@ -216,7 +216,7 @@ def protocol() -> str:
 
 
 def _event(name: str, kind: Any, summary: str) -> str:
-    """What the house knows too is told of by its summary alone."""
+    """What the gateway knows too is told of by its summary alone."""
     is_own = isinstance(kind, type) and issubclass(kind, EventPayload)
     more = " ".join((kind.__doc__ or "").split()) if is_own else ""
     return " ".join(filter(None, [f"**{name}**: {summary}", more, f"`{shape(kind)}`"]))
@@ -243,8 +243,8 @@ def shape(kind: Any) -> str:
 
 async def _methods() -> list[Method[Any]]:
     with tempfile.TemporaryDirectory() as folder:
-        async with open_house(Path(folder), RehearsalProvider(), inline=False) as house:
-            return list(house.door.registry)
+        async with open_gateway(Path(folder), RehearsalProvider(), inline=False) as gateway:
+            return list(gateway.door.registry)
 
 
 def tools(page: str) -> str:

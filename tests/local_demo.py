@@ -18,7 +18,7 @@ CONFIG = {
     "logging": {"level": "error"},
 }
 STORY = (
-    "My grandmother kept bees behind her house near the harbour. Every spring she painted the hives "
+    "My grandmother kept bees behind her gateway near the harbour. Every spring she painted the hives "
     "blue, because she said that bees like blue best, and every autumn she gave each of her "
     "neighbours one jar of honey with a number written on its lid."
 )
@@ -28,7 +28,7 @@ WORDS = (
     "What colour do bees like? One short sentence, please.",
     f"Here it is once more. {STORY} Which animals did she keep? One short sentence.",
     "When did she give honey away? One short sentence, please.",
-    f"And for the last time: {STORY} Where was the house? One short sentence.",
+    f"And for the last time: {STORY} Where was the gateway? One short sentence.",
     "Thank you. Say goodbye in one sentence.",
 )
 """Some 250 tokens more than the window's limit, should the model answer nothing at all."""
@@ -38,7 +38,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="crossclaw-local-") as folder:
         (Path(folder) / "openclaw.json").write_text(json.dumps(CONFIG), "utf-8")
         kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
-        # No gateway listens on port 1: each command opens the house for itself.
+        # No gateway listens on port 1: each command opens the gateway for itself.
         return converse(
             kept | {"OPENCLAW_STATE_DIR": folder, "OPENCLAW_GATEWAY_PORT": "1", "PYTHONUTF8": "1"}
         )

@@ -101,19 +101,19 @@ async def test_another_name_says_which_one_there_is() -> None:
         )
 
 
-async def test_a_conversation_through_a_house_is_streamed_stored_and_remembered(
+async def test_a_conversation_through_a_gateway_is_streamed_stored_and_remembered(
     tmp_path: Path,
 ) -> None:
     raw = {"agents": {"defaults": {"model": "local/smollm2"}}}
     paths = Paths(tmp_path, tmp_path / "state", tmp_path / "openclaw.json")
     heard: list[Event] = []
     config = msgspec.convert(raw, Config)
-    async with app.open_house(config, paths, app.Outside(environ={})) as house:
-        house.feed.subscribe(heard.append)
-        first = await say(house, "agent:main:main", "Hello, who are you?", "r1")
-        second = await say(house, "agent:main:main", "Thank you.", "r2")
-        history = await call(house, "chat.history", sessionKey="agent:main:main")
-        entries = await house.ledger.list_entries(first.session_id, limit=9)
+    async with app.open_gateway(config, paths, app.Outside(environ={})) as gateway:
+        gateway.feed.subscribe(heard.append)
+        first = await say(gateway, "agent:main:main", "Hello, who are you?", "r1")
+        second = await say(gateway, "agent:main:main", "Thank you.", "r2")
+        history = await call(gateway, "chat.history", sessionKey="agent:main:main")
+        entries = await gateway.ledger.list_entries(first.session_id, limit=9)
     assert (first.status, second.status) == ("ok", "ok")
     assert first.reply
     pieces = [event for event in heard if isinstance(event, ReplyPiece)]

@@ -20,7 +20,7 @@ import anyio
 import msgspec
 
 import crossclaw
-from tests.wire.housed import serve_house
+from tests.wire.served_gateway import serve_gateway
 from tests.wire.serving import Peer, connect_params, dial
 
 SOURCE = str(Path(crossclaw.__file__).parent)
@@ -131,7 +131,7 @@ async def walk(folder: Path) -> Walk:
     threading.setprofile(watch.profile)
     sys.setprofile(watch.profile)
     try:
-        async with serve_house(folder) as served, dial(served) as peer:
+        async with serve_gateway(folder) as served, dial(served) as peer:
             await peer.next()
             await peer.ask("connect", connect_params())
             for number in range(WARM):

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.spec("N1")
 
 FOCUSED = "() => document.activeElement.getAttribute('href') || document.activeElement.className"
 NOTICE = """async (undo) => {
-  const { notice } = await import(new URL('static/house.js', document.baseURI));
+  const { notice } = await import(new URL('static/gateway.js', document.baseURI));
   notice('Something is archived.', undo ? { undo: () => {} } : { bad: true });
 }"""
 COVERED = """() => {
@@ -26,7 +26,7 @@ COVERED = """() => {
     const edge = element.closest('.panel, .page, .side, .log, nav, main').getBoundingClientRect();
     return top < edge.top || bottom > edge.bottom;
   };
-  return [...document.querySelectorAll('#house :is(a[href], button, input, select, textarea, summary)')]
+  return [...document.querySelectorAll('#gateway :is(a[href], button, input, select, textarea, summary)')]
     .filter((each) => !each.closest('.toast') && each.checkVisibility() && !cut(each))
     .filter((each) => reached(each).some((hit) => hit?.closest('.toast')))
     .map((each) => each.getAttribute('href') || each.textContent || each.localName);
@@ -196,7 +196,7 @@ def test_the_map_is_walked_by_keyboard(visit: Visit, place: Place) -> None:
     visitor.find(".side .picked").wait_for(state="detached")
 
 
-def test_a_fresh_house_says_what_to_do_next_in_every_view(visit: Visit, tmp_path: Path) -> None:
+def test_a_fresh_gateway_says_what_to_do_next_in_every_view(visit: Visit, tmp_path: Path) -> None:
     with open_place(tmp_path, "{}") as own:
         visitor = visit(place=own)
         visitor.see(".log .empty", has_text="rehearsal answers")

@@ -1,4 +1,4 @@
-"""Who said it: words of hooks, clocks and guests are nowhere shown as a person's or as the house's own."""
+"""Who said it: words of hooks, clocks and guests are nowhere shown as a person's or as the gateway's own."""
 
 import json
 from collections.abc import Generator

@@ -30,7 +30,7 @@ TABS = {
 
 @pytest.fixture(scope="module")
 def busy(place: Place) -> Any:
-    """A house with something of everything: talk, a tool, an exchange, a wait, a queue."""
+    """A gateway with something of everything: talk, a tool, an exchange, a wait, a queue."""
     run_id = place.say(MAIN, ASK)
     place.settle()
     place.say(place.make("garden", label="Ideas for the garden"), "say: Lavender, then.")

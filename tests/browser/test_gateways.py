@@ -11,7 +11,7 @@ from tests.browser.conftest import Visit
 from tests.browser.visiting import Place, route, serve_place
 from tests.cluster.server import NoServer, find_programs, serving
 from tests.process.program import Folder
-from tests.wire.housed import TOKEN
+from tests.wire.served_gateway import TOKEN
 
 pytestmark = pytest.mark.spec("N1", "B6")
 LIST = "section[aria-label='Gateways on this ledger']"

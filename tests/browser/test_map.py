@@ -160,7 +160,7 @@ def test_the_last_hour_is_replayed(visit: Visit, place: Place) -> None:
     visitor.see(".side .empty", has_text="Quiet")
     visitor.page.click("text=Live")
     visitor.see(".flow a", has_text="Main → The librarian")
-    # Looked at in the same breath: a replay of a young house is over in a moment.
+    # Looked at in the same breath: a replay of a young gateway is over in a moment.
     press = "() => { const player = document.querySelector('.clockbar .icon'); player.click();"
     assert visitor.page.evaluate(f"{press} return player.ariaLabel }}") == "Pause"
     visitor.until("() => document.querySelector('cc-map').live")  # it has come to the end

@@ -1,4 +1,4 @@
-"""The pictures of README and docs, drawn from a house at work. `make pictures` keeps them."""
+"""The pictures of README and docs, drawn from a gateway at work. `make pictures` keeps them."""
 
 import json
 import os

@@ -31,14 +31,14 @@ from tests.channels.driving import (
     Witness,
     configured,
     delivery_states,
-    gateway,
+    gateway_with,
     shown,
 )
 from tests.channels.roads import ChatRoads
 from tests.flows.crashing import crashed_copy
 from tests.flows.test_runs_keep_their_order import Recording
 
-__all__ = ["ChannelContract", "ChannelDriver", "Failure", "HandedOver", "Witness", "gateway"]
+__all__ = ["ChannelContract", "ChannelDriver", "Failure", "HandedOver", "Witness", "gateway_with"]
 
 PAIRING_CODE = re.compile(r"\b[A-HJ-NP-Z2-9]{8}\b")
 WORD = re.compile(r"word\d+")
@@ -79,8 +79,8 @@ class ChannelContract(ChatRoads):
 
     @pytest.fixture
     def folder(self, tmp_path: Path) -> Path:
-        (tmp_path / "house").mkdir()
-        return tmp_path / "house"
+        (tmp_path / "gateway").mkdir()
+        return tmp_path / "gateway"
 
     @pytest.fixture(autouse=True)
     def nothing_to_complain(self, driver: ChannelDriver) -> Any:
@@ -93,7 +93,7 @@ class ChannelContract(ChatRoads):
     async def test_messages_are_answered_once_each_and_in_order_then_acknowledged(
         self, folder: Path, driver: ChannelDriver
     ) -> None:
-        async with gateway(folder, driver):
+        async with gateway_with(folder, driver):
             for number in range(3):
                 await driver.say(f"m{number}")
                 await shown(driver, number + 1)
@@ -109,7 +109,7 @@ class ChannelContract(ChatRoads):
     async def test_an_edit_of_a_message_that_waits_takes_its_place(
         self, folder: Path, driver: ChannelDriver
     ) -> None:
-        async with gateway(folder, driver, Recording(30)):
+        async with gateway_with(folder, driver, Recording(30)):
             await driver.say("first")
             await anyio.sleep(10)
             waiting = await driver.say("secnd")
@@ -125,12 +125,12 @@ class ChannelContract(ChatRoads):
     async def test_a_restart_answers_what_came_meanwhile_and_nothing_twice(
         self, folder: Path, driver: ChannelDriver
     ) -> None:
-        async with gateway(folder, driver):
+        async with gateway_with(folder, driver):
             first = await driver.say("before")
             await shown(driver, 1)
         if driver.brings_again:
             await driver.say("meanwhile")
-        async with gateway(folder, driver):
+        async with gateway_with(folder, driver):
             await driver.say_again(first)
             await driver.say("after")
             await shown(driver, 3 if driver.brings_again else 2)
@@ -143,11 +143,11 @@ class ChannelContract(ChatRoads):
     async def test_a_crash_between_accept_and_reply_loses_nothing_and_doubles_nothing(
         self, folder: Path, driver: ChannelDriver
     ) -> None:
-        async with gateway(folder, driver, Recording(100_000.0)):
+        async with gateway_with(folder, driver, Recording(100_000.0)):
             first = await driver.say("important")
             await anyio.sleep(60)
             left = crashed_copy(folder)
-        async with gateway(left, driver):
+        async with gateway_with(left, driver):
             await driver.say_again(first)
             await shown(driver, 1)
             await anyio.sleep(QUIET_S)
@@ -160,7 +160,7 @@ class ChannelContract(ChatRoads):
     ) -> None:
         """Where the platform brings nothing again that one message is lost, and no other."""
         driver.full_for = 1
-        async with gateway(folder, driver):
+        async with gateway_with(folder, driver):
             await driver.say("one")
             if not driver.brings_again:
                 await anyio.sleep(QUIET_S)
@@ -175,7 +175,7 @@ class ChannelContract(ChatRoads):
     async def test_hostile_payloads_bring_nothing_down(
         self, folder: Path, driver: ChannelDriver
     ) -> None:
-        async with gateway(folder, driver):
+        async with gateway_with(folder, driver):
             await driver.say("before")
             await driver.bring_hostile()
             await driver.say("after")
@@ -187,7 +187,7 @@ class ChannelContract(ChatRoads):
 
     @pytest.mark.spec("N8", "B4")
     async def test_our_own_words_start_nothing(self, folder: Path, driver: ChannelDriver) -> None:
-        async with gateway(folder, driver):
+        async with gateway_with(folder, driver):
             await driver.say_as_us("an echo")
             await driver.say("a person")
             await shown(driver, 1)
@@ -203,7 +203,7 @@ class ChannelContract(ChatRoads):
         self, folder: Path, driver: ChannelDriver
     ) -> None:
         driver.restrict("allowlist", "1001")
-        async with gateway(folder, driver):
+        async with gateway_with(folder, driver):
             await driver.say("let me in", person="1002")
             await driver.say_as_bot("beep")
             await driver.say("a friend", person="1001")
@@ -218,7 +218,7 @@ class ChannelContract(ChatRoads):
         self, folder: Path, driver: ChannelDriver
     ) -> None:
         driver.restrict("allowlist")
-        async with gateway(folder, driver):
+        async with gateway_with(folder, driver):
             await driver.say("hello?")
             await anyio.sleep(QUIET_S)
 
@@ -229,12 +229,12 @@ class ChannelContract(ChatRoads):
         self, folder: Path, driver: ChannelDriver
     ) -> None:
         driver.restrict("pairing")
-        async with gateway(folder, driver):
+        async with gateway_with(folder, driver):
             await driver.say("hello")
             await shown(driver, 1)
             await driver.say("hello again")
             await anyio.sleep(QUIET_S)
-        async with gateway(folder, driver):
+        async with gateway_with(folder, driver):
             await driver.say("still there?")
             await anyio.sleep(QUIET_S)
 
@@ -264,13 +264,13 @@ class ChannelContract(ChatRoads):
         if how == "lost after" and driver.finds_lost:
             state = "delivered"
         driver.fail_next_send(how)
-        async with gateway(folder, driver) as house:
+        async with gateway_with(folder, driver) as gateway:
             await driver.say("hi")
             if how == "later":
                 await anyio.sleep(driver.later_s)
                 assert driver.seen() == []
             await anyio.sleep(QUIET_S)
-            states = await delivery_states(house, driver)
+            states = await delivery_states(gateway, driver)
 
         assert (states, driver.seen()) == ([state], ["re: hi"] * shown)
 
@@ -280,7 +280,7 @@ class ChannelContract(ChatRoads):
     ) -> None:
         model = Verbose(driver.text_limit * 5 // 2)
         driver.at_next_effect(lambda: driver.fail_next_send("later"))
-        async with gateway(folder, driver, model):
+        async with gateway_with(folder, driver, model):
             await driver.say("tell me everything")
             await anyio.sleep(QUIET_S)
 
@@ -295,13 +295,13 @@ class ChannelContract(ChatRoads):
     ) -> None:
         left: list[Path] = []
         driver.at_next_effect(lambda: left.append(crashed_copy(folder)))
-        async with gateway(folder, driver):
+        async with gateway_with(folder, driver):
             await driver.say("hi")
             await shown(driver, 1)
             await anyio.sleep(10)
-        async with gateway(left[0], driver) as house:
+        async with gateway_with(left[0], driver) as gateway:
             await anyio.sleep(QUIET_S)
-            states = await delivery_states(house, driver)
+            states = await delivery_states(gateway, driver)
 
         assert driver.seen() == ["re: hi"]
         assert states == ["delivered" if driver.knows_key_s else "uncertain"]
@@ -316,12 +316,12 @@ class ChannelContract(ChatRoads):
         traits, model = driver.traits, Slowly()
         if driver.settings is not None:
             driver.settings = msgspec.structs.replace(driver.settings, streaming=True)
-        async with gateway(folder, driver, model, configured(typingMode="instant")) as house:
+        async with gateway_with(folder, driver, model, configured(typingMode="instant")) as gateway:
             await driver.say("hi")
             await anyio.sleep(20)
             soon = driver.seen()
             await anyio.sleep(QUIET_S)
-            states = await delivery_states(house, driver)
+            states = await delivery_states(gateway, driver)
 
         whole = "".join(model.parts).strip()
         assert (driver.seen(), states) == ([whole], ["delivered"])
@@ -337,11 +337,11 @@ class ChannelContract(ChatRoads):
         self, folder: Path, driver: ChannelDriver
     ) -> None:
         """The first is lost on its way and comes again; the second is a note. Where there are no files, words say so."""
-        async with gateway(folder, driver) as house:
+        async with gateway_with(folder, driver) as gateway:
             await driver.say("hi")
             await shown(driver, 1)
             run_id = next(each.run_id for each in driver.received if each.run_id)
-            run = await house.ledger.find_run(run_id)
+            run = await gateway.ledger.find_run(run_id)
             files = [file_to_send(PICTURE, "a.png"), file_to_send(b"a note", "note.txt")]
             new = NewDelivery(
                 delivery_key="files",
@@ -351,10 +351,10 @@ class ChannelContract(ChatRoads):
                 files=tuple(each.file for each in files),
             )
             keep = [each.keep("files", "main", 1) for each in files]
-            await house.ledger.commit(*keep, PutDelivery(new=new, at=1))
-            house.outbox.wake()
+            await gateway.ledger.commit(*keep, PutDelivery(new=new, at=1))
+            gateway.outbox.wake()
             await anyio.sleep(QUIET_S)
-            delivery = await house.ledger.find_delivery("files")
+            delivery = await gateway.ledger.find_delivery("files")
 
         assert delivery.state == "delivered"
         assert "Look!" in " ".join(driver.seen())

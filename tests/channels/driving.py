@@ -26,7 +26,7 @@ from crossclaw.config.channels import ChannelSettings
 from crossclaw.domain.addresses import Address, Attachment, Inbound
 from crossclaw.domain.errors import StoreFull
 from crossclaw.providers.contract import Provider
-from crossclaw.testing import open_house
+from crossclaw.testing import open_gateway
 from tests.flows.test_runs_keep_their_order import Recording
 
 Failure = Literal["not sent", "lost before", "lost after", "later", "never", "gone"]
@@ -252,7 +252,7 @@ def configured(**defaults: Any) -> Config:
 
 
 @asynccontextmanager
-async def gateway(
+async def gateway_with(
     folder: Path,
     driver: ChannelDriver,
     model: Provider | None = None,
@@ -261,8 +261,8 @@ async def gateway(
 ) -> AsyncGenerator[Any]:
     """Without typing and reactions, so that what fails next is a message. `others`: further accounts."""
     async with AsyncExitStack() as stack:
-        house = await stack.enter_async_context(
-            open_house(
+        gateway = await stack.enter_async_context(
+            open_gateway(
                 folder,
                 model or Recording(0.1),
                 channels=[each.channel() for each in (driver, *others)],
@@ -271,7 +271,7 @@ async def gateway(
         )
         for each in (driver, *others):
             await stack.enter_async_context(each.platform())
-        yield house
+        yield gateway
 
 
 async def shown(driver: ChannelDriver, count: int) -> None:
@@ -280,7 +280,7 @@ async def shown(driver: ChannelDriver, count: int) -> None:
         await driver.wait_seen(count)
 
 
-async def delivery_states(house: Any, driver: ChannelDriver) -> list[str]:
+async def delivery_states(gateway: Any, driver: ChannelDriver) -> list[str]:
     run_ids = dict.fromkeys(each.run_id for each in driver.received if each.run_id)
-    found = [await house.ledger.find_delivery(f"reply:{run_id}") for run_id in run_ids]
+    found = [await gateway.ledger.find_delivery(f"reply:{run_id}") for run_id in run_ids]
     return [each.state for each in found if each is not None]

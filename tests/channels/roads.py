@@ -16,7 +16,7 @@ from crossclaw.domain.messages import Image, ToolUse, UserMessage
 from crossclaw.domain.sight import EVERYTHING
 from crossclaw.providers.contract import ModelRequest, UserTurn
 from crossclaw.testing import ScriptedProvider, heard, told
-from tests.channels.driving import PICTURE, QUIET_S, ChannelDriver, gateway, shown
+from tests.channels.driving import PICTURE, QUIET_S, ChannelDriver, gateway_with, shown
 from tests.flows.talking import call
 from tests.flows.test_models_allowed import HOOK
 
@@ -71,8 +71,8 @@ async def say_deepest(driver: ChannelDriver, text: str) -> None:
         await driver.say(text, group="-1001" if driver.has_groups else None)
 
 
-async def session_of(house: Any, account_id: str) -> Any:
-    rows = await house.ledger.list_sessions(limit=50, sight=EVERYTHING)
+async def session_of(gateway: Any, account_id: str) -> Any:
+    rows = await gateway.ledger.list_sessions(limit=50, sight=EVERYTHING)
     return next(
         each
         for each in rows
@@ -86,7 +86,7 @@ class ChatRoads:
         self, folder: Path, driver: ChannelDriver
     ) -> None:
         asked = 0
-        async with gateway(folder, driver) as house:
+        async with gateway_with(folder, driver) as gateway:
             for number in range(2):
                 await driver.say(f"direct {number}")
                 if driver.has_groups:
@@ -95,7 +95,7 @@ class ChatRoads:
                     await driver.say_in_thread(f"thread {number}", group="-1001")
                 asked += 1 + driver.has_groups + driver.has_threads
                 await shown(driver, asked)
-            rows = await house.ledger.list_sessions(limit=50, sight=EVERYTHING)
+            rows = await gateway.ledger.list_sessions(limit=50, sight=EVERYTHING)
 
         found: dict[str, set[str]] = {}
         for text, place in zip(driver.seen(), driver.places(), strict=True):
@@ -116,21 +116,23 @@ class ChatRoads:
         work = type(driver)()
         work.account_id = "work"
         ask: dict[str, Any] = {}
-        async with gateway(folder, driver, working(ask), two_agents(), others=[work]) as house:
+        async with gateway_with(
+            folder, driver, working(ask), two_agents(), others=[work]
+        ) as gateway:
             await say_deepest(driver, "hello")
             await shown(driver, 1)
             await say_deepest(work, ERRAND)
             await shown(work, 2)
             await say_deepest(work, "/status")
             await shown(work, 3)
-            session = await session_of(house, "work")
+            session = await session_of(gateway, "work")
             where = session.last_address
             there = {"channel": where.channel, "to": where.to, "accountId": "work"}
             if where.thread_id is not None:
                 there["threadId"] = where.thread_id
-            await call(house, "send", message="by a client", idempotencyKey="k1", **there)
+            await call(gateway, "send", message="by a client", idempotencyKey="k1", **there)
             job = await call(
-                house,
+                gateway,
                 "cron.add",
                 name="news",
                 schedule={"kind": "every", "everyMs": 86_400_000},
@@ -138,11 +140,11 @@ class ChatRoads:
                 payload={"kind": "agentTurn", "message": "news of the job"},
                 delivery={"mode": "announce", **there},
             )
-            await call(house, "cron.run", id=job["id"], mode="force")
-            await call(house, "hooks.agent", HOOK, message="news of the hook", **there)
+            await call(gateway, "cron.run", id=job["id"], mode="force")
+            await call(gateway, "hooks.agent", HOOK, message="news of the hook", **there)
             ask["sessionKey"] = session.key.text
             await call(
-                house, "chat.send", sessionKey="agent:librarian:main", message=ASK, idempotencyKey="k2"
+                gateway, "chat.send", sessionKey="agent:librarian:main", message=ASK, idempotencyKey="k2"
             )  # fmt: skip
             await shown(work, 7)
             await anyio.sleep(QUIET_S)
@@ -160,13 +162,13 @@ class ChatRoads:
     ) -> None:
         """None is refused for coming too early: the pace is kept before the platform has to say so."""
         texts = [f"m{number:02}" for number in range(12)]
-        async with gateway(folder, driver) as house:
+        async with gateway_with(folder, driver) as gateway:
             await driver.say("hello")
             await shown(driver, 1)
-            where = (await session_of(house, "default")).last_address
+            where = (await session_of(gateway, "default")).last_address
             there = {"channel": where.channel, "to": where.to, "accountId": "default"}
             for text in texts:
-                await call(house, "send", message=text, idempotencyKey=text, **there)
+                await call(gateway, "send", message=text, idempotencyKey=text, **there)
             await anyio.sleep(QUIET_S)
 
         assert driver.seen() == ["re: hello", *texts]
@@ -179,7 +181,7 @@ class ChatRoads:
         driver.at_its_best()
         if driver.settings is not None:
             driver.settings = msgspec.structs.replace(driver.settings, reply_to_mode="all")
-        async with gateway(folder, driver):
+        async with gateway_with(folder, driver):
             first = await driver.say("one")
             await shown(driver, 1)
             second = await driver.say("two")
@@ -192,12 +194,12 @@ class ChatRoads:
     async def test_a_picture_that_a_person_sends_is_shown_to_the_agent(
         self, folder: Path, driver: ChannelDriver
     ) -> None:
-        async with gateway(folder, driver) as house:
+        async with gateway_with(folder, driver) as gateway:
             if not await driver.say_with_picture("look", PICTURE):
                 return
             await shown(driver, 1)
-            session = await session_of(house, "default")
-            entries = await house.ledger.list_entries(session.session_id, limit=9)
+            session = await session_of(gateway, "default")
+            entries = await gateway.ledger.list_entries(session.session_id, limit=9)
 
         message = entries[0].message
         assert isinstance(message, UserMessage)

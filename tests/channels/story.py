@@ -9,12 +9,12 @@ from typing import Any
 import anyio
 import anyio.to_thread
 
-from crossclaw.app import House
+from crossclaw.app import Gateway
 from crossclaw.domain.clock import SystemClock
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage, Text, ToolUse, UserMessage, words_of
 from crossclaw.providers.contract import ModelRequest, UserTurn
-from crossclaw.testing import ScriptedProvider, open_house, told
+from crossclaw.testing import ScriptedProvider, open_gateway, told
 from tests.channels.fake_http import serve_fake
 from tests.channels.synapse import Person, open_synapse
 from tests.channels.telegram.fake import FakeTelegram
@@ -56,17 +56,17 @@ async def tell() -> dict[str, Any]:
         async with serve_fake(telegram) as url:
             settings = config(synapse.url, us.token, url)
             state = Path(folder) / "state"
-            async with open_house(
+            async with open_gateway(
                 state, ScriptedProvider(answer), config=settings, clock=SystemClock(), inline=False
-            ) as house:
+            ) as gateway:
                 with anyio.fail_after(PATIENCE_S):
-                    await followed(house, f"sync {us.user_id} {us.device_id}")
+                    await followed(gateway, f"sync {us.user_id} {us.device_id}")
                     telegram.say(bot, READER, LENT, date=SystemClock().now_ms() // 1000)
                     await telegram.wait_seen(1)
                     ann.say(room, WANTED)
                     await telegram.wait_seen(2)
                     await anyio.to_thread.run_sync(ann.wait_for, room, us.user_id)
-                between = await _between(house)
+                between = await _between(gateway)
         return {
             "matrix": await anyio.to_thread.run_sync(_heard, ann, us, room),
             "between": between,
@@ -82,12 +82,12 @@ def _heard(ann: Person, us: Person, room: str) -> list[tuple[str, str]]:
     return [(who, event["content"]["body"]) for who, event in said]
 
 
-async def _between(house: House) -> list[tuple[str, str]]:
+async def _between(gateway: Gateway) -> list[tuple[str, str]]:
     """What the agents said to each other, as the librarian's transcript has it."""
-    session = await house.ledger.find_session(SessionKey.main("librarian"))
+    session = await gateway.ledger.find_session(SessionKey.main("librarian"))
     assert session is not None
     found: list[tuple[str, str]] = []
-    for entry in await house.ledger.list_entries(session.session_id, limit=50):
+    for entry in await gateway.ledger.list_entries(session.session_id, limit=50):
         message = entry.message
         if isinstance(message, UserMessage) and words_of(message) == ASKED:
             found.append(("main", words_of(message)))

@@ -18,7 +18,7 @@ from crossclaw.domain.sight import EVERYTHING
 from crossclaw.domain.tools import built_in
 from crossclaw.providers.rehearsal import RehearsalProvider
 from crossclaw.sessions.channel_rules import chat_tool_layers
-from crossclaw.testing import VirtualClock, VirtualLoop, open_house
+from crossclaw.testing import VirtualClock, VirtualLoop, open_gateway
 from tests.channels.discord.fake import FakeDiscord
 from tests.channels.discord.world import TEXT, FakeChannel, Person
 from tests.channels.fake_http import FakeTransport
@@ -67,19 +67,19 @@ async def test_tools_of_groups_and_of_senders_hold_when_a_tool_is_used(
     def http() -> HttpClients:
         return HttpClients(FakeTransport({"api.telegram.org": FakeTelegram()}))
 
-    async def offered(house: Any, where: ChatPlace, agent: str = "home") -> set[str]:
+    async def offered(gateway: Any, where: ChatPlace, agent: str = "home") -> set[str]:
         key = SessionKey.parse(f"agent:{agent}:telegram:group:{where.chat_id}")
         given = Authority(chats=frozenset({where}))
-        return set(await house.toolsets.of(key, given, "recording/x"))
+        return set(await gateway.toolsets.of(key, given, "recording/x"))
 
-    async with open_house(tmp_path, Recording(), config=loaded.config, http=http) as house:
-        anybody = await offered(house, place(str(GROUP), "555"))
-        owner = await offered(house, place(str(GROUP), "123456789"))
-        elsewhere = await offered(house, place("-1009", "555"))
-        unkept = await offered(house, place(str(NAMED), "555"))
+    async with open_gateway(tmp_path, Recording(), config=loaded.config, http=http) as gateway:
+        anybody = await offered(gateway, place(str(GROUP), "555"))
+        owner = await offered(gateway, place(str(GROUP), "123456789"))
+        elsewhere = await offered(gateway, place("-1009", "555"))
+        unkept = await offered(gateway, place(str(NAMED), "555"))
         server = {"channel": "discord", "guild_id": "123456789012345678"}
-        in_channel = await offered(house, place("223456789012345678", "987654321098765432", **server), "work")  # fmt: skip
-        stranger = await offered(house, place("general", "111", **server), "work")
+        in_channel = await offered(gateway, place("223456789012345678", "987654321098765432", **server), "work")  # fmt: skip
+        stranger = await offered(gateway, place("general", "111", **server), "work")
 
     assert {"read", "edit"} <= anybody
     assert not {"exec", "write"} & anybody
@@ -104,7 +104,9 @@ async def test_the_gateway_serves_with_it_and_a_group_whose_rule_cannot_be_kept_
     def http() -> HttpClients:
         return HttpClients(FakeTransport({"api.telegram.org": telegram}))
 
-    async with open_house(tmp_path, RehearsalProvider(), config=loaded.config, http=http) as house:
+    async with open_gateway(
+        tmp_path, RehearsalProvider(), config=loaded.config, http=http
+    ) as gateway:
         await anyio.sleep(5)
         ann, eve = (_person(number) for number in (123456789, 555))
         telegram.say(home, GROUP, 'tool: exec {"command": "true"}\nthen:\nsay: tried', **eve)
@@ -112,9 +114,9 @@ async def test_the_gateway_serves_with_it_and_a_group_whose_rule_cannot_be_kept_
         telegram.say(alerts, 123456789, "say: by the other agent", **ann)
         await anyio.sleep(60)
         group = SessionKey.parse(f"agent:home:telegram:group:{GROUP}")
-        session = await house.ledger.find_session(group)
+        session = await gateway.ledger.find_session(group)
         assert session is not None
-        entries = await house.ledger.list_entries(session.session_id, limit=20)
+        entries = await gateway.ledger.list_entries(session.session_id, limit=20)
 
     (result,) = [each.message for each in entries if isinstance(each.message, ToolResultMessage)]
     assert f"group {GROUP}, tools denies exec" in str(result.content)
@@ -135,15 +137,15 @@ async def test_a_child_that_was_begun_in_a_group_has_no_tool_that_the_group_lack
         return HttpClients(FakeTransport({"api.telegram.org": telegram}))
 
     config = loaded.config
-    async with open_house(tmp_path, RehearsalProvider(), config=config, http=http) as house:
+    async with open_gateway(tmp_path, RehearsalProvider(), config=config, http=http) as gateway:
         await anyio.sleep(5)
         spawning = 'tool: sessions_spawn {"task": "say: here"}\nthen:\nsay: begun'
         telegram.say(home, GROUP, spawning, **_person(555))
         await anyio.sleep(60)
-        rows = await house.ledger.list_sessions(limit=20, sight=EVERYTHING)
+        rows = await gateway.ledger.list_sessions(limit=20, sight=EVERYTHING)
         (child,) = [each for each in rows if "subagent" in each.key.text]
         of_owner = Authority(owner=True).meet(child.authority)
-        offered = set(await house.toolsets.of(child.key, of_owner, "rehearsal/x"))
+        offered = set(await gateway.toolsets.of(child.key, of_owner, "rehearsal/x"))
 
     assert "read" in offered
     assert not {"exec", "write"} & offered
@@ -182,22 +184,22 @@ async def test_discord_talks_by_it_in_both_spellings_and_a_linked_phone_is_told_
     async with anyio.create_task_group() as tasks:
         dial = memory_dial(tasks, {"gateway.discord.gg": discord.gateway})
         transport = FakeTransport({"discord.com": discord, "api.telegram.org": FakeTelegram()})
-        async with open_house(
+        async with open_gateway(
             tmp_path, RehearsalProvider(), config=config, http=lambda: HttpClients(transport, dial)
-        ) as house:
+        ) as gateway:
             await anyio.sleep(5)
             discord.say(member, f"<@{world.bot.id}> say: by the other agent", docs)
             discord.say(member, "say: nobody has called me", docs)
             discord.say(stranger, "let me in", docs)
             discord.say(stranger, "let me in")
             await anyio.sleep(60)
-            rows = await house.ledger.list_sessions(limit=20, sight=EVERYTHING)
-            status = (await call(house, "channels.status"))["channelAccounts"]
+            rows = await gateway.ledger.list_sessions(limit=20, sight=EVERYTHING)
+            status = (await call(gateway, "channels.status"))["channelAccounts"]
             for asked in ("web.login.start", "web.login.wait"):
                 with pytest.raises(Invalid, match=r"Cloud API.*docs/channels.md"):
-                    await call(house, asked)
+                    await call(gateway, asked)
             with pytest.raises(Invalid, match=r"channels\.whatsapp\.enabled to false"):
-                await call(house, "channels.logout", channel="whatsapp")
+                await call(gateway, "channels.logout", channel="whatsapp")
         tasks.cancel_scope.cancel()
 
     assert discord.texts(docs) == ["by the other agent"]

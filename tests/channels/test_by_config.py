@@ -12,7 +12,7 @@ from crossclaw.config import Config
 from crossclaw.config.channel_accounts import accounts_in
 from crossclaw.config.current import CurrentConfig
 from crossclaw.config.section import Loose
-from crossclaw.testing import open_house
+from crossclaw.testing import open_gateway
 from tests.channels.fake_http import FakeTransport
 from tests.channels.imessage.fake import FakeBlueBubbles
 from tests.channels.matrix.fake import TOKEN as MATRIX_TOKEN
@@ -48,18 +48,18 @@ async def test_each_message_is_answered_where_it_came_from_by_the_account_that_h
     def http() -> HttpClients:
         return HttpClients(FakeTransport(hosts))
 
-    async with open_house(
+    async with open_gateway(
         tmp_path, Recording(), config=config, environ=environ, http=http
-    ) as house:
+    ) as gateway:
         await anyio.sleep(5)
-        mac.secret, mac.call = "s", calling(house, "/bluebubbles-webhook")
+        mac.secret, mac.call = "s", calling(gateway, "/bluebubbles-webhook")
         telegram.say(home, 42, "to home")
         telegram.say(work, 42, "to work")
         whatsapp.say("+16505551234", "by whatsapp")
-        assert await whatsapp.post_waiting(calling(house, "/whatsapp-webhook"))
+        assert await whatsapp.post_waiting(calling(gateway, "/whatsapp-webhook"))
         await mac.say("+16505551234", "by imessage")
         await anyio.sleep(60)
-        status = await call(house, "channels.status")
+        status = await call(gateway, "channels.status")
 
     assert sorted((seen.bot, seen.text) for seen in telegram.seen) == [
         (700, "re: to home"),
@@ -71,11 +71,11 @@ async def test_each_message_is_answered_where_it_came_from_by_the_account_that_h
     assert telegram.complaints + whatsapp.complaints + mac.complaints == []
 
 
-def calling(house: Any, path: str) -> Any:
+def calling(gateway: Any, path: str) -> Any:
     """What the gateway's HTTP server does with a webhook; its own tests are of that."""
 
     async def post(request: WebhookRequest) -> WebhookAnswer:
-        account = house.channels.find_webhook(path)
+        account = gateway.channels.find_webhook(path)
         assert account is not None
         answer: WebhookAnswer = await account.webhook(request)
         return answer
@@ -126,21 +126,21 @@ async def test_two_accounts_that_are_the_same_bot_do_not_both_answer(tmp_path: P
     }
     config = CurrentConfig.of(Config(channels=Loose.of(channels)))
     transport = FakeTransport(hosts)
-    async with open_house(
+    async with open_gateway(
         tmp_path, Recording(), config=config, http=lambda: HttpClients(transport)
-    ) as house:
+    ) as gateway:
         await homeserver.followed.wait()
         await anyio.sleep(5)
         telegram.say(bot, 42, "one")
         homeserver.say(room, "@ann:fake.example", "two")
         await anyio.sleep(200)
-        status = (await call(house, "channels.status"))["channelAccounts"]
+        status = (await call(gateway, "channels.status"))["channelAccounts"]
         (running,) = [each["accountId"] for each in status["matrix"] if each["state"] == "running"]
         rest = {"home", "work"} - {running}
         alone = {"matrix": {**OPEN, **matrix, "accounts": {name: {} for name in rest}}}
-        house.config.take_rules(CurrentConfig.of(Config(channels=Loose.of(alone))))
+        gateway.config.take_rules(CurrentConfig.of(Config(channels=Loose.of(alone))))
         await anyio.sleep(10)
-        (after,) = (await call(house, "channels.status"))["channelAccounts"]["matrix"]
+        (after,) = (await call(gateway, "channels.status"))["channelAccounts"]["matrix"]
 
     assert (after["accountId"], after["state"]) == (*rest, "running")
     assert telegram.texts() == ["re: one"]

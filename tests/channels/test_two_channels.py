@@ -9,12 +9,12 @@ import anyio.to_thread
 import msgspec
 import pytest
 
-from crossclaw.app import House
+from crossclaw.app import Gateway
 from crossclaw.channels.http import HttpClients
 from crossclaw.config import Config
 from crossclaw.config.section import Loose
 from crossclaw.domain.clock import SystemClock
-from crossclaw.testing import open_house
+from crossclaw.testing import open_gateway
 from tests.channels.fake_http import FakeTransport, serve_fake
 from tests.channels.matrix.fake import TOKEN as MATRIX_TOKEN
 from tests.channels.matrix.fake import FakeHomeserver
@@ -49,7 +49,7 @@ async def test_what_two_agents_agreed_on_is_announced_in_the_others_chat(tmp_pat
     transport = FakeTransport({"api.telegram.org": telegram, "fake.example": homeserver})
     room = homeserver.room_with("@ann:fake.example")
     settings = config("https://fake.example", MATRIX_TOKEN, "https://api.telegram.org")
-    async with open_house(
+    async with open_gateway(
         tmp_path, talkative(SETTLED), config=settings, http=lambda: HttpClients(transport)
     ):
         await homeserver.followed.wait()
@@ -72,13 +72,13 @@ async def test_the_same_on_a_real_synapse(tmp_path: Path, synapse: Synapse) -> N
     us.join(room)
     async with serve_fake(telegram) as url:
         settings = config(synapse.url, us.token, url)
-        async with open_house(
+        async with open_gateway(
             tmp_path, talkative(SETTLED), config=settings, clock=SystemClock(), inline=False
-        ) as house:
+        ) as gateway:
             telegram.say(bot, READER, "hello", date=SystemClock().now_ms() // 1000)
             with anyio.fail_after(60):
                 await telegram.wait_seen(1)
-                await followed(house, f"sync {us.user_id} {us.device_id}")
+                await followed(gateway, f"sync {us.user_id} {us.device_id}")
             ann.say(room, "ask")
             heard = await anyio.to_thread.run_sync(ann.wait_for, room, us.user_id)
             with anyio.fail_after(60):
@@ -88,10 +88,10 @@ async def test_the_same_on_a_real_synapse(tmp_path: Path, synapse: Synapse) -> N
     assert telegram.texts(READER) == ["shelf nine", SETTLED]
 
 
-async def followed(house: House, name: str) -> None:
+async def followed(gateway: Gateway, name: str) -> None:
     """What was said before the first sync is not answered."""
     for _ in range(1_200):
-        if await house.ledger.find_cursor("matrix", "default", name):
+        if await gateway.ledger.find_cursor("matrix", "default", name):
             return
         await anyio.sleep(0.05)
     raise AssertionError("the account does not follow the homeserver")

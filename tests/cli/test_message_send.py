@@ -282,7 +282,7 @@ def test_a_wrong_token_is_told_apart_from_no_gateway(person: Person, gateway: Fa
 
     assert done.returncode == Exit.UNAUTHORIZED
     assert "unauthorized" in done.stderr
-    assert not Path(person.state).exists()  # no house was opened in its place
+    assert not Path(person.state).exists()  # no gateway was opened in its place
 
 
 def test_the_local_token_is_not_sent_to_another_address(

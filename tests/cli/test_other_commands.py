@@ -156,7 +156,7 @@ def test_a_list_that_is_not_all_says_so(person: Person, told: FakeGateway) -> No
     assert "the newest 1 of 312; --limit 312 shows all" in done.stderr
 
 
-def test_a_search_that_finds_nothing_is_not_an_empty_house(
+def test_a_search_that_finds_nothing_is_not_an_empty_gateway(
     person: Person, told: FakeGateway
 ) -> None:
     told.answers["sessions.table"] = {"ts": 61_000, "total": 0, "rows": []}

@@ -1,4 +1,4 @@
-"""No gateway runs: the command opens a house of its own for the call, and says so."""
+"""No gateway runs: the command opens a gateway of its own for the call, and says so."""
 
 import json
 from concurrent.futures import ThreadPoolExecutor

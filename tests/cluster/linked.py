@@ -20,17 +20,17 @@ from crossclaw.gateway.auth import GATEWAY, lock_for
 from crossclaw.gateway.door_secrets import DoorSecrets
 from crossclaw.gateway.http.hooks import hook_lock
 from crossclaw.gateway.link_proof import LinkKey
-from crossclaw.gateway.server import Gateway
+from crossclaw.gateway.server import GatewayServer
 from crossclaw.providers.contract import Provider
-from crossclaw.testing.house import config_for
-from tests.wire.housed import TOKEN, Housed, serve_somewhere
+from crossclaw.testing.gateway import config_for
+from tests.wire.served_gateway import TOKEN, ServedGateway, serve_somewhere
 
 SOON_S = 20.0  # only for a test that fails: the machine may be busy
 
 
 @dataclass
-class Linked(Housed):
-    house: app.House
+class Linked(ServedGateway):
+    gateway: app.Gateway
     cut: Callable[[], None]
     """Its port closes, with all that is connected to it."""
 
@@ -51,39 +51,39 @@ async def linked(
     config = msgspec.convert(
         {**(raw or {}), "ledger": ledger}, Config, dec_hook=lambda kind, value: kind(value)
     )
-    gateways: list[Gateway] = []
+    servers: list[GatewayServer] = []
     outside = app.Outside(
         environ={},
         providers={model.name: model},
         channels=tuple(channels),
-        clients=lambda: [each for gateway in gateways for each in gateway.clients()],
-        presence=lambda: [each for gateway in gateways for each in gateway.presence()],
+        clients=lambda: [each for server in servers for each in server.clients()],
+        presence=lambda: [each for server in servers for each in server.presence()],
     )
     place = folder / name
     place.mkdir(exist_ok=True)
     paths = Paths(home=place, state_dir=place / "state", config_path=place / "openclaw.json")
     config, key = config_for(model, config), LinkKey(Secret(TOKEN))
-    async with app.open_house(config, paths, outside) as house:
+    async with app.open_gateway(config, paths, outside) as gateway:
         locks = {GATEWAY: lock_for(Secret(TOKEN))}
         if (hooks := hook_lock(config.hooks, Secret(TOKEN), "127.0.0.1")) is not None:
             locks[HOOKS] = hooks
-        await DoorSecrets(house.ledger, house.credentials, outside.clock).settle(
+        await DoorSecrets(gateway.ledger, gateway.credentials, outside.clock).settle(
             locks, is_agreed=False
         )
-        gateway = app.build_gateway(config, outside, house, locks, key)
-        gateways.append(gateway)
+        server = app.build_server(config, outside, gateway, locks, key)
+        servers.append(server)
         scope = anyio.CancelScope()
 
         async def serve(*, task_status: anyio.abc.TaskStatus[int]) -> None:
             with scope:
                 async with anyio.create_task_group() as serving:
-                    port = await serving.start(serve_somewhere, gateway)
-                    await begin_links(serving, house, f"http://127.0.0.1:{port}", key)
+                    port = await serving.start(serve_somewhere, server)
+                    await begin_links(serving, gateway, f"http://127.0.0.1:{port}", key)
                     task_status.started(port)
 
         async with anyio.create_task_group() as tasks:
             port = await tasks.start(serve)
-            yield Linked(f"http://127.0.0.1:{port}", port, place, house, scope.cancel)
+            yield Linked(f"http://127.0.0.1:{port}", port, place, gateway, scope.cancel)
             tasks.cancel_scope.cancel()
 
 
@@ -96,11 +96,11 @@ async def until(holds: Callable[[], bool] | Callable[[], Awaitable[bool]]) -> No
             await anyio.sleep(0.01)
 
 
-async def see_each_other(*gateways: Linked) -> None:
+async def see_each_other(*servers: Linked) -> None:
     """All links are made."""
 
     def all_linked() -> bool:
-        known = [[n for n in each.house.neighbours if n.clients.presence] for each in gateways]
-        return all(len(others) == len(gateways) - 1 for others in known)
+        known = [[n for n in each.gateway.neighbours if n.clients.presence] for each in servers]
+        return all(len(others) == len(servers) - 1 for others in known)
 
     await until(all_linked)

@@ -8,7 +8,7 @@ import pytest
 from tests.cluster.left_out import LEFT_OUT
 
 _OPENS = re.compile(
-    r"open_house|open_ledger|\bledger\b.*Ledger|Gateway\(|serving|CROSSCLAW_CLUSTER|\bhouse\b|databases\(\)"
+    r"open_gateway|open_ledger|\bledger\b.*Ledger|Gateway\(|serving|CROSSCLAW_CLUSTER|\bhouse\b|databases\(\)"
 )
 
 

@@ -107,7 +107,7 @@ async def test_a_chat_sees_typing_and_the_reply_as_it_is_written_on_another_gate
     a, _b = pair
 
     async def is_delivered() -> bool:
-        found = await a.house.ledger.find_delivery(f"reply:{run_id}")
+        found = await a.gateway.ledger.find_delivery(f"reply:{run_id}")
         return found is not None and found.state == "delivered"
 
     await until(is_delivered)
@@ -149,17 +149,17 @@ async def test_how_an_account_is_and_its_restart_are_asked_of_its_gateway(
 ) -> None:
     a, b = pair
     role = "channel:memory:default"
-    await until(lambda: b.house.neighbours.find_holder(role) is not None)
-    (here,) = [each.state for each in b.house.channels.list_status()]
+    await until(lambda: b.gateway.neighbours.find_holder(role) is not None)
+    (here,) = [each.state for each in b.gateway.channels.list_status()]
     assert here == "elsewhere"
-    told = await call(b.house, "channels.status", probe=True)
+    told = await call(b.gateway, "channels.status", probe=True)
     (row,) = told["channelAccounts"]["memory"]
     assert (row["state"], row["connected"], row["probe"]["ok"]) == ("running", True, True)
-    assert (await call(b.house, "channels.start", channel="memory"))["started"]
-    a.house.channels.break_off(("memory", "default"), "the token was revoked")
+    assert (await call(b.gateway, "channels.start", channel="memory"))["started"]
+    a.gateway.channels.break_off(("memory", "default"), "the token was revoked")
 
     async def is_told() -> bool:
-        rows = (await call(b.house, "attention.list", kinds=["channel"]))["rows"]
+        rows = (await call(b.gateway, "attention.list", kinds=["channel"]))["rows"]
         return [each["why"] for each in rows] == ["the token was revoked"]
 
     await until(is_told)
@@ -168,7 +168,7 @@ async def test_how_an_account_is_and_its_restart_are_asked_of_its_gateway(
 @pytest.mark.spec("K3")
 async def test_heartbeats_are_stopped_on_all_gateways(pair: tuple[Linked, Linked]) -> None:
     a, b = pair
-    await call(b.house, "set-heartbeats", enabled=False)
-    assert not a.house.schedule.heartbeats.enabled
-    await call(a.house, "set-heartbeats", enabled=True)
-    assert b.house.schedule.heartbeats.enabled
+    await call(b.gateway, "set-heartbeats", enabled=False)
+    assert not a.gateway.schedule.heartbeats.enabled
+    await call(a.gateway, "set-heartbeats", enabled=True)
+    assert b.gateway.schedule.heartbeats.enabled

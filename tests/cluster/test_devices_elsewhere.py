@@ -52,7 +52,7 @@ async def test_a_device_of_one_gateway_is_listed_and_asked_through_the_other(
 ) -> None:
     a, b = pair
     async with guest(a) as person, guest(b, **PHONE) as phone:
-        await until(lambda: "phone" in a.house.neighbours.nodes())
+        await until(lambda: "phone" in a.gateway.neighbours.nodes())
         (node,) = (await person.ask("node.list"))["payload"]["nodes"]
         shown = (await person.ask("node.describe", {"nodeId": "phone"}))["payload"]
         assert (node["nodeId"], shown["commands"]) == ("phone", ["camera.snap"])
@@ -73,7 +73,7 @@ async def test_a_device_of_one_gateway_is_listed_and_asked_through_the_other(
         assert "offers camera.snap" in other["error"]["message"]
         slow = await person.ask("node.invoke", {**SNAP, "timeoutMs": 20})
         assert "did not answer within 20 ms" in slow["error"]["message"]
-    await until(lambda: not a.house.neighbours.nodes())
+    await until(lambda: not a.gateway.neighbours.nodes())
     async with guest(a) as person:
         gone = await person.ask("node.invoke", SNAP)
         assert gone["error"]["details"]["code"] == "NOT_CONNECTED"
@@ -85,7 +85,7 @@ async def test_a_gateway_that_ends_while_its_device_is_asked_is_named_and_nothin
 ) -> None:
     a, b = pair
     async with guest(a) as person, guest(b, **PHONE) as phone:
-        await until(lambda: "phone" in a.house.neighbours.nodes())
+        await until(lambda: "phone" in a.gateway.neighbours.nodes())
         asked = await person.send("node.invoke", SNAP)
         await phone.event("node.invoke.request")
         b.cut()
@@ -113,17 +113,17 @@ async def test_a_device_that_asks_at_one_gateway_is_let_in_and_sent_away_by_the_
         told = (await owner.event("device.pair.requested"))["payload"]
         assert (told["requestId"], told["deviceId"]) == (request_id, device.id)
         assert (await owner.ask("device.pair.approve", {"requestId": request_id}))["ok"]
-        await until(lambda: b.house.pairings.find(device.id, "node") is not None)
+        await until(lambda: b.gateway.pairings.find(device.id, "node") is not None)
         async with knocking(b, device, **node) as (phone, answer):
             assert answer["ok"], answer
-            await until(lambda: device.id in a.house.neighbours.nodes())
+            await until(lambda: device.id in a.gateway.neighbours.nodes())
             (shown,) = (await owner.ask("device.pair.list", {}))["payload"]["paired"]
             assert shown["connected"]
             revoked = {"deviceId": device.id, "role": "node"}
             assert (await owner.ask("device.token.revoke", revoked))["ok"]
             code, _why = await phone.closed()
             assert code == 1008
-        await until(lambda: device.id not in a.house.neighbours.nodes())
+        await until(lambda: device.id not in a.gateway.neighbours.nodes())
         second = await request_of(b, device, **node)
         assert (await owner.event("device.pair.requested"))["payload"]["requestId"] == second
         async with guest(b) as other:
@@ -139,18 +139,18 @@ async def test_presence_shows_the_clients_of_all_gateways(pair: tuple[Linked, Li
     async with guest(a, client={**named, "displayName": "ana"}) as ana:
         await ana.ask("sessions.subscribe", {})  # who follows all sessions is told who is here
         async with guest(b, client={**named, "displayName": "bob"}):
-            await until(lambda: any(e["host"] == "bob" for e in a.house.neighbours.presence()))
+            await until(lambda: any(e["host"] == "bob" for e in a.gateway.neighbours.presence()))
             shown = (await ana.ask("system-presence"))["payload"]
             assert [each["host"] for each in shown] == ["gateway", "ana", "b", "bob"]
             assert shown[2]["text"].startswith("Gateway b: crossclaw")
-            told = await call(b.house, "system-presence")
+            told = await call(b.gateway, "system-presence")
             assert {each["host"] for each in told} == {"gateway", "ana", "a", "bob"}
             async with guest(a) as late:
                 hosts = [each["host"] for each in late.hello["snapshot"]["presence"]]
                 assert "bob" in hosts
 
         def is_gone() -> bool:
-            return all(each["host"] != "bob" for each in a.house.neighbours.presence())
+            return all(each["host"] != "bob" for each in a.gateway.neighbours.presence())
 
         await until(is_gone)
         assert "bob" not in str((await ana.ask("system-presence"))["payload"])

@@ -6,7 +6,7 @@ from pathlib import Path
 from crossclaw.domain.figures import Figures
 from crossclaw.ledger.postgres.wire import PgWire
 from crossclaw.providers.rehearsal import RehearsalProvider
-from crossclaw.testing import open_house
+from crossclaw.testing import open_gateway
 from tests.databases import databases
 from tests.flows.talking import two_agents
 from tests.flows.test_figures import talk
@@ -15,8 +15,8 @@ from tests.flows.test_figures import talk
 async def test_an_older_database_gets_the_figures_that_it_would_have_counted(
     tmp_path: Path,
 ) -> None:
-    async with open_house(tmp_path, RehearsalProvider(), config=two_agents()) as house:
-        await talk(house)
+    async with open_gateway(tmp_path, RehearsalProvider(), config=two_agents()) as gateway:
+        await talk(gateway)
     sums = ", ".join(f"sum({name})::float" for name in Figures._fields)
     gather = (
         f"SELECT agent_id, model, channel, {sums} FROM figures GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"

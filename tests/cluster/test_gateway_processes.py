@@ -18,7 +18,7 @@ from crossclaw.client import connect_async
 from crossclaw.client.asynchronous import AsyncGatewayClient
 from tests.cluster.server import serving
 from tests.databases import databases
-from tests.wire.housed import TOKEN
+from tests.wire.served_gateway import TOKEN
 
 pytestmark = [pytest.mark.spec("B6", "B1"), pytest.mark.anyio]
 SOON_S = 60.0  # only for a test that fails

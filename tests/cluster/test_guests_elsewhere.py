@@ -50,7 +50,7 @@ async def pair(
 
 
 async def sent(where: Linked, text: str) -> str:
-    answer = await call(where.house, "sessions.send", label="bob", message=text, timeoutSeconds=0)
+    answer = await call(where.gateway, "sessions.send", label="bob", message=text, timeoutSeconds=0)
     return str(answer["runId"])
 
 
@@ -58,28 +58,30 @@ async def test_a_message_in_hand_of_one_gateway_is_got_and_answered_through_the_
     pair: tuple[Linked, Linked],
 ) -> None:
     a, b = pair
-    at_a, at_b = Guest(a.house, "bob"), Guest(b.house, "bob")
+    at_a, at_b = Guest(a.gateway, "bob"), Guest(b.gateway, "bob")
     await at_b.come()
     with anyio.fail_after(SOON_S):
         run_id = await sent(b, "one")
         first = await at_b.wait(5)
         assert (first["runId"], first["message"]) == (run_id, "one")
-        await until(lambda: a.house.neighbours.has_guest(SessionKey.guest("main", "bob")))
+        await until(lambda: a.gateway.neighbours.has_guest(SessionKey.guest("main", "bob")))
         (row,) = [
-            each for each in (await call(a.house, "sessions.table"))["rows"] if "bob" in each["key"]
+            each
+            for each in (await call(a.gateway, "sessions.table"))["rows"]
+            if "bob" in each["key"]
         ]
         assert row["standing"]["why"] == "the guest bob", "and not that it is away"
         again = await at_a.wait(0)
         assert again == first, "the same one until it is answered"
         spoken = await at_a.call("sessions_send", sessionKey="main", message="hm", timeoutSeconds=0)
-        told = await a.house.ledger.find_run(spoken["runId"])
+        told = await a.gateway.ledger.find_run(spoken["runId"])
         assert told is not None
         assert run_id in told.cause.chain, "what it does belongs to the message that it answers"
         assert await at_a.reply(run_id, "four") == {"runId": run_id, "status": "ok"}
         assert await at_a.reply(run_id, "four") == {"runId": run_id, "status": "ok"}
         with pytest.raises(Invalid, match="answered before"):
             await at_b.reply(run_id, "five")
-    run = await b.house.ledger.find_run(run_id)
+    run = await b.gateway.ledger.find_run(run_id)
     assert run is not None
     assert (run.status, run.reply) == ("ok", "four")
 
@@ -88,7 +90,7 @@ async def test_a_guest_that_waits_at_one_gateway_hears_what_the_other_has_taken(
     pair: tuple[Linked, Linked],
 ) -> None:
     a, b = pair
-    at_a, at_b = Guest(a.house, "bob"), Guest(b.house, "bob")
+    at_a, at_b = Guest(a.gateway, "bob"), Guest(b.gateway, "bob")
     await at_b.come()
     assert (await at_b.wait(0))["status"] == "nothing"
     heard: list[Any] = []
@@ -100,8 +102,8 @@ async def test_a_guest_that_waits_at_one_gateway_hears_what_the_other_has_taken(
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(wait)
             key = SessionKey.guest("main", "bob")
-            await until(lambda: a.house.guests.is_here(key))
-            a.house.slots.close()  # so that the other one takes it
+            await until(lambda: a.gateway.guests.is_here(key))
+            a.gateway.slots.close()  # so that the other one takes it
             run_id = await sent(b, "one")
     assert (heard[0]["runId"], heard[0]["message"]) == (run_id, "one")
     assert "hint" in msgspec.to_builtins(heard[0])

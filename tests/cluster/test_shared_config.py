@@ -22,7 +22,7 @@ from crossclaw.config.agreeing import digest_of, shared_keys
 from crossclaw.config.ledger_key import KEY_VARIABLE
 from tests.cluster.test_gateways import ask
 from tests.databases import databases
-from tests.wire.housed import TOKEN
+from tests.wire.served_gateway import TOKEN
 
 pytestmark = [pytest.mark.spec("B6"), pytest.mark.anyio]
 SOON_S = 20.0  # only for a test that fails: the machine may be busy

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from crossclaw.app import House
+from crossclaw.app import Gateway
 from crossclaw.config.ledger_key import KEY_VARIABLE
 from crossclaw.config.profiles import kept_path
 from crossclaw.domain.errors import Invalid
 from crossclaw.testing import ScriptedProvider
 from tests.cluster.test_gateways import ask
-from tests.cluster.test_two_gateways import Open, _is, gateway, until
+from tests.cluster.test_two_gateways import Open, _is, one_gateway, until
 from tests.databases import databases
 from tests.flows.talking import call
 
@@ -37,22 +37,22 @@ def url(tmp_path: Path) -> str:
 async def opened(tmp_path: Path, url: str) -> AsyncGenerator[Open]:
     async with AsyncExitStack() as closing:
 
-        async def open_as(name: str, key: str = KEY) -> House:
+        async def open_as(name: str, key: str = KEY) -> Gateway:
             environ = {KEY_VARIABLE: key} if key else {}
             model = ScriptedProvider([])
-            opening = gateway(tmp_path, url, name, model, environ=environ)
+            opening = one_gateway(tmp_path, url, name, model, environ=environ)
             return await closing.enter_async_context(opening)
 
         yield open_as
 
 
-def fault(house: House) -> str | None:
+def fault(gateway: Gateway) -> str | None:
     """Why a model of this service cannot be asked."""
-    return house.about._models.key_fault(MODEL)
+    return gateway.about._models.key_fault(MODEL)
 
 
-def why_not(house: House) -> str:
-    return (house.claiming and house.claiming.why_not) or ""
+def why_not(gateway: Gateway) -> str:
+    return (gateway.claiming and gateway.claiming.why_not) or ""
 
 
 async def test_a_key_that_is_given_on_one_gateway_is_used_by_all_and_removed_from_all(

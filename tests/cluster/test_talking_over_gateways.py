@@ -9,14 +9,14 @@ import anyio
 import msgspec
 import pytest
 
-from crossclaw.app import House
+from crossclaw.app import Gateway
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import ToolUse
 from crossclaw.providers.contract import ModelRequest
 from crossclaw.schedule import clockwork
 from crossclaw.testing import ScriptedProvider, heard, told
 from tests.cluster.linked import until
-from tests.cluster.test_two_gateways import apart, cut_off, gateway
+from tests.cluster.test_two_gateways import apart, cut_off, one_gateway
 from tests.databases import databases
 from tests.flows import test_exchanges as exchanges
 from tests.flows.spawning import announces_in, children, family
@@ -43,7 +43,7 @@ def url(tmp_path: Path) -> str:
     return databases().url(tmp_path / "ledger")
 
 
-Pair = Callable[..., Awaitable[tuple[House, House]]]
+Pair = Callable[..., Awaitable[tuple[Gateway, Gateway]]]
 
 
 @pytest.fixture
@@ -51,10 +51,10 @@ async def pair(tmp_path: Path, url: str) -> AsyncGenerator[Pair]:
     """Two gateways: one takes the runs of main, the other those of the librarian."""
     async with AsyncExitStack() as closing:
 
-        async def open_pair(model: Any, raw: Any = None, **more: Any) -> tuple[House, House]:
+        async def open_pair(model: Any, raw: Any = None, **more: Any) -> tuple[Gateway, Gateway]:
             a, b = [
                 await closing.enter_async_context(
-                    gateway(tmp_path, url, name, each, AGENTS | (raw or {}), [agent], **more)
+                    one_gateway(tmp_path, url, name, each, AGENTS | (raw or {}), [agent], **more)
                 )
                 for name, each, agent in (("a", model[0], "main"), ("b", model[1], "librarian"))
             ]
@@ -166,7 +166,7 @@ async def test_a_yes_is_asked_on_one_gateway_and_given_on_the_other_once(
     stamps = Stamp(), Stamp()
     raw = AGENTS | ASKING
     async with (
-        gateway(
+        one_gateway(
             tmp_path,
             url,
             "a",
@@ -175,7 +175,7 @@ async def test_a_yes_is_asked_on_one_gateway_and_given_on_the_other_once(
             ["main"],
             tools=[stamps[0]],
         ) as a,
-        gateway(
+        one_gateway(
             tmp_path, url, "b", ScriptedProvider([]), raw, ["librarian"], tools=[stamps[1]]
         ) as b,
     ):
@@ -212,7 +212,7 @@ async def test_each_tick_of_a_job_runs_once_and_the_jobs_move_when_their_gateway
     models = {name: ScriptedProvider(lambda _: "done") for name in "ab"}
     async with (
         apart(tmp_path, url, "a", models["a"]) as (a, _ended),
-        gateway(tmp_path, url, "b", models["b"]) as b,
+        one_gateway(tmp_path, url, "b", models["b"]) as b,
     ):
         await until(lambda: a.roles.has("cron"))
         job = await call(
@@ -251,12 +251,12 @@ async def test_a_session_that_goes_from_gateway_to_gateway_is_one_conversation(
     """What a gateway remembers of a session is not all of it, once another has answered there."""
     models = {name: ScriptedProvider(lambda _, name=name: f"by {name}") for name in "ab"}  # type: ignore[misc]
     async with (
-        gateway(tmp_path, url, "a", models["a"]) as a,
-        gateway(tmp_path, url, "b", models["b"]) as b,
+        one_gateway(tmp_path, url, "a", models["a"]) as a,
+        one_gateway(tmp_path, url, "b", models["b"]) as b,
     ):
         await until(lambda: all(each.claiming and not each.claiming.why_not for each in (a, b)))
-        for number, (house, name) in enumerate([(a, "a"), (b, "b"), (a, "a"), (b, "b")]):
-            run = await say(house, "main", f"word {number}", f"r{number}")
+        for number, (gateway, name) in enumerate([(a, "a"), (b, "b"), (a, "a"), (b, "b")]):
+            run = await say(gateway, "main", f"word {number}", f"r{number}")
             assert run.reply == f"by {name}"
         await call(a, "chat.inject", sessionKey="main", message="a note by hand")
         await say(b, "main", "word 4", "r4")

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from anyio.abc import TaskStatus
 
-from crossclaw.app import House
+from crossclaw.app import Gateway
 from crossclaw.config import Config, Loaded
 from crossclaw.domain.authority import Maker
 from crossclaw.domain.clock import SystemClock
@@ -23,7 +23,7 @@ from crossclaw.ledger.operations import DeleteCredential, PutCredential
 from crossclaw.ledger.postgres import listener
 from crossclaw.providers.contract import ModelRequest, Provider, Tell
 from crossclaw.runs import lanes
-from crossclaw.testing import MemoryChannel, ScriptedProvider, heard, open_house
+from crossclaw.testing import MemoryChannel, ScriptedProvider, heard, open_gateway
 from tests.cluster.test_gateways import ask
 from tests.flows.talking import call, results_of, say
 from tests.flows.test_guests import Guest
@@ -38,7 +38,7 @@ def anyio_backend() -> tuple[str, dict[str, Any]]:
     return "asyncio", {}
 
 
-Open = Callable[..., Awaitable[House]]
+Open = Callable[..., Awaitable[Gateway]]
 
 
 @pytest.fixture
@@ -46,14 +46,16 @@ async def opened(tmp_path: Path, url: str) -> AsyncGenerator[Open]:
     """Opens a gateway of this name; all end with the test."""
     async with AsyncExitStack() as closing:
 
-        async def open_as(name: str, model: Provider, **more: Any) -> House:
-            return await closing.enter_async_context(gateway(tmp_path, url, name, model, **more))
+        async def open_as(name: str, model: Provider, **more: Any) -> Gateway:
+            return await closing.enter_async_context(
+                one_gateway(tmp_path, url, name, model, **more)
+            )
 
         yield open_as
 
 
 @asynccontextmanager
-async def gateway(
+async def one_gateway(
     folder: Path,
     url: str,
     name: str,
@@ -61,7 +63,7 @@ async def gateway(
     raw: Any = None,
     served: Any = None,
     **more: Any,
-) -> AsyncGenerator[House]:
+) -> AsyncGenerator[Gateway]:
     """`served`: the agents whose workspaces it has."""
     ledger = {"url": url, "shared": True, "gateway": name, "agents": served}
     config = msgspec.convert(
@@ -70,8 +72,10 @@ async def gateway(
     place = folder / name
     place.mkdir(exist_ok=True)
     clock = SystemClock()
-    async with open_house(place, model, config=config, inline=False, clock=clock, **more) as house:
-        yield house
+    async with open_gateway(
+        place, model, config=config, inline=False, clock=clock, **more
+    ) as gateway:
+        yield gateway
 
 
 def cut_off(url: str, name: str) -> None:
@@ -80,14 +84,14 @@ def cut_off(url: str, name: str) -> None:
 
 
 @asynccontextmanager
-async def apart(*of_gateway: Any, **more: Any) -> AsyncGenerator[tuple[House, list[Exception]]]:
+async def apart(*of_gateway: Any, **more: Any) -> AsyncGenerator[tuple[Gateway, list[Exception]]]:
     """A gateway that may come to its end by itself; with what ended it."""
     ended: list[Exception] = []
 
-    async def serve(*, task_status: TaskStatus[House]) -> None:
+    async def serve(*, task_status: TaskStatus[Gateway]) -> None:
         try:
-            async with gateway(*of_gateway, **more) as house:
-                task_status.started(house)
+            async with one_gateway(*of_gateway, **more) as gateway:
+                task_status.started(gateway)
                 await anyio.sleep_forever()
         except Exception as error:  # noqa: BLE001  looked at by the test
             ended.append(error)
@@ -127,8 +131,8 @@ class Waiting:
         pass
 
 
-async def begin(house: House, run_id: str, text: str = "hello", key: str = "main") -> None:
-    await call(house, "chat.send", sessionKey=key, message=text, idempotencyKey=run_id)
+async def begin(gateway: Gateway, run_id: str, text: str = "hello", key: str = "main") -> None:
+    await call(gateway, "chat.send", sessionKey=key, message=text, idempotencyKey=run_id)
 
 
 async def test_a_run_on_one_gateway_is_waited_for_and_read_on_the_other(opened: Open) -> None:
@@ -265,7 +269,7 @@ async def test_an_account_is_one_gateways_and_replies_of_the_other_go_out_by_it(
     models = {name: ScriptedProvider(lambda _request: "hi there") for name in "ab"}
     async with (
         apart(tmp_path, url, "a", models["a"], channels=[chats["a"]]) as (a, _ended),
-        gateway(tmp_path, url, "b", models["b"], channels=[chats["b"]]) as b,
+        one_gateway(tmp_path, url, "b", models["b"], channels=[chats["b"]]) as b,
     ):
         await until(lambda: _is(chats["a"].host is not None))
         assert chats["b"].host is None, "the other one waits"
@@ -293,7 +297,7 @@ async def test_jobs_copies_and_upkeep_are_one_gateways(opened: Open, tmp_path: P
     await until(roles)
     run = await say(b, "main", "hello", "r1")
     copies = {name: tmp_path / name / "state" / "sessions" / "main" for name in "ab"}
-    (holder,) = [name for name, house in (("a", a), ("b", b)) if house.roles.has("transcripts")]
+    (holder,) = [name for name, gateway in (("a", a), ("b", b)) if gateway.roles.has("transcripts")]
     await until(lambda: _is((copies[holder] / f"{run.session_id}.jsonl").exists()))
     other = "b" if holder == "a" else "a"
     assert not copies[other].exists()

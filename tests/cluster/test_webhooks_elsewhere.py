@@ -19,7 +19,7 @@ from crossclaw.testing import MemoryChannel, ScriptedProvider
 from tests.cluster.linked import Linked, linked, see_each_other, until
 from tests.databases import databases
 from tests.flows.talking import call
-from tests.wire.housed import TOKEN
+from tests.wire.served_gateway import TOKEN
 
 pytestmark = [pytest.mark.spec("B6"), pytest.mark.anyio]
 PATH = "/channels/memory/hook"
@@ -98,10 +98,10 @@ async def test_what_arrives_at_a_gateway_without_the_account_is_stored_by_the_ot
 ) -> None:
     a, b = pair
     assert chats["b"].host is None
-    await until(lambda: b.house.neighbours.find_holder("channel:memory:default") is not None)
+    await until(lambda: b.gateway.neighbours.find_holder("channel:memory:default") is not None)
     said = await post(b, "m1 hello")
     assert said.status_code == 200, said.text
-    assert await a.house.ledger.find_run(said.text) is not None, "stored when it is acknowledged"
+    assert await a.gateway.ledger.find_run(said.text) is not None, "stored when it is acknowledged"
     again = await post(a, "m1 hello")
     assert again.text == said.text, "the same message by the other gateway is the same message"
     await chats["a"].wait_sent()
@@ -139,12 +139,12 @@ async def test_a_hook_is_a_run_on_whichever_gateway_it_arrives(
             headers={**headers, "idempotency-key": "d2"},
         )
         assert woken.status_code == 200, woken.text
-    run = await b.house.run_store.wait(run_id, 20)
+    run = await b.gateway.run_store.wait(run_id, 20)
     assert run is not None
     assert run.status == "ok"
 
     async def is_heard() -> bool:
-        history = await call(a.house, "chat.history", sessionKey="main")
+        history = await call(a.gateway, "chat.history", sessionKey="main")
         return "wake up" in str(history["messages"])
 
     await until(is_heard)
@@ -157,7 +157,7 @@ async def test_only_gateways_ask_each_other_and_each_question_is_heard_once(
     """Whoever can read along, or has the clients' token alone, brings nothing about."""
     a, b = pair
     sent: list[httpx2.Request] = []
-    (neighbour,) = b.house.neighbours
+    (neighbour,) = b.gateway.neighbours
     real = httpx2.AsyncClient.send
 
     async def record(self: Any, request: httpx2.Request, **more: Any) -> httpx2.Response:
@@ -166,7 +166,7 @@ async def test_only_gateways_ask_each_other_and_each_question_is_heard_once(
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(httpx2.AsyncClient, "send", record)
-        await b.house.neighbours.ask(
+        await b.gateway.neighbours.ask(
             neighbour, "webhook", _asked("m1 hello"), WebhookAnswer, timeout_s=5
         )
     question = next(each for each in sent if each.url.path == "/gateways/ask")

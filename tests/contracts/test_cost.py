@@ -1,4 +1,4 @@
-"""What a conversation costs, and that a strict service takes it: the whole house against the fake that keeps a
+"""What a conversation costs, and that a strict service takes it: the whole gateway against the fake that keeps a
 prompt cache, prices it, and binds thinking to everything before it."""
 
 from pathlib import Path
@@ -56,16 +56,16 @@ async def test_a_service_that_binds_thinking_takes_every_request_of_a_long_life(
         paths = Paths(home=tmp_path, state_dir=tmp_path / "s", config_path=tmp_path / "c.json")
         outside = app.Outside(environ={}, providers={"anthropic": provider})
         config = msgspec.convert({"agents": {"defaults": defaults}}, Config)
-        async with app.open_house(config, paths, outside) as house:
+        async with app.open_gateway(config, paths, outside) as gateway:
             for number in range(6):
                 message = "do both" if number % 2 else f"question {number}"
                 asked = {"message": message, "idempotencyKey": f"r{number}"}
-                await house.door.dispatch(ME, "agent", asked)
-                run = await house.run_store.wait(f"r{number}", timeout_s=30)
+                await gateway.door.dispatch(ME, "agent", asked)
+                run = await gateway.run_store.wait(f"r{number}", timeout_s=30)
                 assert run is not None
                 assert run.status == "ok", run.error
                 if number == 3:
-                    await house.door.dispatch(ME, "sessions.compact", {"key": "main"})
+                    await gateway.door.dispatch(ME, "sessions.compact", {"key": "main"})
         await provider.close()
 
     assert len(server.requests) > 10

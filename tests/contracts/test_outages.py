@@ -41,8 +41,8 @@ def api(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def housed(api: str, server: FakeModelServer, patience: RetryLimits = SHORT) -> Providers:
-    """As a house makes them."""
+def served_gateway(api: str, server: FakeModelServer, patience: RetryLimits = SHORT) -> Providers:
+    """As a gateway makes them."""
     wire, url = {
         "anthropic": ("anthropic-messages", server.url),
         "openai": ("openai-completions", server.openai_url),
@@ -68,7 +68,7 @@ PASSING: list[Answer] = [
 async def test_a_trouble_that_passes_costs_one_more_call_and_is_told(
     api: str, server: FakeModelServer, trouble: Answer
 ) -> None:
-    providers = housed(api, server)
+    providers = served_gateway(api, server)
     provider, _ = providers.get(f"{api}/claude-opus-4-8")
     server.queue(trouble)
     told: list[Piece] = []
@@ -85,7 +85,7 @@ async def test_a_trouble_that_passes_costs_one_more_call_and_is_told(
 async def test_one_that_does_not_pass_ends_within_the_budget_of_calls(
     api: str, server: FakeModelServer, trouble: Answer
 ) -> None:
-    providers = housed(api, server)
+    providers = served_gateway(api, server)
     provider, _ = providers.get(f"{api}/claude-opus-4-8")
     server.queue(*[trouble] * 20)
     with pytest.raises(ProviderError):
@@ -97,7 +97,7 @@ async def test_one_that_does_not_pass_ends_within_the_budget_of_calls(
 async def test_a_service_that_asks_for_an_hour_is_not_asked_again(
     api: str, server: FakeModelServer
 ) -> None:
-    providers = housed(api, server)
+    providers = served_gateway(api, server)
     provider, _ = providers.get(f"{api}/claude-opus-4-8")
     server.queue(Refuse("rate_limit", retry_after="3600"))
     with pytest.raises(ProviderOverloaded, match="3600 s"):
@@ -118,7 +118,7 @@ async def test_a_line_that_falls_silent_is_left_and_opened_anew(
 async def test_a_conversation_too_long_is_told_as_such_and_not_repeated(
     api: str, server: FakeModelServer
 ) -> None:
-    providers = housed(api, server)
+    providers = served_gateway(api, server)
     provider, _ = providers.get(f"{api}/claude-opus-4-8")
     server.queue(Refuse("context_overflow"))
     with pytest.raises(ContextOverflow):
@@ -128,7 +128,7 @@ async def test_a_conversation_too_long_is_told_as_such_and_not_repeated(
 
 
 async def test_an_empty_reply_is_an_answer(api: str, server: FakeModelServer) -> None:
-    providers = housed(api, server)
+    providers = served_gateway(api, server)
     provider, _ = providers.get(f"{api}/claude-opus-4-8")
     server.queue(Reply([]))
     answer = await provider.complete(ask(), ignore)
@@ -139,7 +139,7 @@ async def test_an_empty_reply_is_an_answer(api: str, server: FakeModelServer) ->
 async def test_tool_calls_side_by_side_survive_a_cut_and_come_once(
     api: str, server: FakeModelServer
 ) -> None:
-    providers = housed(api, server)
+    providers = served_gateway(api, server)
     provider, _ = providers.get(f"{api}/claude-opus-4-8")
     calls: list[AssistantBlock] = [
         Text("I look."), *(ToolUse(f"c{n}", "read", {"path": f"{n}.md"}) for n in range(3)),
@@ -151,7 +151,7 @@ async def test_tool_calls_side_by_side_survive_a_cut_and_come_once(
 
 
 async def test_others_are_answered_while_one_waits(api: str, server: FakeModelServer) -> None:
-    providers = housed(api, server, RetryLimits(wait_first_s=60))
+    providers = served_gateway(api, server, RetryLimits(wait_first_s=60))
     provider, _ = providers.get(f"{api}/claude-opus-4-8")
     server.queue(Refuse("overloaded"))
     waits = anyio.Event()
@@ -174,7 +174,7 @@ async def test_others_are_answered_while_one_waits(api: str, server: FakeModelSe
 async def test_others_do_not_wait_for_a_run_on_a_dying_line_and_it_ends_when_it_is_stopped(
     api: str, server: FakeModelServer, tmp_path: Path, how: Literal["trickle", "silence"]
 ) -> None:
-    """One byte a second, or none: through a whole house, in real time."""
+    """One byte a second, or none: through a whole gateway, in real time."""
     wire, url = {
         "anthropic": ("anthropic-messages", server.url),
         "openai": ("openai-completions", server.openai_url),
@@ -185,16 +185,16 @@ async def test_others_do_not_wait_for_a_run_on_a_dying_line_and_it_ends_when_it_
     config = msgspec.convert(raw, Config)
     paths = Paths(tmp_path, tmp_path / "state", tmp_path / "openclaw.json")
     server.queue(Broken(how, seconds=1.0 if how == "trickle" else 60.0))
-    async with app.open_house(config, paths, app.Outside(environ={})) as house:
+    async with app.open_gateway(config, paths, app.Outside(environ={})) as gateway:
         await call(
-            house, "chat.send", sessionKey="agent:main:slow", message="hi", idempotencyKey="slow"
+            gateway, "chat.send", sessionKey="agent:main:slow", message="hi", idempotencyKey="slow"
         )
         with anyio.fail_after(30):
             while not server.requests:  # noqa: ASYNC110  the server is a thread
                 await anyio.sleep(0.01)
-        others = [await say(house, f"agent:main:s{n}", "hi", f"r{n}") for n in range(5)]
-        await call(house, "chat.abort", sessionKey="agent:main:slow")
-        ended = await house.run_store.wait("slow", timeout_s=30)
+        others = [await say(gateway, f"agent:main:s{n}", "hi", f"r{n}") for n in range(5)]
+        await call(gateway, "chat.abort", sessionKey="agent:main:slow")
+        ended = await gateway.run_store.wait("slow", timeout_s=30)
     assert [run.reply for run in others] == [BETTER] * 5
     assert ended is not None
     assert ended.status == "aborted"

@@ -106,7 +106,7 @@ def user(text: str) -> UserTurn:
 
 
 def ask(*turns: Turn, **fields: Any) -> ModelRequest:
-    fields = {"model": "claude-opus-4-8", "system": "You are a house.", **fields}
+    fields = {"model": "claude-opus-4-8", "system": "You are a gateway.", **fields}
     return ModelRequest(turns=list(turns) or [user("hello")], **fields)
 
 

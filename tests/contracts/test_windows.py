@@ -159,12 +159,12 @@ async def test_a_conversation_is_compacted_for_the_window_that_the_server_has(
     }
     paths = Paths(home=tmp_path, state_dir=tmp_path / "s", config_path=tmp_path / "c.json")
     config = msgspec.convert(raw, Config)
-    async with app.open_house(config, paths, app.Outside(environ={})) as house:
+    async with app.open_gateway(config, paths, app.Outside(environ={})) as gateway:
         assert server.asked == []  # never at the start
         for number in range(3):
-            await say(house, "agent:main:main", f"{number} {'word ' * 600}", f"r{number}")
-        row = (await call(house, "sessions.list"))["sessions"][0]
-        entries = await house.ledger.list_entries(row["sessionId"], limit=50)
+            await say(gateway, "agent:main:main", f"{number} {'word ' * 600}", f"r{number}")
+        row = (await call(gateway, "sessions.list"))["sessions"][0]
+        entries = await gateway.ledger.list_entries(row["sessionId"], limit=50)
     assert row["contextTokens"] == 4_096
     assert any(entry.type == "compaction" for entry in entries)
     assert CompactionSettings().limit(131_072) > 100_000  # unasked there would have been none

@@ -87,7 +87,7 @@ def returned(*calls: ToolUse, text: str = "ok") -> UserTurn:
 
 
 def ask(wire: str, *turns: Turn, **fields: Any) -> ModelRequest:
-    fields = {"model": MODELS.get(wire, wire), "system": "You are a house.", **fields}
+    fields = {"model": MODELS.get(wire, wire), "system": "You are a gateway.", **fields}
     return ModelRequest(turns=list(turns) or [user("hello")], **fields)
 
 

@@ -9,7 +9,7 @@ import anyio
 import anyio.abc
 import msgspec
 
-from crossclaw.app import House
+from crossclaw.app import Gateway
 from crossclaw.channels.contract import ChannelHost, GivenChannel, Piece
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.tools import Effect
@@ -104,19 +104,19 @@ class Ask(Tool[Question]):
     declared, description, params = declared("ask", "once"), "Asks another session.", Question
 
     def __init__(self) -> None:
-        self._house: House
+        self._gateway: Gateway
         self._moved_in = anyio.Event()
 
-    def move_in(self, house: House) -> None:
-        self._house = house
+    def move_in(self, gateway: Gateway) -> None:
+        self._gateway = gateway
         self._moved_in.set()
 
     async def call(self, context: ToolContext, params: Question) -> Answered | str:
         await self._moved_in.wait()
         key, run_id = SessionKey.named("main", params.session), f"ask-{params.token}"
         words = f"wait: {params.wait_s}\nsay: re {params.token}"
-        await submit(self._house, key, words, run_id=run_id)
-        waited = await self._house.waits.wait(context.run, run_id, timeout_s=None)
+        await submit(self._gateway, key, words, run_id=run_id)
+        waited = await self._gateway.waits.wait(context.run, run_id, timeout_s=None)
         if waited.run is None or waited.circle:
             return f"no answer: {waited.circle}"
         return Answered(run_id, waited.run.status, waited.run.reply)

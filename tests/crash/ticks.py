@@ -23,14 +23,14 @@ from typing import Any
 import anyio
 import apsw
 
-from crossclaw.app import House
+from crossclaw.app import Gateway
 from crossclaw.domain.clock import SystemClock
 from crossclaw.domain.jobs import Tick, TickId
 from crossclaw.door.principal import person_principal
 from crossclaw.door.registry import Caller
 from crossclaw.ledger.jobs import TICKS_KEPT, TakeTick
 from crossclaw.schedule.clockwork import Clockwork
-from crossclaw.testing import ScriptedProvider, open_house
+from crossclaw.testing import ScriptedProvider, open_gateway
 
 JOBS = 20
 EVERY_MS = (100, 900)
@@ -52,16 +52,16 @@ def victim(folder: str, seed: int, broken: bool, settling: bool) -> None:
 
 async def _live(folder: Path, dice: Random, settling: bool) -> None:
     provider = ScriptedProvider(lambda _: "done", delay_s=0.01)
-    async with open_house(folder, provider, clock=SystemClock(), inline=False) as house:
-        if not await house.ledger.list_jobs():
-            await _make_jobs(house, dice)
+    async with open_gateway(folder, provider, clock=SystemClock(), inline=False) as gateway:
+        if not await gateway.ledger.list_jobs():
+            await _make_jobs(gateway, dice)
         (folder / "ready").touch()
         if not settling:
             await anyio.sleep_forever()
-        await _settle(house)
+        await _settle(gateway)
 
 
-async def _make_jobs(house: House, dice: Random) -> None:
+async def _make_jobs(gateway: Gateway, dice: Random) -> None:
     caller = Caller(principal=OWNER)
     for number in range(JOBS):
         main = number % 5 == 0
@@ -76,18 +76,18 @@ async def _make_jobs(house: House, dice: Random) -> None:
             "payload": payload,
             "wakeMode": "next-heartbeat" if number % 10 == 0 else "now",
         }
-        await house.door.dispatch(caller, "cron.add", job)
+        await gateway.door.dispatch(caller, "cron.add", job)
 
 
-async def _settle(house: House) -> None:
+async def _settle(gateway: Gateway) -> None:
     """No new ticks, and those under way to their ends."""
     caller = Caller(principal=OWNER)
     await anyio.sleep(0.5)
-    for job in await house.ledger.list_jobs():
+    for job in await gateway.ledger.list_jobs():
         off = {"id": job.job_id, "patch": {"enabled": False}}
-        await house.door.dispatch(caller, "cron.update", off)
+        await gateway.door.dispatch(caller, "cron.update", off)
     # The runs, not the ticks: one that a broken build left without a run would never end.
-    while await house.ledger.lanes_with_work():  # noqa: ASYNC110
+    while await gateway.ledger.lanes_with_work():  # noqa: ASYNC110
         await anyio.sleep(0.05)
 
 

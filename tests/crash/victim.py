@@ -33,7 +33,7 @@ import anyio
 import anyio.lowlevel
 import msgspec
 
-from crossclaw.app import House, Outside, open_house
+from crossclaw.app import Gateway, Outside, open_gateway
 from crossclaw.config import Config, Paths
 from crossclaw.domain import suspects
 from crossclaw.domain.addresses import Address, Inbound
@@ -143,14 +143,14 @@ class Victim:
     async def live(self) -> None:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_end_when_told, tasks.cancel_scope)
-            async with open_house(
+            async with open_gateway(
                 _config(self._trouble), _paths(self._folder), self._outside()
-            ) as house:
-                self._ask.move_in(house)
+            ) as gateway:
+                self._ask.move_in(gateway)
                 tell(told="ready")
                 async with aclosing(_requests()) as requests:
                     async for request in requests:
-                        tasks.start_soon(self._answer, house, request)
+                        tasks.start_soon(self._answer, gateway, request)
             tasks.cancel_scope.cancel()
         if self._build == "torn":
             _tear(self._folder)
@@ -165,39 +165,39 @@ class Victim:
             tools=tools,
         )
 
-    async def _answer(self, house: House, request: dict[str, Any]) -> None:
+    async def _answer(self, gateway: Gateway, request: dict[str, Any]) -> None:
         number = request.pop("number")
         request.pop("client", None)
         try:
             match request.pop("ask"):
                 case "submit":
-                    answer = await self._submit(house, number, **request)
+                    answer = await self._submit(gateway, number, **request)
                 case "wait":
-                    answer = await _wait(house, **request)
+                    answer = await _wait(gateway, **request)
                 case "verify":
-                    answer = await _verify(house)
+                    answer = await _verify(gateway)
                 case _:
-                    answer = await _count_open(house, self._clock)
+                    answer = await _count_open(gateway, self._clock)
         except CrossclawError as error:
             answer = {"error": f"{type(error).__name__}: {error}"}
         if answer:
             tell(number=number, **answer)
 
     async def _submit(
-        self, house: House, number: int, token: str, place: dict[str, str], text: str
+        self, gateway: Gateway, number: int, token: str, place: dict[str, str], text: str
     ) -> dict[str, Any]:
         hasty = self._build == "hasty" and place["channel"] == "direct"
         if hasty:
             tell(number=number, run=f"run-{token}")
         name = RandomIds().new() if self._build == "forgetful" else token
-        run_id = await self._hand_in(house, name, place, text)
+        run_id = await self._hand_in(gateway, name, place, text)
         return {} if hasty else {"run": run_id}
 
-    async def _hand_in(self, house: House, name: str, place: dict[str, str], text: str) -> str:
+    async def _hand_in(self, gateway: Gateway, name: str, place: dict[str, str], text: str) -> str:
         chat = self._chats.get(place["channel"])
         if chat is None:
             key = SessionKey.named("main", place["chat"])
-            return (await submit(house, key, text, run_id=f"run-{name}")).run_id
+            return (await submit(gateway, key, text, run_id=f"run-{name}")).run_id
         inbound = Inbound(
             address=Address(chat.name, place["chat"]),
             sender="ana",
@@ -211,24 +211,24 @@ class Victim:
         return received.run_id
 
 
-async def _wait(house: House, run: str) -> dict[str, Any]:
-    found = await house.run_store.wait(run, WAIT_S)
+async def _wait(gateway: Gateway, run: str) -> dict[str, Any]:
+    found = await gateway.run_store.wait(run, WAIT_S)
     if found is None:
         return {"status": "unknown"}
     return {"status": found.status if found.ended else "open", "reply": found.reply}
 
 
-async def _count_open(house: House, clock: Clock) -> dict[str, Any]:
-    deliveries = await house.ledger.list_open_deliveries(limit=1)
+async def _count_open(gateway: Gateway, clock: Clock) -> dict[str, Any]:
+    deliveries = await gateway.ledger.list_open_deliveries(limit=1)
     soon = clock.now_ms() + ASIDE_AFTER_MS
-    due = await house.ledger.list_timers(due_before=soon, limit=1)
-    lanes = await house.ledger.lanes_with_work()
+    due = await gateway.ledger.list_timers(due_before=soon, limit=1)
+    lanes = await gateway.ledger.lanes_with_work()
     return {"open": len(lanes) + len(deliveries) + len(due)}
 
 
-async def _verify(house: House) -> dict[str, Any]:
+async def _verify(gateway: Gateway) -> dict[str, Any]:
     """The house does so by itself, but not in the first seconds, and few victims grow so old."""
-    await house.exporter.verify()
+    await gateway.exporter.verify()
     return {"verify": 0}
 
 

@@ -8,7 +8,7 @@ from uuid import NAMESPACE_URL, uuid5
 import anyio
 import msgspec
 
-from crossclaw.app import House
+from crossclaw.app import Gateway
 from crossclaw.config import Config
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import ToolResultMessage
@@ -16,7 +16,7 @@ from crossclaw.domain.sessions import NewSession
 from crossclaw.domain.sight import EVERYTHING
 from crossclaw.ledger.operations import EnsureSession
 from crossclaw.providers.rehearsal import RehearsalProvider
-from crossclaw.testing import open_house
+from crossclaw.testing import open_gateway
 from tests.flows.talking import say
 
 AGENTS = {"list": [{"id": "main", "default": True}, {"id": "librarian"}]}
@@ -59,22 +59,22 @@ async def texts_heard(folder: Path, case: Case) -> set[str]:
     """All refusals that any tool has answered with, in whichever session."""
     raw = {"agents": AGENTS, **(case.config or {})}
     config = msgspec.convert(raw, Config)
-    async with open_house(folder, RehearsalProvider(), config=config) as house:
+    async with open_gateway(folder, RehearsalProvider(), config=config) as gateway:
         for key in LABELLED:
             new = NewSession(
                 key=SessionKey.parse(key), session_id=str(uuid5(NAMESPACE_URL, key)), label="notes"
             )
-            await house.ledger.do(EnsureSession(new=new, at=1))
+            await gateway.ledger.do(EnsureSession(new=new, at=1))
         script = f"tool: {case.tool} {json.dumps(case.arguments)}"
-        await say(house, "main", "\n".join([script] * case.times), "r1")
+        await say(gateway, "main", "\n".join([script] * case.times), "r1")
         await anyio.sleep(600)
-        return await _results(house)
+        return await _results(gateway)
 
 
-async def _results(house: House) -> set[str]:
+async def _results(gateway: Gateway) -> set[str]:
     heard: set[str] = set()
-    for session in await house.ledger.list_sessions(limit=100, sight=EVERYTHING):
-        entries = await house.ledger.list_entries(session.session_id, limit=100)
+    for session in await gateway.ledger.list_sessions(limit=100, sight=EVERYTHING):
+        entries = await gateway.ledger.list_entries(session.session_id, limit=100)
         contents = [e.message.content for e in entries if isinstance(e.message, ToolResultMessage)]
         heard |= {each if isinstance(each, str) else str(each.get("error")) for each in contents}
     return heard - {"None"}

@@ -1,4 +1,4 @@
-"""Examples of docs/tools.md: what the page calls, and what the house answers, made comparable."""
+"""Examples of docs/tools.md: what the page calls, and what the gateway answers, made comparable."""
 
 import json
 import re
@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import anyio
 import msgspec
 
-from crossclaw.app import House
+from crossclaw.app import Gateway
 from crossclaw.config.load import load
 from crossclaw.providers.rehearsal import RehearsalProvider
-from crossclaw.testing import open_house
+from crossclaw.testing import open_gateway
 from tests.flows.spawning import announces_in
 from tests.flows.talking import results_of, say
 
@@ -49,22 +49,24 @@ async def answers(folder: Path, asked: list[Example]) -> list[Any]:
     """The main session calls one tool after the other; other work settles in between. Last comes
     what its sub-agent has reported."""
     config = config_of_the_page(folder)
-    async with open_house(folder, RehearsalProvider(), config=config) as house:
-        await say(house, "agent:main:notes", "say: The keys are under the mat.", "r0")
+    async with open_gateway(folder, RehearsalProvider(), config=config) as gateway:
+        await say(gateway, "agent:main:notes", "say: The keys are under the mat.", "r0")
         found = []
         for number, example in enumerate(asked, 1):
-            result = await tool_result(house, "main", example.tool, example.arguments, f"r{number}")
+            result = await tool_result(
+                gateway, "main", example.tool, example.arguments, f"r{number}"
+            )
             found.append(comparable(result, folder))
             await anyio.sleep(60)
-        return [*found, *(comparable(text, folder) for text in await announces_in(house))]
+        return [*found, *(comparable(text, folder) for text in await announces_in(gateway))]
 
 
 async def tool_result(
-    house: House, session: str, tool: str, arguments: dict[str, Any], run_id: str
+    gateway: Gateway, session: str, tool: str, arguments: dict[str, Any], run_id: str
 ) -> Any:
     """What a tool answers to a run of that session."""
-    run = await say(house, session, f"tool: {tool} {json.dumps(arguments)}", run_id)
-    (result,) = await results_of(house, run)
+    run = await say(gateway, session, f"tool: {tool} {json.dumps(arguments)}", run_id)
+    (result,) = await results_of(gateway, run)
     return result
 
 

@@ -10,7 +10,7 @@ import pytest
 from crossclaw.config.load import load
 from crossclaw.config.supported import refuse_unsupported
 from crossclaw.domain.tools import GROUP_RULES
-from crossclaw.testing import ScriptedProvider, open_house
+from crossclaw.testing import ScriptedProvider, open_gateway
 from tests import starting
 from tests.docs.test_examples import ROOT, commands_of
 
@@ -24,8 +24,8 @@ def test_the_table_has_the_tools_that_there_are(tmp_path: Path) -> None:
     named = {name: effect for names, effect in rows for name in re.findall(r"`(\w+)`", names)}
 
     async def look() -> dict[str, str]:
-        async with open_house(tmp_path, ScriptedProvider([])) as house:
-            return {name: tool.effect for name, tool in house.toolsets.known.items()}
+        async with open_gateway(tmp_path, ScriptedProvider([])) as gateway:
+            return {name: tool.effect for name, tool in gateway.toolsets.known.items()}
 
     assert named == anyio.run(look)
 

@@ -9,7 +9,7 @@ import pyjson5
 import pytest
 
 from crossclaw.domain.secret import Secret
-from tests.wire.housed import serve_house
+from tests.wire.served_gateway import serve_gateway
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cron-and-hooks.md").read_text("utf-8")
 SECTION = PAGE[PAGE.index("## Hooks") :]
@@ -27,8 +27,8 @@ async def test_the_request_of_the_page_begins_a_run(tmp_path: Path) -> None:
     (request,) = re.findall(r"```sh\n(.*?)```", SECTION, re.S)
     hooks = pyjson5.decode(written)["hooks"]
     opened = hooks | {"token": Secret(hooks["token"])}
-    async with serve_house(tmp_path, hooks=opened) as housed:
-        sent = request.replace("http://127.0.0.1:18789", housed.url)
+    async with serve_gateway(tmp_path, hooks=opened) as served_gateway:
+        sent = request.replace("http://127.0.0.1:18789", served_gateway.url)
         environ = {"HOOK_TOKEN": hooks["token"], "PATH": "/usr/bin:/bin"}
         done = await anyio.run_process(["sh", "-c", sent], env=environ)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from tests.wire.housed import TOKEN, serve_house
+from tests.wire.served_gateway import TOKEN, serve_gateway
 
 PAGE = (Path(__file__).parents[2] / "docs" / "protocol.md").read_text("utf-8")
 
@@ -21,8 +21,8 @@ def anyio_backend() -> str:
 @pytest.mark.spec("G1")
 async def test_the_client_of_the_page_gets_its_reply(tmp_path: Path) -> None:
     (code,) = re.findall(r"```py\n(.*?)```", PAGE, re.S)
-    async with serve_house(tmp_path) as housed:
-        environ = {"GATEWAY": housed.ws, "TOKEN": TOKEN}
+    async with serve_gateway(tmp_path) as served_gateway:
+        environ = {"GATEWAY": served_gateway.ws, "TOKEN": TOKEN}
         done = await anyio.run_process([sys.executable, "-c", code], env=environ)
 
     assert done.stdout.decode() == "final Good day!\n"

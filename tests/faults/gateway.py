@@ -1,4 +1,4 @@
-"""One gateway of the rig: a whole house in a process of its own that shares its ledger. Lines of JSON in and out.
+"""One gateway of the rig: a whole gateway in a process of its own that shares its ledger. Lines of JSON in and out.
 
 What it does to the world is written down there, and by nobody else: `stamps.txt` has the tool calls that were carried out, `wall.txt` what was
 said in chats, `asked.txt` what the model was asked, `opened.txt` who had the chat account and until when.
@@ -18,7 +18,7 @@ import anyio
 import anyio.abc
 import msgspec
 
-from crossclaw.app import House, Outside, open_house
+from crossclaw.app import Gateway, Outside, open_gateway
 from crossclaw.channels.contract import ChannelHost, GivenChannel, Piece
 from crossclaw.config import Config, Paths
 from crossclaw.config.ledger import URL_VARIABLE
@@ -49,7 +49,7 @@ class Wall(GivenChannel):
     name = CHAT
 
     def __init__(self, world: Path, gateway: str) -> None:
-        self._gateway = f"{gateway}/{os.getpid()}"
+        self._who = f"{gateway}/{os.getpid()}"
         self._said, self._opened = WorldFile(world / "wall.txt"), WorldFile(world / "opened.txt")
         self.host: ChannelHost | None = None
 
@@ -59,14 +59,14 @@ class Wall(GivenChannel):
         *,
         task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
     ) -> None:
-        self._opened.write("begin", self._gateway, time.monotonic())
+        self._opened.write("begin", self._who, time.monotonic())
         self.host = host
         task_status.started()
         try:
             await anyio.sleep_forever()
         finally:
             self.host = None
-            self._opened.write("end", self._gateway, time.monotonic())
+            self._opened.write("end", self._who, time.monotonic())
 
     async def send(self, piece: Piece) -> str | None:
         await anyio.sleep(NETWORK_S)
@@ -98,7 +98,7 @@ class FaultyGateway:
         self._folder = world / name
         self._stamp, self._model = Stamp(world, "effects"), LoggedModel(world)
         self._wall = Wall(world, name)
-        self._house: House | None = None
+        self._gateway: Gateway | None = None
 
     async def live(self) -> None:
         async with anyio.create_task_group() as tasks:
@@ -112,14 +112,14 @@ class FaultyGateway:
         """As the program does it: whoever has lost its place begins anew."""
         while True:
             try:
-                async with open_house(self._config(), self._paths(), self._outside()) as house:
-                    self._house = house
+                async with open_gateway(self._config(), self._paths(), self._outside()) as gateway:
+                    self._gateway = gateway
                     tell(told="ready")
                     await anyio.sleep_forever()
             except Exception:
                 logging.exception("%s opens anew", self._name)
             finally:
-                self._house = None
+                self._gateway = None
             await anyio.sleep(AGAIN_S)
 
     def _config(self) -> Config:
@@ -144,7 +144,7 @@ class FaultyGateway:
         )
 
     async def _answer(self, request: dict[str, Any]) -> None:
-        number, house, answer = request.pop("number"), self._house, dict[str, Any]()
+        number, gateway, answer = request.pop("number"), self._gateway, dict[str, Any]()
         try:
             match request["ask"]:
                 case "trap":
@@ -152,22 +152,22 @@ class FaultyGateway:
                 case "go":
                     TrapWire.at = ""
                     TrapWire.go_on.set()
-                case _ if house is None:
+                case _ if gateway is None:
                     answer = {"error": "it is not open"}
                 case "submit":
-                    answer = await self._submit(house, request)
+                    answer = await self._submit(gateway, request)
                 case _:
-                    answer = await _wait(house, request["run"])
+                    answer = await _wait(gateway, request["run"])
         except CrossclawError as error:
             answer = {"error": f"{type(error).__name__}: {error}"}
         tell(number=number, **answer)
 
-    async def _submit(self, house: House, request: dict[str, Any]) -> dict[str, Any]:
+    async def _submit(self, gateway: Gateway, request: dict[str, Any]) -> dict[str, Any]:
         name = RandomIds().new() if self._build == "forgetful" else request["token"]
         place = request["session"]
         if not place.startswith(CHAT):
             key = SessionKey.named("main", place)
-            accepted = await submit(house, key, request["text"], run_id=f"run-{name}")
+            accepted = await submit(gateway, key, request["text"], run_id=f"run-{name}")
             return {"run": accepted.run_id}
         if self._wall.host is None:
             return {"error": "another gateway has the account"}
@@ -182,8 +182,8 @@ class FaultyGateway:
         return {"run": (await self._wall.host.receive(inbound)).run_id}
 
 
-async def _wait(house: House, run_id: str) -> dict[str, Any]:
-    found = await house.run_store.wait(run_id, WAIT_S)
+async def _wait(gateway: Gateway, run_id: str) -> dict[str, Any]:
+    found = await gateway.run_store.wait(run_id, WAIT_S)
     if found is None:
         return {"status": "unknown"}
     return {"status": found.status if found.ended else "open", "reply": found.reply}

@@ -6,5 +6,5 @@ from tests.stores import copy_state
 
 
 def crashed_copy(folder: Path, name: str = "after the crash") -> Path:
-    """The folder as another process would find it now. The house in `folder` knows nothing of it."""
+    """The folder as another process would find it now. The gateway in `folder` knows nothing of it."""
     return copy_state(folder, folder.parent / name)

@@ -6,7 +6,7 @@ from typing import Any
 import anyio
 import msgspec
 
-from crossclaw.app import House
+from crossclaw.app import Gateway
 from crossclaw.config import Config
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage, Text, ToolUse, UserMessage
@@ -63,25 +63,25 @@ def config_of(raw: dict[str, Any] | None = None) -> Config:
     return msgspec.convert(whole, Config)
 
 
-async def children(house: House, parent: SessionKey = MAIN) -> list[Spawn]:
-    return await house.ledger.list_spawns(parent)
+async def children(gateway: Gateway, parent: SessionKey = MAIN) -> list[Spawn]:
+    return await gateway.ledger.list_spawns(parent)
 
 
-async def reported(house: House, parent: SessionKey = MAIN) -> Spawn:
+async def reported(gateway: Gateway, parent: SessionKey = MAIN) -> Spawn:
     """The first child, when its end has been reported."""
     for _ in range(500):
-        found = await children(house, parent)
+        found = await children(gateway, parent)
         if found and found[0].state == "over":
             return found[0]
         await anyio.sleep(1)
     raise AssertionError("the child's end is never reported")
 
 
-async def announces_in(house: House, key: SessionKey = MAIN) -> list[str]:
+async def announces_in(gateway: Gateway, key: SessionKey = MAIN) -> list[str]:
     """What sub-agents reported into a session's transcript."""
-    session = await house.ledger.find_session(key)
+    session = await gateway.ledger.find_session(key)
     assert session is not None
-    entries = await house.ledger.list_entries(session.session_id, limit=200)
+    entries = await gateway.ledger.list_entries(session.session_id, limit=200)
     messages = [entry.message for entry in entries]
     return [
         str(message.content)

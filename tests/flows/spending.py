@@ -1,10 +1,10 @@
-"""A house with a budget, and short ways to see what was spent."""
+"""A gateway with a budget, and short ways to see what was spent."""
 
 from typing import Any
 
 import msgspec
 
-from crossclaw.app import House
+from crossclaw.app import Gateway
 from crossclaw.config import Config
 from crossclaw.domain.budgets import Account
 from crossclaw.domain.messages import AssistantBlock, AssistantMessage, Text, ToolUse, Usage
@@ -41,14 +41,14 @@ def costing(
     return AssistantMessage(blocks, usage=usage, stop_reason=stop)  # type: ignore[arg-type]
 
 
-async def account_of(house: House, run_id: str) -> Account:
-    found = await house.ledger.find_account(run_id)
+async def account_of(gateway: Gateway, run_id: str) -> Account:
+    found = await gateway.ledger.find_account(run_id)
     assert found is not None
     return found
 
 
-async def ended(house: House, run_id: str) -> Run:
-    run = await house.run_store.wait(run_id, timeout_s=3600)
+async def ended(gateway: Gateway, run_id: str) -> Run:
+    run = await gateway.run_store.wait(run_id, timeout_s=3600)
     assert run is not None
     assert run.ended
     return run

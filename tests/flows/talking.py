@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from crossclaw.app import House
+from crossclaw.app import Gateway
 from crossclaw.config import Config
 from crossclaw.domain.messages import ToolResultMessage
 from crossclaw.domain.runs import Run
@@ -19,24 +19,24 @@ def two_agents(**session: Any) -> Config:
     return msgspec.convert(raw, Config)
 
 
-async def call(house: House, method: str, principal: Principal = OWNER, **params: Any) -> Any:
+async def call(gateway: Gateway, method: str, principal: Principal = OWNER, **params: Any) -> Any:
     """A client's call: the last answer, as it would be on the wire."""
-    answer = await house.door.dispatch(Caller(principal=principal), method, params)
+    answer = await gateway.door.dispatch(Caller(principal=principal), method, params)
     if isinstance(answer, TwoAnswers):
         answer = await answer.later()
     return msgspec.json.decode(msgspec.json.encode(answer))
 
 
-async def say(house: House, key: str, text: str, run_id: str) -> Run:
+async def say(gateway: Gateway, key: str, text: str, run_id: str) -> Run:
     """Talk with a session and wait for the end of the run."""
-    await call(house, "chat.send", sessionKey=key, message=text, idempotencyKey=run_id)
-    run = await house.run_store.wait(run_id, timeout_s=3600)
+    await call(gateway, "chat.send", sessionKey=key, message=text, idempotencyKey=run_id)
+    run = await gateway.run_store.wait(run_id, timeout_s=3600)
     assert run is not None
     return run
 
 
-async def results_of(house: House, run: Run) -> list[Any]:
+async def results_of(gateway: Gateway, run: Run) -> list[Any]:
     """What the tools answered in a run."""
-    entries = await house.ledger.list_entries(run.session_id, limit=100)
+    entries = await gateway.ledger.list_entries(run.session_id, limit=100)
     messages = [entry.message for entry in entries if entry.run_id == run.run_id]
     return [message.content for message in messages if isinstance(message, ToolResultMessage)]

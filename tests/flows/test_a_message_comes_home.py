@@ -17,7 +17,7 @@ from crossclaw.domain.messages import (
     ToolUse,
     UserMessage,
 )
-from crossclaw.testing import MemoryChannel, ScriptedProvider, heard, open_house, submit
+from crossclaw.testing import MemoryChannel, ScriptedProvider, heard, open_gateway, submit
 from tests.flows.talking import call
 from tests.flows.tools import Counting, Strict
 
@@ -30,11 +30,11 @@ async def test_a_question_is_answered_with_the_help_of_a_tool(tmp_path: Path) ->
     counter = Counting("count")
     model = ScriptedProvider([[Text("Let me count."), ToolUse("c1", "count", {})], "There is one."])
 
-    async with open_house(tmp_path, model, channels=[chat], tools=[counter]) as house:
+    async with open_gateway(tmp_path, model, channels=[chat], tools=[counter]) as gateway:
         run_id = await chat.say("ana", "how many are there?")
         await chat.wait_sent()
-        run = await house.run_store.wait(run_id)
-        entries = await house.ledger.list_entries(run.session_id, limit=9)  # type: ignore[union-attr]
+        run = await gateway.run_store.wait(run_id)
+        entries = await gateway.ledger.list_entries(run.session_id, limit=9)  # type: ignore[union-attr]
 
     assert chat.sent == [("ana", "There is one.")]
     assert run is not None
@@ -60,8 +60,10 @@ async def test_a_question_is_answered_with_the_help_of_a_tool(tmp_path: Path) ->
 @pytest.mark.spec("M4")
 async def test_people_can_read_the_conversation_in_a_file(tmp_path: Path) -> None:
     chat = MemoryChannel()
-    async with open_house(tmp_path, ScriptedProvider(["Good morning!"]), channels=[chat]) as house:
-        run = await house.run_store.wait(await chat.say("ana", "hello"))
+    async with open_gateway(
+        tmp_path, ScriptedProvider(["Good morning!"]), channels=[chat]
+    ) as gateway:
+        run = await gateway.run_store.wait(await chat.say("ana", "hello"))
 
     file = tmp_path / "state" / "sessions" / "main" / f"{run.session_id}.jsonl"  # type: ignore[union-attr]
     header, user, assistant = map(json.loads, file.read_text("utf-8").splitlines())
@@ -78,9 +80,9 @@ async def test_listeners_hear_a_run_from_its_start_to_its_end(tmp_path: Path) ->
     heard: list[Event] = []
     model = ScriptedProvider([[ToolUse("c1", "count", {})], "one two"])
 
-    async with open_house(tmp_path, model, tools=[Counting("count")]) as house:
-        house.feed.subscribe(heard.append)
-        await house.run_store.wait((await submit(house, MAIN, "go")).run_id)
+    async with open_gateway(tmp_path, model, tools=[Counting("count")]) as gateway:
+        gateway.feed.subscribe(heard.append)
+        await gateway.run_store.wait((await submit(gateway, MAIN, "go")).run_id)
 
     kinds = [type(event) for event in heard if not type(event).__name__.startswith("Entry")]
     assert kinds[1] is RunStarted
@@ -92,10 +94,10 @@ async def test_listeners_hear_a_run_from_its_start_to_its_end(tmp_path: Path) ->
 
 async def test_the_same_platform_message_twice_is_one_run_and_one_reply(tmp_path: Path) -> None:
     chat = MemoryChannel()
-    async with open_house(tmp_path, ScriptedProvider(["once"]), channels=[chat]) as house:
+    async with open_gateway(tmp_path, ScriptedProvider(["once"]), channels=[chat]) as gateway:
         first = await chat.say("ana", "hi", message_id="m1")
         again = await chat.say("ana", "hi", message_id="m1")
-        await house.run_store.wait(first)
+        await gateway.run_store.wait(first)
         await anyio.sleep(60)
 
     assert first == again
@@ -104,10 +106,10 @@ async def test_the_same_platform_message_twice_is_one_run_and_one_reply(tmp_path
 
 async def test_a_group_has_a_session_of_its_own(tmp_path: Path) -> None:
     chat = MemoryChannel("discord")
-    async with open_house(tmp_path, ScriptedProvider(["hello all"]), channels=[chat]) as house:
-        run = await house.run_store.wait(await chat.say("ana", "hi", group="Guild9"))
+    async with open_gateway(tmp_path, ScriptedProvider(["hello all"]), channels=[chat]) as gateway:
+        run = await gateway.run_store.wait(await chat.say("ana", "hi", group="Guild9"))
         await chat.wait_sent()
-        session = await house.ledger.find_session(
+        session = await gateway.ledger.find_session(
             SessionKey.parse("agent:main:discord:group:Guild9")
         )
 
@@ -119,9 +121,9 @@ async def test_a_group_has_a_session_of_its_own(tmp_path: Path) -> None:
 
 async def test_the_model_remembers_what_was_said_before(tmp_path: Path) -> None:
     model = ScriptedProvider(["first answer", "second answer"])
-    async with open_house(tmp_path, model) as house:
+    async with open_gateway(tmp_path, model) as gateway:
         for text in ("one", "two"):
-            await house.run_store.wait((await submit(house, MAIN, text)).run_id)
+            await gateway.run_store.wait((await submit(gateway, MAIN, text)).run_id)
 
     words = [text for turn in model.seen[1].turns for text in heard(turn)]
     assert words == ["one", "first answer", "two"]
@@ -129,10 +131,10 @@ async def test_the_model_remembers_what_was_said_before(tmp_path: Path) -> None:
 
 async def test_sessions_do_not_see_each_other(tmp_path: Path) -> None:
     model = ScriptedProvider(lambda request: f"{len(request.turns)} turns")
-    async with open_house(tmp_path, model) as house:
+    async with open_gateway(tmp_path, model) as gateway:
         for name in ("one", "two", "one"):
-            run_id = (await submit(house, SessionKey.named("main", name), "hi")).run_id
-            last = await house.run_store.wait(run_id)
+            run_id = (await submit(gateway, SessionKey.named("main", name), "hi")).run_id
+            last = await gateway.run_store.wait(run_id)
 
     assert last is not None
     assert last.reply == "3 turns"
@@ -146,9 +148,9 @@ async def test_an_unknown_tool_and_wrong_arguments_are_answers_to_the_model(tmp_
         ]
     )  # fmt: skip
 
-    async with open_house(tmp_path, model, tools=[Strict()]) as house:
-        run = await house.run_store.wait((await submit(house, MAIN, "go")).run_id)
-        entries = await house.ledger.list_entries(run.session_id, limit=9)  # type: ignore[union-attr]
+    async with open_gateway(tmp_path, model, tools=[Strict()]) as gateway:
+        run = await gateway.run_store.wait((await submit(gateway, MAIN, "go")).run_id)
+        entries = await gateway.ledger.list_entries(run.session_id, limit=9)  # type: ignore[union-attr]
 
     assert run is not None
     assert run.status == "ok"
@@ -167,11 +169,11 @@ async def test_an_unknown_tool_and_wrong_arguments_are_answers_to_the_model(tmp_
 async def test_a_run_that_fails_says_so_in_the_chat_and_in_the_transcript(tmp_path: Path) -> None:
     chat = MemoryChannel()
     model = ScriptedProvider([ProviderRefused("the key was refused"), "fine again"])
-    async with open_house(tmp_path, model, channels=[chat]) as house:
-        failed = await house.run_store.wait(await chat.say("ana", "hi"))
+    async with open_gateway(tmp_path, model, channels=[chat]) as gateway:
+        failed = await gateway.run_store.wait(await chat.say("ana", "hi"))
         await chat.wait_sent(1)
-        fine = await house.run_store.wait(await chat.say("ana", "and now?"))
-        entries = await house.ledger.list_entries(fine.session_id, limit=9)  # type: ignore[union-attr]
+        fine = await gateway.run_store.wait(await chat.say("ana", "and now?"))
+        entries = await gateway.ledger.list_entries(fine.session_id, limit=9)  # type: ignore[union-attr]
 
     assert failed is not None
     assert fine is not None
@@ -188,7 +190,7 @@ async def test_a_group_hears_that_there_is_no_answer_and_not_what_the_model_serv
     """Trap 46: such words name keys, projects and addresses, and a group has many readers. A place that a job names may be one."""
     chat = MemoryChannel()
     model = ScriptedProvider(lambda _: ProviderRefused("the key of project tide-atlas was refused"))
-    async with open_house(tmp_path, model, channels=[chat]) as house:
+    async with open_gateway(tmp_path, model, channels=[chat]) as gateway:
         where = Address("memory", "team")
         said = Inbound(
             address=where, sender="ana", text="hi", message_id="1", chat_type="group", chat_id="team"
@@ -196,7 +198,7 @@ async def test_a_group_hears_that_there_is_no_answer_and_not_what_the_model_serv
         await chat.bring(said)
         await chat.wait_sent(1)
         job = await call(
-            house,
+            gateway,
             "cron.add",
             name="news",
             schedule={"kind": "every", "everyMs": 86_400_000},
@@ -204,9 +206,9 @@ async def test_a_group_hears_that_there_is_no_answer_and_not_what_the_model_serv
             payload={"kind": "agentTurn", "message": "news"},
             delivery={"mode": "announce", "channel": "memory", "to": "team"},
         )
-        await call(house, "cron.run", id=job["id"], mode="force")
+        await call(gateway, "cron.run", id=job["id"], mode="force")
         await chat.wait_sent(2)
-        runs = await call(house, "cron.runs", id=job["id"])
+        runs = await call(gateway, "cron.runs", id=job["id"])
 
     assert chat.sent == [("team", "⚠️ No answer this time.")] * 2
     assert "tide-atlas" in str(runs)

@@ -7,15 +7,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from crossclaw.app import House
+from crossclaw.app import Gateway
 from crossclaw.config import Config
 from crossclaw.domain.authority import Authority
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import ToolUse
 from crossclaw.policy.sandbox import as_arm
 from crossclaw.sandbox.places import Places
-from crossclaw.testing import ScriptedProvider, open_house
-from crossclaw.testing.house import config_for
+from crossclaw.testing import ScriptedProvider, open_gateway
+from crossclaw.testing.gateway import config_for
 from tests.flows.talking import call, results_of, say
 from tests.flows.tools import Counting, declared
 
@@ -37,10 +37,10 @@ def told(request: Any) -> str:
     return str(request.turns[-1])
 
 
-async def child_results(house: House, spawned: Any) -> list[Any]:
-    run = await house.run_store.wait(spawned["runId"], timeout_s=3_600)
+async def child_results(gateway: Gateway, spawned: Any) -> list[Any]:
+    run = await gateway.run_store.wait(spawned["runId"], timeout_s=3_600)
     assert run is not None
-    return await results_of(house, run)
+    return await results_of(gateway, run)
 
 
 async def test_what_a_parent_is_denied_its_child_is_denied_too(tmp_path: Path) -> None:
@@ -57,15 +57,15 @@ async def test_what_a_parent_is_denied_its_child_is_denied_too(tmp_path: Path) -
 
     spawn = {"task": "count now", "agentId": "helper"}
     model, count = ScriptedProvider(answer), Counting("count")
-    async with open_house(tmp_path, model, config=config(), tools=[count]) as house:
-        run = await say(house, "main", "go", "r1")
-        (spawned,) = await results_of(house, run)
-        (refused,) = await child_results(house, spawned)
+    async with open_gateway(tmp_path, model, config=config(), tools=[count]) as gateway:
+        run = await say(gateway, "main", "go", "r1")
+        (spawned,) = await results_of(gateway, run)
+        (refused,) = await child_results(gateway, spawned)
         child = spawned["childSessionKey"]
-        later = await say(house, child, "count now", "r2")
-        (again,) = await results_of(house, later)
-        own = await say(house, "agent:helper:main", "count now", "r3")
-        (allowed,) = await results_of(house, own)
+        later = await say(gateway, child, "count now", "r2")
+        (again,) = await results_of(gateway, later)
+        own = await say(gateway, "agent:helper:main", "count now", "r3")
+        (allowed,) = await results_of(gateway, own)
 
     for text in (refused, again):
         assert "of agent main, for which it works, denies count" in str(text)
@@ -86,12 +86,12 @@ async def test_what_is_denied_to_the_parent_later_is_denied_to_the_child_at_once
         )
     )
     count = Counting("count")
-    async with open_house(tmp_path, model, config=before, tools=[count]) as house:
-        spawned = await call(house, "sessions.spawn", task="count", agentId="helper")
-        assert await child_results(house, spawned) == ["count 1"]
-        house.config.take_rules(config_for(model, config()))
-        run = await say(house, spawned["childSessionKey"], "again", "r2")
-        (refused,) = await results_of(house, run)
+    async with open_gateway(tmp_path, model, config=before, tools=[count]) as gateway:
+        spawned = await call(gateway, "sessions.spawn", task="count", agentId="helper")
+        assert await child_results(gateway, spawned) == ["count 1"]
+        gateway.config.take_rules(config_for(model, config()))
+        run = await say(gateway, spawned["childSessionKey"], "again", "r2")
+        (refused,) = await results_of(gateway, run)
 
     assert "of agent main, for which it works, denies count" in str(refused)
     assert count.calls == 1
@@ -109,9 +109,9 @@ async def test_a_send_is_answered_by_its_targets_own_rights(tmp_path: Path) -> N
 
     send = {"agentId": "helper", "message": "count now", "timeoutSeconds": 600}
     model, count = ScriptedProvider(answer), Counting("count")
-    async with open_house(tmp_path, model, config=config(), tools=[count]) as house:
-        run = await say(house, "main", "go", "r1")
-        (sent,) = await results_of(house, run)
+    async with open_gateway(tmp_path, model, config=config(), tools=[count]) as gateway:
+        run = await say(gateway, "main", "go", "r1")
+        (sent,) = await results_of(gateway, run)
 
     assert (sent["status"], count.calls) == ("ok", 1)
 
@@ -165,16 +165,16 @@ async def test_no_session_chooses_itself_out_of_the_rules_for_its_model(
     other = {"other": {"baseUrl": "http://127.0.0.1:9", "api": "openai-completions"}}
     raw = {"tools": {"byProvider": BY_PROVIDER}, "models": {"providers": other}}
     rules = msgspec.convert(raw, Config)
-    async with open_house(tmp_path, model, config=rules) as house:
+    async with open_gateway(tmp_path, model, config=rules) as gateway:
         if name == "default":
-            defaults = msgspec.structs.replace(house.config.agents.defaults, model="other/model")
-            changed = msgspec.structs.replace(house.config.agents, defaults=defaults)
-            msgspec.structs.force_setattr(house.config, "agents", changed)
-            house.config.epoch += 1
-            await call(house, "sessions.patch", key="main", model="scripted/test")
-        run = await say(house, "main", "choose", "r1")
-        (refused,) = await results_of(house, run)
-        session = await house.ledger.find_session(SessionKey.main("main"))
+            defaults = msgspec.structs.replace(gateway.config.agents.defaults, model="other/model")
+            changed = msgspec.structs.replace(gateway.config.agents, defaults=defaults)
+            msgspec.structs.force_setattr(gateway.config, "agents", changed)
+            gateway.config.epoch += 1
+            await call(gateway, "sessions.patch", key="main", model="scripted/test")
+        run = await say(gateway, "main", "choose", "r1")
+        (refused,) = await results_of(gateway, run)
+        session = await gateway.ledger.find_session(SessionKey.main("main"))
 
     assert "tools.byProvider[scripted] holds for this session's model" in str(refused)
     assert session is not None

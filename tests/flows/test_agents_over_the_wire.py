@@ -20,7 +20,7 @@ from tests.flows.talking import call
 @asynccontextmanager
 async def opened(
     folder: Path, raw: dict[str, Any], model: ScriptedProvider
-) -> AsyncGenerator[app.House]:
+) -> AsyncGenerator[app.Gateway]:
     paths = Paths(home=folder, state_dir=folder / "state", config_path=folder / "openclaw.json")
     paths.config_path.write_text(json.dumps(raw), "utf-8")
     paths.config_path.chmod(0o600)
@@ -31,8 +31,8 @@ async def opened(
         loaded=load(paths.config_path, {}),
         inline=True,
     )
-    async with app.open_house(outside.loaded.config, paths, outside) as house:  # type: ignore[union-attr]
-        yield house
+    async with app.open_gateway(outside.loaded.config, paths, outside) as gateway:  # type: ignore[union-attr]
+        yield gateway
 
 
 def written(folder: Path) -> dict[str, Any]:
@@ -52,9 +52,9 @@ RAW: dict[str, Any] = {
 
 @pytest.mark.spec("G1", "C1")
 async def test_an_agent_is_made_changed_and_removed_in_the_file(tmp_path: Path) -> None:
-    async with opened(tmp_path, RAW, ScriptedProvider([])) as house:
+    async with opened(tmp_path, RAW, ScriptedProvider([])) as gateway:
         made = await call(
-            house,
+            gateway,
             "agents.create",
             name="The Librarian",
             description="knows the shelves",
@@ -62,7 +62,7 @@ async def test_an_agent_is_made_changed_and_removed_in_the_file(tmp_path: Path) 
         )
         listed = written(tmp_path)["agents"]["list"]
         await call(
-            house,
+            gateway,
             "agents.update",
             agentId="ops",
             name="Operations",
@@ -70,9 +70,9 @@ async def test_an_agent_is_made_changed_and_removed_in_the_file(tmp_path: Path) 
             budget={"tokens": 1000},
         )
         changed = written(tmp_path)["agents"]["list"][1]
-        await call(house, "agents.update", agentId="ops", budget=None)
+        await call(gateway, "agents.update", agentId="ops", budget=None)
         without = written(tmp_path)["agents"]["list"][1]
-        gone = await call(house, "agents.delete", agentId="ops")
+        gone = await call(gateway, "agents.delete", agentId="ops")
 
     assert made["agentId"] == listed[-1]["id"]
     assert listed[-1] == {
@@ -95,7 +95,7 @@ async def test_an_agent_is_made_changed_and_removed_in_the_file(tmp_path: Path) 
 
 @pytest.mark.spec("B3")
 async def test_no_folder_or_variable_comes_in_with_an_agent(tmp_path: Path) -> None:
-    async with opened(tmp_path, RAW, ScriptedProvider([])) as house:
+    async with opened(tmp_path, RAW, ScriptedProvider([])) as gateway:
         for method, params in (
             ("agents.create", {"name": "x", "workspace": "/etc"}),
             ("agents.update", {"agentId": "ops", "workspace": "/etc"}),
@@ -109,7 +109,7 @@ async def test_no_folder_or_variable_comes_in_with_an_agent(tmp_path: Path) -> N
             ("agents.files.set", {"agentId": "ops", "name": "x.sh", "content": ""}),
         ):
             try:
-                await call(house, method, **params)
+                await call(gateway, method, **params)
             except CrossclawError:
                 continue
             raise AssertionError(f"{method} {params} was done")
@@ -119,22 +119,22 @@ async def test_no_folder_or_variable_comes_in_with_an_agent(tmp_path: Path) -> N
 
 @pytest.mark.spec("G1")
 async def test_the_owners_words_to_an_agent_are_listed_read_and_written(tmp_path: Path) -> None:
-    async with opened(tmp_path, RAW, ScriptedProvider([])) as house:
-        before = await call(house, "agents.files.list", agentId="main")
+    async with opened(tmp_path, RAW, ScriptedProvider([])) as gateway:
+        before = await call(gateway, "agents.files.list", agentId="main")
         soul: dict[str, Any] = {"agentId": "main", "name": "SOUL.md"}
-        empty = await call(house, "agents.files.get", **soul, withHash=True)
-        one = await call(house, "agents.files.set", **soul, content="Be kind. ☺", withHash=True)
+        empty = await call(gateway, "agents.files.get", **soul, withHash=True)
+        one = await call(gateway, "agents.files.set", **soul, content="Be kind. ☺", withHash=True)
         with pytest.raises(CrossclawError, match="has changed since you looked"):
             await call(
-                house,
+                gateway,
                 "agents.files.set",
                 agentId="main",
                 name="SOUL.md",
                 content="Be rude.",
                 expectedHash=empty["file"]["hash"],
             )
-        read = await call(house, "agents.files.get", **soul, withHash=True)
-        closed = await call(house, "agents.files.get", **soul)
+        read = await call(gateway, "agents.files.get", **soul, withHash=True)
+        closed = await call(gateway, "agents.files.get", **soul)
 
     assert "hash" not in closed["file"]  # OpenClaw's answer has none
     assert {each["name"]: each["missing"] for each in before["files"]}["SOUL.md"] is True
@@ -149,20 +149,20 @@ async def test_a_link_or_a_pipe_of_an_agent_is_neither_read_nor_written_and_hide
 ) -> None:
     secret = tmp_path / "secret"
     secret.write_text("hush", "utf-8")
-    async with opened(tmp_path, RAW, ScriptedProvider([])) as house:
-        await call(house, "agents.files.set", agentId="main", name="SOUL.md", content="Be kind.")
-        listed = await call(house, "agents.files.list", agentId="main")
+    async with opened(tmp_path, RAW, ScriptedProvider([])) as gateway:
+        await call(gateway, "agents.files.set", agentId="main", name="SOUL.md", content="Be kind.")
+        listed = await call(gateway, "agents.files.list", agentId="main")
         workspace = Path(listed["workspace"])
         (workspace / "MEMORY.md").symlink_to(secret)
         os.mkfifo(workspace / "AGENTS.md")
-        listed = await call(house, "agents.files.list", agentId="main")
+        listed = await call(gateway, "agents.files.list", agentId="main")
         for name in ("MEMORY.md", "AGENTS.md"):
             with pytest.raises(CrossclawError):
-                await call(house, "agents.files.get", agentId="main", name=name)
+                await call(gateway, "agents.files.get", agentId="main", name=name)
             with pytest.raises(CrossclawError):
-                await call(house, "agents.files.set", agentId="main", name=name, content="x")
+                await call(gateway, "agents.files.set", agentId="main", name=name, content="x")
         with pytest.raises(CrossclawError):
-            await call(house, "agents.files.get", agentId="main", name="../secret")
+            await call(gateway, "agents.files.get", agentId="main", name="../secret")
 
     missing = {each["name"]: each["missing"] for each in listed["files"]}
     assert (missing["SOUL.md"], missing["MEMORY.md"], missing["AGENTS.md"]) == (False, True, True)
@@ -173,12 +173,12 @@ async def test_a_link_or_a_pipe_of_an_agent_is_neither_read_nor_written_and_hide
 async def test_a_model_is_tried_by_one_call_and_its_key_never_comes_back(tmp_path: Path) -> None:
     model = ScriptedProvider(["Yes, I am here.", ProviderRefused("the key is not valid")])
 
-    async with opened(tmp_path, RAW, model) as house:
-        good = await call(house, "models.test", model="scripted/test")
-        bad = await call(house, "models.test", model="scripted/test")
-        unknown = await call(house, "models.test", model="nowhere/at-all")
-        kept = await call(house, "models.key.set", provider="openai", key="sk-very-secret-1")
-        shown = json.dumps([kept, await call(house, "config.get")])
+    async with opened(tmp_path, RAW, model) as gateway:
+        good = await call(gateway, "models.test", model="scripted/test")
+        bad = await call(gateway, "models.test", model="scripted/test")
+        unknown = await call(gateway, "models.test", model="nowhere/at-all")
+        kept = await call(gateway, "models.key.set", provider="openai", key="sk-very-secret-1")
+        shown = json.dumps([kept, await call(gateway, "config.get")])
 
     path = tmp_path / "state" / "credentials" / "auth-profiles.json"
     assert (good["ok"], good["text"]) == (True, "Yes, I am here.")

@@ -7,7 +7,7 @@ import pytest
 
 from crossclaw.domain.addresses import Address, Inbound, ReplyTo
 from crossclaw.sessions.channel_intake import QUOTED_CHARS_MAX
-from crossclaw.testing import MemoryChannel, ScriptedProvider, open_house
+from crossclaw.testing import MemoryChannel, ScriptedProvider, open_gateway
 from tests.flows.talking import call
 from tests.flows.test_runs_keep_their_order import Recording
 from tests.flows.test_who_may_talk import chat, direct, said, words_in
@@ -23,12 +23,14 @@ def answer(text: str, to: ReplyTo) -> Inbound:
 async def read_by_the_model(tmp_path: Path, *inbound: Inbound) -> list[str]:
     """The words of each message as the transcript has them."""
     chat = MemoryChannel()
-    async with open_house(tmp_path, ScriptedProvider(lambda _: "yes"), channels=[chat]) as house:
+    async with open_gateway(
+        tmp_path, ScriptedProvider(lambda _: "yes"), channels=[chat]
+    ) as gateway:
         for each in inbound:
             await chat.bring(each)
             await anyio.sleep(60)
-        (session,) = (await call(house, "sessions.list"))["sessions"]
-        history = await call(house, "chat.history", sessionKey=session["key"])
+        (session,) = (await call(gateway, "sessions.list"))["sessions"]
+        history = await call(gateway, "chat.history", sessionKey=session["key"])
     said = [each for each in history["messages"] if each["role"] == "user"]
     return ["|".join(block["text"] for block in each["content"]) for each in said]
 
@@ -48,13 +50,15 @@ async def test_a_command_that_answers_to_a_message_is_a_command_and_a_quoted_one
 ) -> None:
     quoted = ReplyTo(message_id="1", text="/new", ours=True)
     chat = MemoryChannel()
-    async with open_house(tmp_path, ScriptedProvider(lambda _: "yes"), channels=[chat]) as house:
+    async with open_gateway(
+        tmp_path, ScriptedProvider(lambda _: "yes"), channels=[chat]
+    ) as gateway:
         await chat.bring(answer("what is that?", quoted))
         await anyio.sleep(60)
-        (before,) = (await call(house, "sessions.list"))["sessions"]
+        (before,) = (await call(gateway, "sessions.list"))["sessions"]
         await chat.bring(answer("/status", quoted))
         await anyio.sleep(60)
-        (after,) = (await call(house, "sessions.list"))["sessions"]
+        (after,) = (await call(gateway, "sessions.list"))["sessions"]
 
     assert before["sessionId"] == after["sessionId"]
     assert chat.sent[0] == ("ana", "yes")
@@ -78,11 +82,11 @@ async def test_words_of_people_who_may_not_talk_do_not_come_in_by_an_answer(tmp_
         quoting(4, "1"),
         quoting(5, "3", ours=True),  # the platform says that it is ours
     )
-    async with open_house(tmp_path, Recording(), channels=[memory]) as house:
+    async with open_gateway(tmp_path, Recording(), channels=[memory]) as gateway:
         for each in quotations:
             await memory.bring(each)
             await anyio.sleep(60)
-        read = await words_in(house, "agent:main:memory:group:g")
+        read = await words_in(gateway, "agent:main:memory:group:g")
 
     assert ["words of" in each for each in read] == [False, False, True, True, True]
 
@@ -90,12 +94,12 @@ async def test_words_of_people_who_may_not_talk_do_not_come_in_by_an_answer(tmp_
 @pytest.mark.spec("N8")
 async def test_in_a_direct_chat_only_the_two_who_talk_are_quoted(tmp_path: Path) -> None:
     memory = chat(dmPolicy="open", allowFrom=["*"])
-    async with open_house(tmp_path, Recording(), channels=[memory]) as house:
+    async with open_gateway(tmp_path, Recording(), channels=[memory]) as gateway:
         for number, sender in enumerate(("1", "2")):
             quoted = ReplyTo(message_id="9", sender=sender, text="words")
             await memory.bring(direct("1", f"look {number}", number, reply_to=quoted))
             await anyio.sleep(60)
-        read = await words_in(house, "agent:main:main")
+        read = await words_in(gateway, "agent:main:main")
 
     assert ["words" in each for each in read] == [True, False]
 

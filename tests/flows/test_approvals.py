@@ -11,7 +11,7 @@ import anyio
 import msgspec
 import pytest
 
-from crossclaw.app import House
+from crossclaw.app import Gateway
 from crossclaw.config import Config
 from crossclaw.config.current import CurrentConfig
 from crossclaw.domain.approvals import Approval
@@ -25,7 +25,7 @@ from crossclaw.door.dispatch import MissingScope
 from crossclaw.door.principal import person_principal
 from crossclaw.ledger.approvals import AnswerApproval
 from crossclaw.runs.approvals import LOOK_AGAIN_S
-from crossclaw.testing import MemoryChannel, ScriptedProvider, VirtualClock, open_house
+from crossclaw.testing import MemoryChannel, ScriptedProvider, VirtualClock, open_gateway
 from crossclaw.tools.approving import ApprovalGate
 from crossclaw.tools.contract import Tool, ToolContext
 from tests.flows.crashing import crashed_copy
@@ -61,23 +61,23 @@ def config_of(raw: dict[str, Any]) -> Config:
     return msgspec.convert(raw, Config)
 
 
-async def begun(house: House, run_id: str, key: str = "main") -> Approval:
+async def begun(gateway: Gateway, run_id: str, key: str = "main") -> Approval:
     """A message whose run comes to ask: what it asks."""
     asked = anyio.Event()
-    end = house.feed.subscribe(lambda _event: asked.set(), ApprovalAsked)
-    await call(house, "chat.send", sessionKey=key, message="go", idempotencyKey=run_id)
+    end = gateway.feed.subscribe(lambda _event: asked.set(), ApprovalAsked)
+    await call(gateway, "chat.send", sessionKey=key, message="go", idempotencyKey=run_id)
     with anyio.fail_after(60):
         await asked.wait()
     end()
-    (waiting,) = await house.ledger.list_waiting_approvals()
+    (waiting,) = await gateway.ledger.list_waiting_approvals()
     return waiting
 
 
-async def ended(house: House, run_id: str) -> list[Any]:
-    run = await house.run_store.wait(run_id, timeout_s=7_200)
+async def ended(gateway: Gateway, run_id: str) -> list[Any]:
+    run = await gateway.run_store.wait(run_id, timeout_s=7_200)
     assert run is not None
     assert run.status == "ok", run.error
-    return await results_of(house, run)
+    return await results_of(gateway, run)
 
 
 @pytest.mark.spec("B9")
@@ -85,18 +85,18 @@ async def test_a_call_waits_for_a_yes_and_is_made_once_it_is_there(tmp_path: Pat
     stamp, model = Stamp(), ScriptedProvider([asks("letter"), "done"])
     heard: list[Event] = []
 
-    async with open_house(tmp_path, model, config=config_of(ASKING), tools=[stamp]) as house:
-        house.feed.subscribe(heard.append, ApprovalAsked, ApprovalSettled)
-        asked = await begun(house, "r1")
-        run = await house.ledger.find_run("r1")
-        (shown,) = await call(house, "exec.approval.list")
-        one = await call(house, "exec.approval.get", id=asked.approval_id[:6])
-        (row,) = (await call(house, "sessions.table"))["rows"]
-        (needed,) = (await call(house, "attention.list", kinds=["approval"]))["rows"]
+    async with open_gateway(tmp_path, model, config=config_of(ASKING), tools=[stamp]) as gateway:
+        gateway.feed.subscribe(heard.append, ApprovalAsked, ApprovalSettled)
+        asked = await begun(gateway, "r1")
+        run = await gateway.ledger.find_run("r1")
+        (shown,) = await call(gateway, "exec.approval.list")
+        one = await call(gateway, "exec.approval.get", id=asked.approval_id[:6])
+        (row,) = (await call(gateway, "sessions.table"))["rows"]
+        (needed,) = (await call(gateway, "attention.list", kinds=["approval"]))["rows"]
         before = list(stamp.stamped)
-        await call(house, "exec.approval.resolve", id=asked.approval_id, decision="allow-once")
-        results = await ended(house, "r1")
-        left = await call(house, "exec.approval.list")
+        await call(gateway, "exec.approval.resolve", id=asked.approval_id, decision="allow-once")
+        results = await ended(gateway, "r1")
+        left = await call(gateway, "exec.approval.list")
 
     assert run is not None
     assert (run.status, before, stamp.stamped) == ("waiting", [], ["letter"])
@@ -118,12 +118,14 @@ async def test_a_call_waits_for_a_yes_and_is_made_once_it_is_there(tmp_path: Pat
 async def test_a_no_is_an_answer_to_the_model_and_nothing_happens(tmp_path: Path) -> None:
     stamp, model = Stamp(), ScriptedProvider([asks(), "I will not then"])
 
-    async with open_house(tmp_path, model, config=config_of(ASKING), tools=[stamp]) as house:
-        asked = await begun(house, "r1")
-        await call(house, "exec.approval.resolve", id=asked.approval_id, decision="deny")
-        (result,) = await ended(house, "r1")
+    async with open_gateway(tmp_path, model, config=config_of(ASKING), tools=[stamp]) as gateway:
+        asked = await begun(gateway, "r1")
+        await call(gateway, "exec.approval.resolve", id=asked.approval_id, decision="deny")
+        (result,) = await ended(gateway, "r1")
         with pytest.raises(NotFound, match="unknown or expired"):
-            await call(house, "exec.approval.resolve", id=asked.approval_id, decision="allow-once")
+            await call(
+                gateway, "exec.approval.resolve", id=asked.approval_id, decision="allow-once"
+            )
 
     assert result.startswith("Denied by owner. Nothing was done.")
     assert stamp.stamped == []
@@ -138,13 +140,13 @@ async def test_nobody_answers_in_time_and_that_is_a_no_though_the_run_has_less_t
     model = ScriptedProvider([asks(), "well"])
     raw = ASKING | {"agents": {"defaults": {"timeoutSeconds": 60}}}
 
-    async with open_house(
+    async with open_gateway(
         tmp_path, model, config=config_of(raw), tools=[stamp], clock=clock
-    ) as house:
-        asked = await begun(house, "r1")
-        decided = call(house, "exec.approval.waitDecision", id=asked.approval_id)
-        (result,) = await ended(house, "r1")
-        settled = await house.ledger.find_approval(asked.approval_id)
+    ) as gateway:
+        asked = await begun(gateway, "r1")
+        decided = call(gateway, "exec.approval.waitDecision", id=asked.approval_id)
+        (result,) = await ended(gateway, "r1")
+        settled = await gateway.ledger.find_approval(asked.approval_id)
         decision = await decided
 
     assert result.startswith("Denied: nobody answered within 30 minutes.")
@@ -158,14 +160,14 @@ async def test_an_answer_that_another_gateway_took_is_seen_although_nobody_tells
     tmp_path: Path,
 ) -> None:
     stamp, model = Stamp(), ScriptedProvider([asks("letter"), "done"], delay_s=0)
-    async with open_house(tmp_path, model, config=config_of(ASKING), tools=[stamp]) as house:
-        asked = await begun(house, "r1")
+    async with open_gateway(tmp_path, model, config=config_of(ASKING), tools=[stamp]) as gateway:
+        asked = await begun(gateway, "r1")
         answer = AnswerApproval(
             approval_id=asked.approval_id, answer="allow-once", by="ana", makers=(), at=2
         )
-        await house.ledger.do(answer)
+        await gateway.ledger.do(answer)
         await anyio.sleep(LOOK_AGAIN_S + 1)
-        run = await house.ledger.find_run("r1")
+        run = await gateway.ledger.find_run("r1")
 
     assert run is not None
     assert (run.status, stamp.stamped) == ("ok", ["letter"])
@@ -183,10 +185,10 @@ async def test_a_crash_loses_neither_the_question_nor_its_answer(
         async def call(self, context: ToolContext, params: StampParams) -> str:
             raise AssertionError("it was not begun before the crash")
 
-    async with open_house(folder, model, config=config_of(ASKING), tools=[Stuck()]) as house:
-        asked = await begun(house, "r1")
+    async with open_gateway(folder, model, config=config_of(ASKING), tools=[Stuck()]) as gateway:
+        asked = await begun(gateway, "r1")
         if answered:  # in the very step; the run has not been told when the process dies
-            await house.ledger.do(
+            await gateway.ledger.do(
                 AnswerApproval(
                     approval_id=asked.approval_id, answer="allow-once", by="ana", makers=(), at=2
                 )
@@ -194,16 +196,18 @@ async def test_a_crash_loses_neither_the_question_nor_its_answer(
         copy = crashed_copy(folder)
 
     stamp, again = Stamp(), ScriptedProvider(["done"])
-    async with open_house(copy, again, config=config_of(ASKING), tools=[stamp]) as house:
+    async with open_gateway(copy, again, config=config_of(ASKING), tools=[stamp]) as gateway:
         if not answered:
             with anyio.fail_after(60):
-                while not await _is_waiting(house, "r1"):  # noqa: ASYNC110  it may be told already
+                while not await _is_waiting(gateway, "r1"):  # noqa: ASYNC110  it may be told already
                     await anyio.sleep(0.1)
-            (still,) = await house.approvals.waiting()
+            (still,) = await gateway.approvals.waiting()
             assert still.approval_id == asked.approval_id
-            await call(house, "exec.approval.resolve", id=asked.approval_id, decision="allow-once")
-        results = await ended(house, "r1")
-        run = await house.ledger.find_run("r1")
+            await call(
+                gateway, "exec.approval.resolve", id=asked.approval_id, decision="allow-once"
+            )
+        results = await ended(gateway, "r1")
+        run = await gateway.ledger.find_run("r1")
 
     assert results == ["stamped a"]
     assert stamp.stamped == ["a"]
@@ -211,8 +215,8 @@ async def test_a_crash_loses_neither_the_question_nor_its_answer(
     assert run.attempt <= 1, "to wait uses up no attempt"
 
 
-async def _is_waiting(house: House, run_id: str) -> bool:
-    run = await house.ledger.find_run(run_id)
+async def _is_waiting(gateway: Gateway, run_id: str) -> bool:
+    run = await gateway.ledger.find_run(run_id)
     return run is not None and run.status == "waiting"
 
 
@@ -225,13 +229,15 @@ async def test_a_run_that_ends_withdraws_what_it_asked_for(tmp_path: Path) -> No
         if isinstance(event, ApprovalSettled):
             settled.append(event.approval.status)
 
-    async with open_house(tmp_path, model, config=config_of(ASKING), tools=[stamp]) as house:
-        house.feed.subscribe(hear, ApprovalSettled)
-        asked = await begun(house, "r1")
-        await call(house, "chat.abort", sessionKey="main")
-        row = await house.ledger.find_approval(asked.approval_id)
+    async with open_gateway(tmp_path, model, config=config_of(ASKING), tools=[stamp]) as gateway:
+        gateway.feed.subscribe(hear, ApprovalSettled)
+        asked = await begun(gateway, "r1")
+        await call(gateway, "chat.abort", sessionKey="main")
+        row = await gateway.ledger.find_approval(asked.approval_id)
         with pytest.raises(NotFound):
-            await call(house, "exec.approval.resolve", id=asked.approval_id, decision="allow-once")
+            await call(
+                gateway, "exec.approval.resolve", id=asked.approval_id, decision="allow-once"
+            )
 
     assert row is not None
     assert (row.status, settled, stamp.stamped) == ("withdrawn", ["withdrawn"], [])
@@ -243,21 +249,21 @@ async def test_always_is_kept_for_the_agent_shown_and_can_be_taken_back(tmp_path
     model = ScriptedProvider([asks("1"), "a", asks("2"), "b", asks("3"), "c", asks("4"), "d"])
     raw = ASKING | {"agents": {"list": [{"id": "main"}, {"id": "ops"}]}}
 
-    async with open_house(tmp_path, model, config=config_of(raw), tools=[stamp]) as house:
-        first = await begun(house, "r1")
-        await call(house, "exec.approval.resolve", id=first.approval_id, decision="allow-always")
-        await ended(house, "r1")
-        await say(house, "main", "again", "r2")
-        (listed,) = (await call(house, "approvals.allowed"))["allowed"]
-        other = await begun(house, "r3", "agent:ops:main")
-        await call(house, "exec.approval.resolve", id=other.approval_id, decision="deny")
-        await ended(house, "r3")
-        await call(house, "approvals.revoke", id=listed["id"])
+    async with open_gateway(tmp_path, model, config=config_of(raw), tools=[stamp]) as gateway:
+        first = await begun(gateway, "r1")
+        await call(gateway, "exec.approval.resolve", id=first.approval_id, decision="allow-always")
+        await ended(gateway, "r1")
+        await say(gateway, "main", "again", "r2")
+        (listed,) = (await call(gateway, "approvals.allowed"))["allowed"]
+        other = await begun(gateway, "r3", "agent:ops:main")
+        await call(gateway, "exec.approval.resolve", id=other.approval_id, decision="deny")
+        await ended(gateway, "r3")
+        await call(gateway, "approvals.revoke", id=listed["id"])
         with pytest.raises(NotFound, match="nothing is allowed for good"):
-            await call(house, "approvals.revoke", id=listed["id"])
-        asked_again = await begun(house, "r4")
-        await call(house, "exec.approval.resolve", id=asked_again.approval_id, decision="deny")
-        await ended(house, "r4")
+            await call(gateway, "approvals.revoke", id=listed["id"])
+        asked_again = await begun(gateway, "r4")
+        await call(gateway, "exec.approval.resolve", id=asked_again.approval_id, decision="deny")
+        await ended(gateway, "r4")
 
     assert stamp.stamped == ["1", "2"]
     assert (listed["agentId"], listed["tool"], listed["grantedBy"]) == ("main", "stamp", "owner")
@@ -271,25 +277,27 @@ async def test_who_may_only_write_cannot_answer_and_neither_can_an_agent(tmp_pat
     writer = person_principal("device:w", {"operator.write"})
     approver = person_principal("device:a", {"operator.approvals"})
 
-    async with open_house(tmp_path, model, config=config_of(ASKING), tools=[stamp]) as house:
-        asked = await begun(house, "r1")
+    async with open_gateway(tmp_path, model, config=config_of(ASKING), tools=[stamp]) as gateway:
+        asked = await begun(gateway, "r1")
         for method, params in (
             ("exec.approval.list", {}),
             ("exec.approval.resolve", {"id": asked.approval_id, "decision": "allow-once"}),
         ):
             with pytest.raises(MissingScope):
-                await call(house, method, writer, **params)
+                await call(gateway, method, writer, **params)
         said = await call(
-            house,
+            gateway,
             "chat.send",
             writer,
             sessionKey="main",
             message=f"/approve {asked.approval_id} allow-once",
             idempotencyKey="w1",
         )
-        still = await house.approvals.waiting()
-        await call(house, "exec.approval.resolve", approver, id=asked.approval_id, decision="deny")
-        await ended(house, "r1")
+        still = await gateway.approvals.waiting()
+        await call(
+            gateway, "exec.approval.resolve", approver, id=asked.approval_id, decision="deny"
+        )
+        await ended(gateway, "r1")
 
     assert said["status"] in ("ok", "started")
     assert len(still) == 1
@@ -303,18 +311,18 @@ async def test_a_yes_of_a_credential_that_was_taken_away_meanwhile_is_none(tmp_p
     model = ScriptedProvider([asks("1"), "a", asks("2"), "b"])
     device = person_principal("device:x", {"operator.approvals"}, [Maker("device:x", 1)])
 
-    async with open_house(tmp_path, model, config=config_of(ASKING), tools=[stamp]) as house:
-        house.credentials.put("device:x", 1)
-        first = await begun(house, "r1")
-        house.feed.subscribe(lambda _event: house.credentials.drop("device:x"), ApprovalSettled)
+    async with open_gateway(tmp_path, model, config=config_of(ASKING), tools=[stamp]) as gateway:
+        gateway.credentials.put("device:x", 1)
+        first = await begun(gateway, "r1")
+        gateway.feed.subscribe(lambda _event: gateway.credentials.drop("device:x"), ApprovalSettled)
         await call(
-            house, "exec.approval.resolve", device, id=first.approval_id, decision="allow-always"
+            gateway, "exec.approval.resolve", device, id=first.approval_id, decision="allow-always"
         )
-        (result,) = await ended(house, "r1")
-        (listed,) = (await call(house, "approvals.allowed"))["allowed"]
-        again = await begun(house, "r2")
-        await call(house, "exec.approval.resolve", id=again.approval_id, decision="deny")
-        await ended(house, "r2")
+        (result,) = await ended(gateway, "r1")
+        (listed,) = (await call(gateway, "approvals.allowed"))["allowed"]
+        again = await begun(gateway, "r2")
+        await call(gateway, "exec.approval.resolve", id=again.approval_id, decision="deny")
+        await ended(gateway, "r2")
 
     assert "the credential that it was allowed by has been taken away" in result
     assert listed["counts"] is False
@@ -342,14 +350,16 @@ async def test_an_arm_asks_as_whoever_it_works_for_would(tmp_path: Path) -> None
         }
     }
     model = ScriptedProvider(answer)
-    async with open_house(tmp_path, model, config=config_of(raw), tools=[stamp]) as house:
-        direct = await say(house, "agent:ops:main", "stamp it", "r0")
+    async with open_gateway(tmp_path, model, config=config_of(raw), tools=[stamp]) as gateway:
+        direct = await say(gateway, "agent:ops:main", "stamp it", "r0")
         asked = anyio.Event()
-        house.feed.subscribe(lambda _event: asked.set(), ApprovalAsked)
-        await call(house, "chat.send", sessionKey="main", message="an errand", idempotencyKey="r1")
+        gateway.feed.subscribe(lambda _event: asked.set(), ApprovalAsked)
+        await call(
+            gateway, "chat.send", sessionKey="main", message="an errand", idempotencyKey="r1"
+        )
         with anyio.fail_after(60):
             await asked.wait()
-        (waiting,) = await house.approvals.waiting()
+        (waiting,) = await gateway.approvals.waiting()
 
     assert direct.status == "ok"
     assert stamp.stamped == ["child"]
@@ -363,21 +373,21 @@ async def test_the_owners_chat_is_told_and_the_owner_answers_there(tmp_path: Pat
     model = ScriptedProvider([asks("x"), "done"])
     raw = ASKING | {"commands": {"ownerAllowFrom": ["memory:ana"]}}
 
-    async with open_house(
+    async with open_gateway(
         tmp_path, model, config=config_of(raw), tools=[stamp], channels=[chat]
-    ) as house:
+    ) as gateway:
         run_id = await chat.say("ana", "stamp it")
         await chat.wait_sent(1)
         (to, text), *_ = chat.sent
-        (waiting,) = await house.approvals.waiting()
+        (waiting,) = await gateway.approvals.waiting()
         stranger = await chat.say("ben", f"/approve {waiting.approval_id} allow-once")
-        await house.run_store.wait(stranger)
+        await gateway.run_store.wait(stranger)
         for unclear in ("/approve", f"/approve {waiting.approval_id}", "/approve  allow-once"):
-            await house.run_store.wait(await chat.say("ana", unclear))
+            await gateway.run_store.wait(await chat.say("ana", unclear))
         await chat.wait_sent(4)
-        still = await house.approvals.waiting()
+        still = await gateway.approvals.waiting()
         await chat.say("ana", f"/approve {waiting.approval_id[:8]} allow-once")
-        results = await ended(house, run_id)
+        results = await ended(gateway, run_id)
 
     assert to == "ana"
     assert "may it run this?" in text
@@ -393,18 +403,18 @@ async def test_rules_that_change_while_somebody_is_asked_hold_when_the_yes_comes
 ) -> None:
     stamp, model = Stamp(), ScriptedProvider([asks(), "well"])
 
-    async with open_house(tmp_path, model, config=config_of(ASKING), tools=[stamp]) as house:
-        asked = await begun(house, "r1")
-        fresh = msgspec.structs.replace(house.config.tools, deny=("stamp",))
-        assert house.config.take_rules(msgspec.structs.replace(_plain(house), tools=fresh))
-        await call(house, "exec.approval.resolve", id=asked.approval_id, decision="allow-once")
-        (result,) = await ended(house, "r1")
+    async with open_gateway(tmp_path, model, config=config_of(ASKING), tools=[stamp]) as gateway:
+        asked = await begun(gateway, "r1")
+        fresh = msgspec.structs.replace(gateway.config.tools, deny=("stamp",))
+        assert gateway.config.take_rules(msgspec.structs.replace(_plain(gateway), tools=fresh))
+        await call(gateway, "exec.approval.resolve", id=asked.approval_id, decision="allow-once")
+        (result,) = await ended(gateway, "r1")
 
     assert "tools denies stamp" in result
     assert stamp.stamped == []
 
 
-def _plain(house: House) -> Config:
+def _plain(gateway: Gateway) -> Config:
     return msgspec.convert(msgspec.to_builtins(ASKING), Config)
 
 
@@ -414,16 +424,16 @@ def _plain(house: House) -> Config:
 def with_commands(
     folder: Path,
     model: ScriptedProvider,
-    story: Callable[[House], Awaitable[None]],
+    story: Callable[[Gateway], Awaitable[None]],
     **settings: Any,
 ) -> None:
     async def tell() -> None:
         config, clock = config_of({"tools": {"exec": settings}}), SystemClock()
         environ = {"PATH": "/usr/bin:/bin"}
-        async with open_house(
+        async with open_gateway(
             folder, model, config=config, clock=clock, inline=False, environ=environ
-        ) as house:
-            await story(house)
+        ) as gateway:
+            await story(gateway)
 
     anyio.run(tell)
 
@@ -448,19 +458,19 @@ def test_always_is_for_one_program_with_these_arguments_and_run_without_a_shell(
         ]
     )
 
-    async def story(house: House) -> None:
-        first = await begun(house, "r1")
+    async def story(gateway: Gateway) -> None:
+        first = await begun(gateway, "r1")
         assert first.wish.program == "/usr/bin/echo"
         assert first.wish.arguments == ("two  words", "x")
-        await call(house, "exec.approval.resolve", id=first.approval_id, decision="allow-always")
-        assert await ended(house, "r1") == ["two  words x\n[exit code 0]"]
-        assert (await say(house, "main", "again", "r2")).reply == "2"
+        await call(gateway, "exec.approval.resolve", id=first.approval_id, decision="allow-always")
+        assert await ended(gateway, "r1") == ["two  words x\n[exit code 0]"]
+        assert (await say(gateway, "main", "again", "r2")).reply == "2"
         (tmp_path / "state" / "workspace" / "sub").mkdir()
         for run_id, answers in (("r3", 3), ("r4", 2), ("r5", 3)):
-            asked = await begun(house, run_id)
+            asked = await begun(gateway, run_id)
             assert len(asked.answers) == answers
-            await call(house, "exec.approval.resolve", id=asked.approval_id, decision="deny")
-            (result,) = await ended(house, run_id)
+            await call(gateway, "exec.approval.resolve", id=asked.approval_id, decision="deny")
+            (result,) = await ended(gateway, run_id)
             assert result.startswith("Denied by owner.")
 
     with_commands(tmp_path, model, story, security="allowlist")
@@ -471,15 +481,15 @@ def test_always_is_for_one_program_with_these_arguments_and_run_without_a_shell(
 def test_what_only_a_shell_can_read_is_allowed_once_and_run_as_it_was_shown(tmp_path: Path) -> None:
     model = ScriptedProvider([runs("echo a > made; cat made"), "1"])
 
-    async def story(house: House) -> None:
-        asked = await begun(house, "r1")
+    async def story(gateway: Gateway) -> None:
+        asked = await begun(gateway, "r1")
         assert asked.wish.why_unlisted == "a redirection"
         with pytest.raises(CrossclawError, match="only this once"):
             await call(
-                house, "exec.approval.resolve", id=asked.approval_id, decision="allow-always"
+                gateway, "exec.approval.resolve", id=asked.approval_id, decision="allow-always"
             )
-        await call(house, "exec.approval.resolve", id=asked.approval_id, decision="allow-once")
-        assert await ended(house, "r1") == ["a\n[exit code 0]"]
+        await call(gateway, "exec.approval.resolve", id=asked.approval_id, decision="allow-once")
+        assert await ended(gateway, "r1") == ["a\n[exit code 0]"]
 
     with_commands(tmp_path, model, story, ask="always")
 
@@ -492,11 +502,11 @@ def test_a_program_that_changed_while_somebody_was_asked_is_not_run(tmp_path: Pa
     tool.chmod(0o755)
     model = ScriptedProvider([runs(str(tool)), "1"])
 
-    async def story(house: House) -> None:
-        asked = await begun(house, "r1")
+    async def story(gateway: Gateway) -> None:
+        asked = await begun(gateway, "r1")
         tool.write_text("#!/bin/sh\necho other\n", "utf-8")
-        await call(house, "exec.approval.resolve", id=asked.approval_id, decision="allow-once")
-        (result,) = await ended(house, "r1")
+        await call(gateway, "exec.approval.resolve", id=asked.approval_id, decision="allow-once")
+        (result,) = await ended(gateway, "r1")
         assert "What would be run now is not what was shown" in result
 
     with_commands(tmp_path, model, story, security="allowlist")
@@ -506,13 +516,13 @@ def test_a_program_that_changed_while_somebody_was_asked_is_not_run(tmp_path: Pa
 def test_with_ask_off_what_is_not_in_the_list_is_refused_with_the_reason(tmp_path: Path) -> None:
     model = ScriptedProvider([runs("echo a | cat"), "1"])
 
-    async def story(house: House) -> None:
-        run = await say(house, "main", "go", "r1")
-        (result,) = await results_of(house, run)
+    async def story(gateway: Gateway) -> None:
+        run = await say(gateway, "main", "go", "r1")
+        (result,) = await results_of(gateway, run)
         assert "not in the list of agent main: it has a pipe" in result
-        context, tool = ToolContext(run.key, run.authority), house.toolsets.known["write"]
+        context, tool = ToolContext(run.key, run.authority), gateway.toolsets.known["write"]
         asking_config = CurrentConfig.of(config_of({"tools": {"ask": ["write"]}}))
-        asking = ApprovalGate(asking_config, house.approvals)
+        asking = ApprovalGate(asking_config, gateway.approvals)
         with pytest.raises(CrossclawError, match="only a run can wait"):
             await asking.admit(context, tool, tool.read({"path": "x", "content": "y"}))
 

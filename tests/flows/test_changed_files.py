@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from crossclaw.agent.origin import CLOSE, OPEN
 from crossclaw.agent.session_files import LOOKED_S, RESTED_S, changed_lines, changes, files_told
 from crossclaw.agent.workspace import Texts
-from crossclaw.app import House
+from crossclaw.app import Gateway
 from crossclaw.domain.messages import Text, ToolUse
 from crossclaw.domain.sessions import Entry
 from crossclaw.providers.contract import ModelRequest, UserTurn
-from crossclaw.testing import ScriptedProvider, open_house
+from crossclaw.testing import ScriptedProvider, open_gateway
 from tests.flows.talking import call, say
 from tests.flows.test_the_view_only_grows import flat, thinking, thoughts, workspace
 
@@ -41,14 +41,14 @@ async def test_what_has_changed_is_told_once_in_front_of_the_next_message_and_th
     (files / "AGENTS.md").write_text("Be kind.\nBe brief.\nBe there.")
     (files / "USER.md").write_text("Her name is Ana.")
     model = ScriptedProvider(lambda request: thinking(Text("ok")))
-    async with open_house(tmp_path, model) as house:
-        await say(house, "main", "one", "r1")
+    async with open_gateway(tmp_path, model) as gateway:
+        await say(gateway, "main", "one", "r1")
         (files / "AGENTS.md").write_text("Be kind.\nBe thorough.\nBe there.")
         (files / "MEMORY.md").write_text("She likes tea.")
         (files / "USER.md").unlink()
-        await say(house, "main", "two", "r2")
-        await say(house, "main", "three", "r3")
-        history = await call(house, "chat.history", sessionKey="main")
+        await say(gateway, "main", "two", "r2")
+        await say(gateway, "main", "three", "r3")
+        history = await call(gateway, "chat.history", sessionKey="main")
 
     for before, after in pairwise(model.seen):
         assert flat(after)[: len(flat(before))] == flat(before)
@@ -84,9 +84,9 @@ async def test_notes_that_the_agent_makes_in_every_turn_change_nothing_that_was_
         return thinking(ToolUse(f"c{number}", "write", {"path": "MEMORY.md", "content": lines}))
 
     model = ScriptedProvider(answer)
-    async with open_house(tmp_path, model) as house:
+    async with open_gateway(tmp_path, model) as gateway:
         for number in range(4):
-            await say(house, "main", f"turn {number}", f"r{number}")
+            await say(gateway, "main", f"turn {number}", f"r{number}")
 
     assert len(model.seen) == 8
     for before, after in pairwise(model.seen):
@@ -99,16 +99,16 @@ async def test_notes_that_the_agent_makes_in_every_turn_change_nothing_that_was_
     assert "- fact" not in sent
 
 
-Renew = Callable[[House], Any]
+Renew = Callable[[Gateway], Any]
 
 
-async def compacted(house: House) -> None:
+async def compacted(gateway: Gateway) -> None:
     for number in range(4):
-        await say(house, "main", f"filler {number}", f"f{number}")
-    await call(house, "sessions.compact", key="main")
+        await say(gateway, "main", f"filler {number}", f"f{number}")
+    await call(gateway, "sessions.compact", key="main")
 
 
-async def rested(house: House) -> None:
+async def rested(gateway: Gateway) -> None:
     await anyio.sleep(RESTED_S + 1)
 
 
@@ -125,13 +125,13 @@ async def test_a_session_that_begins_anew_has_the_files_in_its_prompt_as_they_ar
         return "THE STORY" if keeps else thinking(Text("ok"))
 
     model = ScriptedProvider(answer)
-    async with open_house(tmp_path, model) as house:
-        await say(house, "main", "first", "r1")
+    async with open_gateway(tmp_path, model) as gateway:
+        await say(gateway, "main", "first", "r1")
         (files / "MEMORY.md").write_text("saffron")
-        await say(house, "main", "second", "r2")
+        await say(gateway, "main", "second", "r2")
         assert "It says now" in everything(model.seen[-1])
-        await renew(house)
-        await say(house, "main", "third", "r3")
+        await renew(gateway)
+        await say(gateway, "main", "third", "r3")
 
     assert "\nsaffron\n" in model.seen[-1].system
     assert "It says now" not in everything(model.seen[-1])  # that was told of the older prompt
@@ -146,13 +146,13 @@ async def test_after_a_restart_what_was_told_behind_another_prompt_is_not_shown(
     files = workspace(tmp_path)
     (files / "MEMORY.md").write_text("one")
     model = ScriptedProvider(lambda request: thinking(Text("ok")))
-    async with open_house(tmp_path, model) as house:
-        await say(house, "main", "first", "r1")
+    async with open_gateway(tmp_path, model) as gateway:
+        await say(gateway, "main", "first", "r1")
         (files / "MEMORY.md").write_text("saffron")
-        await say(house, "main", "second", "r2")
+        await say(gateway, "main", "second", "r2")
     (files / "MEMORY.md").write_text("one")
-    async with open_house(tmp_path, model) as house:
-        await say(house, "main", "third", "r3")
+    async with open_gateway(tmp_path, model) as gateway:
+        await say(gateway, "main", "third", "r3")
 
     assert model.seen[-1].system == model.seen[0].system
     assert "saffron" not in everything(model.seen[-1])
@@ -169,9 +169,9 @@ async def test_what_others_change_during_a_run_is_told_behind_its_results(tmp_pa
         return thinking(ToolUse("c1", "sessions_list", {}))
 
     model = ScriptedProvider([work, "stopped", "later"], delay_s=LOOKED_S + 1)
-    async with open_house(tmp_path, model) as house:
-        await say(house, "main", "work", "r1")
-        await say(house, "main", "well?", "r2")
+    async with open_gateway(tmp_path, model) as gateway:
+        await say(gateway, "main", "work", "r1")
+        await say(gateway, "main", "well?", "r2")
 
     assert "Stop after this." in last_texts(model.seen[1])[0]
     assert model.seen[1].system == model.seen[0].system

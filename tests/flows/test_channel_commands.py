@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from crossclaw.app import House
+from crossclaw.app import Gateway
 from crossclaw.channels.http import HttpClients
 from crossclaw.cli.channels import TEST_WORDS, concerns, probe, send_test
 from crossclaw.cli.exits import CommandFailed, Exit
@@ -18,7 +18,7 @@ from crossclaw.domain.errors import Forbidden, NotFound
 from crossclaw.domain.keys import SessionKey
 from crossclaw.door.principal import session_principal
 from crossclaw.providers.rehearsal import RehearsalProvider
-from crossclaw.testing import open_house
+from crossclaw.testing import open_gateway
 from tests.channels.fake_http import FakeTransport
 from tests.channels.telegram.fake import FakeTelegram
 from tests.flows.talking import call
@@ -31,13 +31,13 @@ AGENT = session_principal(SessionKey.main("main"), Authority())
 class Beside:
     """A peer that asks the gateway's own door."""
 
-    def __init__(self, house: House) -> None:
-        self._house = house
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
 
     async def call(
         self, method: str, params: dict[str, Any], timeout_s: float | None = None
     ) -> Any:
-        return await call(self._house, method, **params)
+        return await call(self._gateway, method, **params)
 
 
 def typed(target: str | None = None, account: str | None = None) -> Any:
@@ -56,10 +56,10 @@ async def test_a_test_message_and_a_probe_say_what_became_of_them(
         Config(), channels=Loose.of({"telegram": {"accounts": accounts}})
     )
     http = FakeTransport({"api.telegram.org": telegram})
-    async with open_house(
+    async with open_gateway(
         tmp_path, RehearsalProvider(), config=config, http=lambda: HttpClients(http)
-    ) as house:
-        peer: Any = Beside(house)
+    ) as gateway:
+        peer: Any = Beside(gateway)
         assert await send_test(typed(str(ANN)), peer) == Exit.OK
         with pytest.raises(CommandFailed, match=r"it failed because .*chat not found"):
             await send_test(typed("9999"), peer)
@@ -75,9 +75,9 @@ async def test_a_test_message_and_a_probe_say_what_became_of_them(
         with pytest.raises(CommandFailed, match="no account of telegram is set up"):
             await probe(typed(account="third"), peer)
         with pytest.raises(NotFound):
-            await call(house, "deliveries.wait", messageId="send:nobody")
+            await call(gateway, "deliveries.wait", messageId="send:nobody")
         with pytest.raises(Forbidden):
-            await call(house, "deliveries.wait", AGENT, messageId="send:x")
+            await call(gateway, "deliveries.wait", AGENT, messageId="send:x")
 
     assert late.value.exit_code == Exit.TIMEOUT
     assert telegram.texts(ANN)[:2] == [TEST_WORDS, TEST_WORDS]

@@ -11,7 +11,7 @@ import anyio
 import msgspec
 import pytest
 
-from crossclaw.app import House
+from crossclaw.app import Gateway
 from crossclaw.channels.accounts import LiveAccount, LiveAccounts
 from crossclaw.channels.contract import Piece
 from crossclaw.channels.http import CONNECT_S
@@ -34,7 +34,7 @@ from crossclaw.ledger.operations import Taken
 from crossclaw.policy.decision import Decision
 from crossclaw.policy.signals import decide_ack
 from crossclaw.providers.contract import ModelRequest, Tell, TextPiece
-from crossclaw.testing import MemoryChannel, VirtualClock, VirtualLoop, open_house
+from crossclaw.testing import MemoryChannel, VirtualClock, VirtualLoop, open_gateway
 from tests.flows.crashing import crashed_copy
 from tests.flows.talking import call
 from tests.flows.test_runs_keep_their_order import Recording
@@ -96,8 +96,8 @@ def with_agents(**defaults: Any) -> Config:
     return msgspec.convert({"agents": {"defaults": defaults}}, Config)
 
 
-async def state_of(house: House, run_id: str) -> str:
-    delivery = await house.ledger.find_delivery(f"reply:{run_id}")
+async def state_of(gateway: Gateway, run_id: str) -> str:
+    delivery = await gateway.ledger.find_delivery(f"reply:{run_id}")
     assert delivery is not None
     return delivery.state
 
@@ -108,7 +108,7 @@ async def state_of(house: House, run_id: str) -> str:
 @pytest.mark.spec("N8")
 async def test_a_chat_sees_typing_until_the_reply_is_there(tmp_path: Path) -> None:
     channel = chat()
-    async with open_house(tmp_path, Recording(LONG_S), channels=[channel]):
+    async with open_gateway(tmp_path, Recording(LONG_S), channels=[channel]):
         await channel.say("ann", "hi")
         await channel.wait_sent()
         await anyio.sleep(60)
@@ -133,7 +133,7 @@ async def test_typing_begins_as_the_config_says(
 
     channel = Timed(traits=CHATTY, settings=OPEN)
     config = with_agents(typingMode=mode, typingIntervalSeconds=5)
-    async with open_house(tmp_path, Late(), channels=[channel], config=config):
+    async with open_gateway(tmp_path, Late(), channels=[channel], config=config):
         at = anyio.current_time()
         await channel.say("ann", "hi")
         await channel.wait_sent()
@@ -146,15 +146,17 @@ async def test_a_group_that_did_not_call_sees_typing_with_the_first_word_and_non
     tmp_path: Path,
 ) -> None:
     channel = chat(require_mention=False)
-    async with open_house(tmp_path, Writing(("NO_", "REPLY"), 9.0), channels=[channel]) as house:
+    async with open_gateway(
+        tmp_path, Writing(("NO_", "REPLY"), 9.0), channels=[channel]
+    ) as gateway:
         received = await channel.bring(in_group("just talking", mentioned=False))
         assert received.run_id is not None
-        await house.run_store.wait(received.run_id)
+        await gateway.run_store.wait(received.run_id)
         assert channel.typing == []
 
         called = await channel.bring(in_group("claw?", mentioned=True, message_id="g2"))
         assert called.run_id is not None
-        await house.run_store.wait(called.run_id)
+        await gateway.run_store.wait(called.run_id)
         await anyio.sleep(1)
 
     assert channel.typing[0] == ("team", True)
@@ -176,7 +178,7 @@ async def test_typing_ends_without_a_sign_of_life_and_a_signal_that_fails_hurts_
 
     channel = Broken(traits=CHATTY, settings=OPEN)
     config = Config(messages=Messages(ack_reaction="👍", ack_reaction_scope="all"))
-    async with open_house(tmp_path, Recording(400), channels=[channel], config=config):
+    async with open_gateway(tmp_path, Recording(400), channels=[channel], config=config):
         await channel.say("ann", "hi")
         await channel.wait_sent()
 
@@ -185,8 +187,8 @@ async def test_typing_ends_without_a_sign_of_life_and_a_signal_that_fails_hurts_
 
 
 async def test_nobody_listens_for_signals_while_no_account_is_open(tmp_path: Path) -> None:
-    async with open_house(tmp_path, Recording()) as house:
-        assert house.signals._end is None
+    async with open_gateway(tmp_path, Recording()) as gateway:
+        assert gateway.signals._end is None
 
 
 @asynccontextmanager
@@ -261,7 +263,7 @@ async def test_a_group_that_calls_gets_a_reaction_a_direct_chat_none_unless_the_
     tmp_path: Path,
 ) -> None:
     channel = chat()
-    async with open_house(tmp_path, Recording(), channels=[channel]):
+    async with open_gateway(tmp_path, Recording(), channels=[channel]):
         await channel.say("ann", "hi", message_id="d1")
         await channel.bring(in_group("claw!", mentioned=True))
         await channel.bring(in_group("nobody", mentioned=False, message_id="g2"))
@@ -275,7 +277,7 @@ async def test_the_reaction_is_taken_back_after_the_reply_if_the_config_says_so(
 ) -> None:
     channel = chat()
     messages = Messages(ack_reaction="🦞", ack_reaction_scope="all", remove_ack_after_reply=True)
-    async with open_house(
+    async with open_gateway(
         tmp_path, Recording(), channels=[channel], config=Config(messages=messages)
     ):
         await channel.say("ann", "hi", message_id="d1")
@@ -298,10 +300,10 @@ async def test_where_nothing_may_be_said_nothing_is_shown_before_the_reply_eithe
         },
         Config,
     )
-    async with open_house(tmp_path, Writing(), config=config, channels=[channel]) as house:
+    async with open_gateway(tmp_path, Writing(), config=config, channels=[channel]) as gateway:
         run_id = await channel.say("ann", "hi")
         await anyio.sleep(60)
-        state = await state_of(house, run_id)
+        state = await state_of(gateway, run_id)
 
     assert state == "failed"
     assert (channel.shown, channel.reactions) == ({}, [])
@@ -313,11 +315,11 @@ async def test_a_session_that_may_not_speak_any_more_stops_typing_and_the_others
     tmp_path: Path,
 ) -> None:
     channel = chat()
-    async with open_house(tmp_path, Writing(pause_s=10), channels=[channel]) as house:
+    async with open_gateway(tmp_path, Writing(pause_s=10), channels=[channel]) as gateway:
         await channel.say("ann", "hi")
         await channel.bring(in_group("hi", mentioned=True))
         await anyio.sleep(2)
-        await call(house, "sessions.patch", key="main", sendPolicy="deny")
+        await call(gateway, "sessions.patch", key="main", sendPolicy="deny")
         channel.typing.clear()
         await anyio.sleep(9)
 
@@ -339,10 +341,10 @@ async def test_a_reply_is_shown_in_one_message_that_grows(tmp_path: Path) -> Non
                 seen.extend(channel.shown.values())
             return AssistantMessage([Text(WHOLE)], stop_reason="end_turn")
 
-    async with open_house(tmp_path, Watching(), channels=[channel]) as house:
+    async with open_gateway(tmp_path, Watching(), channels=[channel]) as gateway:
         run_id = await channel.say("ann", "hi")
         await anyio.sleep(60)
-        state = await state_of(house, run_id)
+        state = await state_of(gateway, run_id)
 
     assert list(channel.shown.values()) == [WHOLE]
     assert state == "delivered"
@@ -357,7 +359,7 @@ async def test_a_reply_that_is_shown_while_it_is_written_answers_its_question_fr
         traits=CHATTY,
         settings=msgspec.structs.replace(OPEN, streaming="partial", reply_to_mode="first"),
     )
-    async with open_house(tmp_path, Writing(), channels=[channel]):
+    async with open_gateway(tmp_path, Writing(), channels=[channel]):
         await channel.say("ann", "hi", message_id="q7")
         await anyio.sleep(60)
 
@@ -367,7 +369,7 @@ async def test_a_reply_that_is_shown_while_it_is_written_answers_its_question_fr
 
 async def test_a_message_grows_no_more_often_than_the_platform_bears(tmp_path: Path) -> None:
     channel = streaming()
-    async with open_house(tmp_path, Writing(["word "] * 100, pause_s=0.1), channels=[channel]):
+    async with open_gateway(tmp_path, Writing(["word "] * 100, pause_s=0.1), channels=[channel]):
         await channel.say("ann", "hi")
         await anyio.sleep(60)
 
@@ -387,15 +389,15 @@ async def test_nothing_is_kept_of_a_beginning_without_an_end(tmp_path: Path, sto
             return AssistantMessage([Text("NO_REPLY")], stop_reason="end_turn")
 
     channel = streaming()
-    async with open_house(tmp_path, Silent(), channels=[channel]) as house:
+    async with open_gateway(tmp_path, Silent(), channels=[channel]) as gateway:
         run_id = await channel.say("ann", "hi")
         await anyio.sleep(5)
-        held = len(house.outbox.previews._shown)
+        held = len(gateway.outbox.previews._shown)
         if stopped:
-            await house.lanes.abort(run_id, "enough")
+            await gateway.lanes.abort(run_id, "enough")
         await anyio.sleep(20)
 
-        assert (held, len(house.outbox.previews._shown)) == (1, 0)
+        assert (held, len(gateway.outbox.previews._shown)) == (1, 0)
 
 
 @pytest.mark.parametrize(
@@ -417,7 +419,7 @@ def test_every_spelling_of_streaming_is_understood(
 
 async def test_a_reply_that_is_there_at_once_has_no_beginning(tmp_path: Path) -> None:
     channel, parts = streaming(), [WHOLE, " And more."]
-    async with open_house(tmp_path, Writing(parts, pause_s=0.3), channels=[channel]):
+    async with open_gateway(tmp_path, Writing(parts, pause_s=0.3), channels=[channel]):
         await channel.say("ann", "hi")
         await anyio.sleep(10)
 
@@ -426,7 +428,7 @@ async def test_a_reply_that_is_there_at_once_has_no_beginning(tmp_path: Path) ->
 
 async def test_without_the_setting_only_the_whole_reply_is_sent(tmp_path: Path) -> None:
     channel = chat()
-    async with open_house(tmp_path, Writing(), channels=[channel]):
+    async with open_gateway(tmp_path, Writing(), channels=[channel]):
         await channel.say("ann", "hi")
         await channel.wait_sent()
 
@@ -438,18 +440,18 @@ async def test_without_the_setting_only_the_whole_reply_is_sent(tmp_path: Path) 
 async def test_a_crash_while_a_reply_is_written_leaves_one_message_that_is_whole_in_the_end(
     tmp_path: Path, knows_key_s: float
 ) -> None:
-    folder = tmp_path / "house"
+    folder = tmp_path / "gateway"
     folder.mkdir()
     channel = streaming(knows_key_s=knows_key_s)
-    async with open_house(folder, Writing(pause_s=3.0), channels=[channel]):
+    async with open_gateway(folder, Writing(pause_s=3.0), channels=[channel]):
         run_id = await channel.say("ann", "hi")
         await anyio.sleep(7)
         assert len(channel.shown) == 1
         left = crashed_copy(folder)
-    async with open_house(left, Writing(), channels=[channel]) as house:
-        await house.run_store.wait(run_id)
+    async with open_gateway(left, Writing(), channels=[channel]) as gateway:
+        await gateway.run_store.wait(run_id)
         await anyio.sleep(30)
-        state = await state_of(house, run_id)
+        state = await state_of(gateway, run_id)
 
     assert (list(channel.shown.values()), state) == ([WHOLE], "delivered")
 
@@ -461,7 +463,7 @@ async def test_a_beginning_of_which_nobody_knows_is_never_followed_by_a_second_m
 ) -> None:
     """The process dies while the first words are on their way: only a platform that knows the key can say which
     message they became."""
-    folder = tmp_path / "house"
+    folder = tmp_path / "gateway"
     folder.mkdir()
     left: list[Path] = []
 
@@ -474,13 +476,13 @@ async def test_a_beginning_of_which_nobody_knows_is_never_followed_by_a_second_m
 
     settings = msgspec.structs.replace(OPEN, streaming=True)
     channel = Dying(traits=CHATTY, settings=settings, knows_key_s=knows_key_s)
-    async with open_house(folder, Writing(), channels=[channel]):
+    async with open_gateway(folder, Writing(), channels=[channel]):
         run_id = await channel.say("ann", "hi")
         await anyio.sleep(60)
-    async with open_house(left[0], Writing(), channels=[channel]) as house:
-        await house.run_store.wait(run_id)
+    async with open_gateway(left[0], Writing(), channels=[channel]) as gateway:
+        await gateway.run_store.wait(run_id)
         await anyio.sleep(60)
-        found = await state_of(house, run_id)
+        found = await state_of(gateway, run_id)
 
     assert (list(channel.shown.values()), found) == ([WHOLE], state)
 
@@ -489,12 +491,12 @@ async def test_a_shown_beginning_that_somebody_deleted_is_replaced_by_a_new_mess
     tmp_path: Path,
 ) -> None:
     channel = streaming()
-    async with open_house(tmp_path, Writing(), channels=[channel]) as house:
+    async with open_gateway(tmp_path, Writing(), channels=[channel]) as gateway:
         run_id = await channel.say("ann", "hi")
         await anyio.sleep(7)
         channel.shown.clear()
         await anyio.sleep(60)
-        state = await state_of(house, run_id)
+        state = await state_of(gateway, run_id)
 
     assert (list(channel.shown.values()), state) == ([WHOLE], "delivered")
 
@@ -505,10 +507,10 @@ async def test_a_beginning_that_the_platform_refuses_costs_the_reply_nothing(
 ) -> None:
     channel = streaming()
     channel.faults.append(fault)
-    async with open_house(tmp_path, Writing(), channels=[channel]) as house:
+    async with open_gateway(tmp_path, Writing(), channels=[channel]) as gateway:
         run_id = await channel.say("ann", "hi")
         await anyio.sleep(60)
-        state = await state_of(house, run_id)
+        state = await state_of(gateway, run_id)
 
     assert (list(channel.shown.values()), state) == ([WHOLE], "delivered")
 
@@ -519,17 +521,17 @@ async def test_an_uncertain_beginning_makes_the_reply_uncertain_and_a_person_can
 ) -> None:
     channel = streaming()
     channel.faults.append(DeliveryUncertain("the connection broke"))
-    async with open_house(tmp_path, Writing(), channels=[channel]) as house:
+    async with open_gateway(tmp_path, Writing(), channels=[channel]) as gateway:
         run_id = await channel.say("ann", "hi")
         await anyio.sleep(60)
-        delivery = await house.ledger.find_delivery(f"reply:{run_id}")
+        delivery = await gateway.ledger.find_delivery(f"reply:{run_id}")
         assert delivery is not None
         before = (delivery.state, dict(channel.shown))
         assert delivery.error == LOST
-        await house.ledger.do(Resend(delivery_id=delivery.delivery_id, at=1))
-        house.outbox.look_again()
+        await gateway.ledger.do(Resend(delivery_id=delivery.delivery_id, at=1))
+        gateway.outbox.look_again()
         await anyio.sleep(30)
-        after = await state_of(house, run_id)
+        after = await state_of(gateway, run_id)
 
     assert before == ("uncertain", {})
     assert (list(channel.shown.values()), after) == ([WHOLE], "delivered")
@@ -540,10 +542,10 @@ async def test_a_long_reply_grows_in_its_first_message_and_the_rest_follows(tmp_
     traits = msgspec.structs.replace(CHATTY, text_limit=400)
     settings = msgspec.structs.replace(OPEN, streaming=True)
     channel = MemoryChannel(traits=traits, settings=settings)
-    async with open_house(tmp_path, Writing(parts), channels=[channel]) as house:
+    async with open_gateway(tmp_path, Writing(parts), channels=[channel]) as gateway:
         run_id = await channel.say("ann", "hi")
         await anyio.sleep(90)
-        state = await state_of(house, run_id)
+        state = await state_of(gateway, run_id)
 
     assert state == "delivered"
     assert " ".join(channel.shown.values()).split() == "".join(parts).split()
@@ -566,10 +568,10 @@ async def test_a_reply_waits_for_its_beginning_that_is_on_its_way_so_that_the_la
 
     settings = msgspec.structs.replace(OPEN, streaming=True)
     channel = Slow(traits=CHATTY, settings=settings)
-    async with open_house(tmp_path, Writing(pause_s=1.5), channels=[channel]) as house:
+    async with open_gateway(tmp_path, Writing(pause_s=1.5), channels=[channel]) as gateway:
         run_id = await channel.say("ann", "hi")
         await anyio.sleep(60)
-        state = await state_of(house, run_id)
+        state = await state_of(gateway, run_id)
 
     assert (list(channel.shown.values()), state) == ([WHOLE], "delivered")
     assert channel.edits >= 1
@@ -590,10 +592,10 @@ async def test_a_platform_that_cannot_be_reached_while_a_reply_begins_gets_it_wh
 
     channel = Away(traits=CHATTY, settings=msgspec.structs.replace(OPEN, streaming=True))
     back_s = anyio.current_time() + 2 * LONG_S
-    async with open_house(tmp_path, Writing(), channels=[channel]) as house:
+    async with open_gateway(tmp_path, Writing(), channels=[channel]) as gateway:
         run_id = await channel.say("ann", "hi")
         await anyio.sleep(10 * LONG_S)
-        state = await state_of(house, run_id)
+        state = await state_of(gateway, run_id)
 
     assert (list(channel.shown.values()), state) == ([WHOLE], "delivered")
 
@@ -608,7 +610,7 @@ async def test_a_gateway_that_closes_waits_a_moment_only_for_a_beginning_that_is
             raise AssertionError
 
     channel = Silent(traits=CHATTY, settings=msgspec.structs.replace(OPEN, streaming=True))
-    async with open_house(tmp_path, Writing(), channels=[channel]):
+    async with open_gateway(tmp_path, Writing(), channels=[channel]):
         await channel.say("ann", "hi")
         await anyio.sleep(5)
         closing_s = anyio.current_time()
@@ -631,7 +633,7 @@ async def test_replies_are_marked_as_answers_and_have_a_prefix_as_the_config_say
     )
     agents = {"list": [{"id": "main", "identity": {"name": "Claw"}}]}
     config = msgspec.convert({"messages": {"responsePrefix": "[all]"}, "agents": agents}, Config)
-    async with open_house(
+    async with open_gateway(
         tmp_path, Writing(["Some words. " * 8]), channels=[channel], config=config
     ):
         await channel.say("ann", "hi", message_id="q7")

@@ -7,7 +7,7 @@ import pytest
 
 from crossclaw.domain.keys import SessionKey
 from crossclaw.ledger.operations import DeleteSession
-from crossclaw.testing import ScriptedProvider, open_house
+from crossclaw.testing import ScriptedProvider, open_gateway
 from tests.flows.talking import call
 
 PARENT = "agent:main:desk"
@@ -18,14 +18,14 @@ async def test_children_of_a_deleted_parent_are_stopped_also_when_the_process_en
     tmp_path: Path,
 ) -> None:
     slow = ScriptedProvider(lambda request: "late", delay_s=100)
-    async with open_house(tmp_path, slow) as house:
-        await call(house, "sessions.create", key=PARENT)
-        child = await call(house, "sessions.spawn", sessionKey=PARENT, task="work")
+    async with open_gateway(tmp_path, slow) as gateway:
+        await call(gateway, "sessions.create", key=PARENT)
+        child = await call(gateway, "sessions.spawn", sessionKey=PARENT, task="work")
         await anyio.sleep(1)
         # What `sessions.delete` has committed when the process ends before its next line.
-        await house.ledger.do(DeleteSession(key=SessionKey.parse(PARENT), at=1))
-    async with open_house(tmp_path, slow) as house:
-        run = await house.run_store.wait(child["runId"], timeout_s=3600)
+        await gateway.ledger.do(DeleteSession(key=SessionKey.parse(PARENT), at=1))
+    async with open_gateway(tmp_path, slow) as gateway:
+        run = await gateway.run_store.wait(child["runId"], timeout_s=3600)
     assert run is not None
     assert run.status == "aborted", run.status
 
@@ -35,11 +35,11 @@ async def test_children_of_a_session_that_began_again_under_that_name_are_left_a
     tmp_path: Path,
 ) -> None:
     slow = ScriptedProvider(lambda request: "late", delay_s=100)
-    async with open_house(tmp_path, slow) as house:
-        await call(house, "sessions.create", key=PARENT)
-        await house.ledger.do(DeleteSession(key=SessionKey.parse(PARENT), at=1))
-        await call(house, "sessions.create", key=PARENT)
-        child = await call(house, "sessions.spawn", sessionKey=PARENT, task="work")
-        run = await house.run_store.wait(child["runId"], timeout_s=3600)
+    async with open_gateway(tmp_path, slow) as gateway:
+        await call(gateway, "sessions.create", key=PARENT)
+        await gateway.ledger.do(DeleteSession(key=SessionKey.parse(PARENT), at=1))
+        await call(gateway, "sessions.create", key=PARENT)
+        child = await call(gateway, "sessions.spawn", sessionKey=PARENT, task="work")
+        run = await gateway.run_store.wait(child["runId"], timeout_s=3600)
     assert run is not None
     assert run.status == "ok", run.status

@@ -7,7 +7,7 @@ import anyio
 import msgspec
 import pytest
 
-from crossclaw.app import House
+from crossclaw.app import Gateway
 from crossclaw.config import Config
 from crossclaw.domain.authority import Authority
 from crossclaw.domain.errors import KeyReused
@@ -15,7 +15,7 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.runs import Run
 from crossclaw.door.principal import Principal
 from crossclaw.sessions.commands import COMMANDS, Commands, SlashCommand, find_command
-from crossclaw.testing import MemoryChannel, ScriptedProvider, open_house
+from crossclaw.testing import MemoryChannel, ScriptedProvider, open_gateway
 from tests.flows.talking import OWNER, call, say
 
 MAIN = SessionKey.main("main")
@@ -33,11 +33,11 @@ def plain() -> ScriptedProvider:
     return ScriptedProvider(lambda request: "hello")
 
 
-async def command(house: House, text: str, run_id: str, principal: Principal = OWNER) -> Run:
+async def command(gateway: Gateway, text: str, run_id: str, principal: Principal = OWNER) -> Run:
     await call(
-        house, "chat.send", principal, sessionKey="main", message=text, idempotencyKey=run_id
+        gateway, "chat.send", principal, sessionKey="main", message=text, idempotencyKey=run_id
     )
-    run = await house.run_store.find(run_id)
+    run = await gateway.run_store.find(run_id)
     assert run is not None
     return run
 
@@ -77,36 +77,36 @@ async def test_a_mistyped_command_is_answered_with_the_nearest_ones_and_costs_no
     tmp_path: Path, text: str, suggested: str
 ) -> None:
     provider = plain()
-    async with open_house(tmp_path, provider) as house:
-        assert suggested in ((await command(house, text, "c1")).reply or "")
+    async with open_gateway(tmp_path, provider) as gateway:
+        assert suggested in ((await command(gateway, text, "c1")).reply or "")
     assert not provider.seen
 
 
 @pytest.mark.spec("Y2", "Y4")
 async def test_the_owner_closes_a_session_and_opens_it_again_by_chat(tmp_path: Path) -> None:
-    async with open_house(tmp_path, plain()) as house:
-        assert (await command(house, "/send off", "c1")).reply == "⚙️ Send policy set to off."
+    async with open_gateway(tmp_path, plain()) as gateway:
+        assert (await command(gateway, "/send off", "c1")).reply == "⚙️ Send policy set to off."
         with pytest.raises(Exception, match="send blocked by session policy"):
-            await say(house, "main", "hi", "r1")
-        assert (await command(house, "/send on", "c2")).reply == "⚙️ Send policy set to on."
-        assert (await say(house, "main", "hi", "r2")).reply == "hello"
-        session = await house.ledger.find_session(MAIN)
+            await say(gateway, "main", "hi", "r1")
+        assert (await command(gateway, "/send on", "c2")).reply == "⚙️ Send policy set to on."
+        assert (await say(gateway, "main", "hi", "r2")).reply == "hello"
+        session = await gateway.ledger.find_session(MAIN)
         assert session is not None
         assert session.send_policy == "allow"
-        await command(house, "/send inherit", "c3")
-        session = await house.ledger.find_session(MAIN)
+        await command(gateway, "/send inherit", "c3")
+        session = await gateway.ledger.find_session(MAIN)
         assert session is not None
         assert session.send_policy is None
 
 
 @pytest.mark.spec("Y2", "B3")
 async def test_a_guest_cannot_say_what_only_the_owner_may(tmp_path: Path) -> None:
-    async with open_house(tmp_path, plain()) as house:
-        await say(house, "main", "hi", "r1")
-        run = await command(house, "/send off", "c1", GUEST)
+    async with open_gateway(tmp_path, plain()) as gateway:
+        await say(gateway, "main", "hi", "r1")
+        run = await command(gateway, "/send off", "c1", GUEST)
 
         assert run.reply == "Only the owner can say /send."
-        session = await house.ledger.find_session(MAIN)
+        session = await gateway.ledger.find_session(MAIN)
         assert session is not None
         assert session.send_policy is None
 
@@ -114,8 +114,8 @@ async def test_a_guest_cannot_say_what_only_the_owner_may(tmp_path: Path) -> Non
 @pytest.mark.spec("Y2", "B3")
 async def test_an_owner_without_the_scope_hears_what_is_missing(tmp_path: Path) -> None:
     reader = msgspec.structs.replace(OWNER, scopes=frozenset({"operator.write"}))
-    async with open_house(tmp_path, plain()) as house:
-        run = await command(house, "/send off", "c1", reader)
+    async with open_gateway(tmp_path, plain()) as gateway:
+        run = await command(gateway, "/send off", "c1", reader)
 
         assert run.reply == "⚠️ missing scope: operator.admin"
 
@@ -123,13 +123,13 @@ async def test_an_owner_without_the_scope_hears_what_is_missing(tmp_path: Path) 
 @pytest.mark.spec("Y2")
 async def test_on_a_channel_only_the_named_owner_commands(tmp_path: Path) -> None:
     chat = MemoryChannel()
-    async with open_house(tmp_path, plain(), config=OWNED, channels=[chat]) as house:
+    async with open_gateway(tmp_path, plain(), config=OWNED, channels=[chat]) as gateway:
         await chat.say("bob", "/send off")
         await chat.wait_sent(1)
         assert chat.sent == [("bob", "Only the owner can say /send.")]
         await chat.say("ana", "/send off")
         await anyio.sleep(60)
-        session = await house.ledger.find_session(MAIN)
+        session = await gateway.ledger.find_session(MAIN)
         assert session is not None
         assert session.send_policy == "deny"
         assert len(chat.sent) == 1  # nothing is said in a closed chat, not even that it is closed
@@ -139,65 +139,67 @@ async def test_on_a_channel_only_the_named_owner_commands(tmp_path: Path) -> Non
 
 
 async def test_an_agents_words_are_never_a_command(tmp_path: Path) -> None:
-    async with open_house(tmp_path, plain()) as house:
-        await call(house, "sessions.create", key="agent:main:desk")
-        sent = await call(house, "sessions.send", sessionKey="agent:main:desk", message="/send off")
+    async with open_gateway(tmp_path, plain()) as gateway:
+        await call(gateway, "sessions.create", key="agent:main:desk")
+        sent = await call(
+            gateway, "sessions.send", sessionKey="agent:main:desk", message="/send off"
+        )
         assert sent["reply"] == "hello"
 
 
 @pytest.mark.spec("B1")
 async def test_a_command_asked_again_is_not_done_again(tmp_path: Path) -> None:
-    async with open_house(tmp_path, plain()) as house:
-        await say(house, "main", "hi", "r1")
-        await command(house, "/new", "c1")
-        first = await house.ledger.find_session(MAIN)
-        await command(house, "/new", "c1")
-        again = await house.ledger.find_session(MAIN)
+    async with open_gateway(tmp_path, plain()) as gateway:
+        await say(gateway, "main", "hi", "r1")
+        await command(gateway, "/new", "c1")
+        first = await gateway.ledger.find_session(MAIN)
+        await command(gateway, "/new", "c1")
+        again = await gateway.ledger.find_session(MAIN)
 
         assert first is not None
         assert again is not None
         assert first.session_id == again.session_id
         with pytest.raises(KeyReused):
-            await command(house, "/send off", "c1")
+            await command(gateway, "/send off", "c1")
 
 
 @pytest.mark.spec("B1")
 async def test_a_platform_that_repeats_itself_commands_once(tmp_path: Path) -> None:
     chat = MemoryChannel()
-    async with open_house(tmp_path, plain(), config=OWNED, channels=[chat]) as house:
+    async with open_gateway(tmp_path, plain(), config=OWNED, channels=[chat]) as gateway:
         await chat.say("ana", "/new", message_id="7")
-        first = await house.ledger.find_session(MAIN)
+        first = await gateway.ledger.find_session(MAIN)
         await chat.say("ana", "/new", message_id="7")
 
-        assert await house.ledger.find_session(MAIN) == first
+        assert await gateway.ledger.find_session(MAIN) == first
 
 
 async def test_words_after_new_are_the_first_of_the_new_session(tmp_path: Path) -> None:
     model = plain()
-    async with open_house(tmp_path, model) as house:
-        before = await say(house, "main", "old", "r1")
-        await command(house, "/new and now this", "c1")
-        run = await house.run_store.wait("c1", timeout_s=60)
+    async with open_gateway(tmp_path, model) as gateway:
+        before = await say(gateway, "main", "old", "r1")
+        await command(gateway, "/new and now this", "c1")
+        run = await gateway.run_store.wait("c1", timeout_s=60)
 
         assert run is not None
         assert (run.kind, run.reply) == ("chat", "hello")
         assert run.session_id != before.session_id
         assert "and now this" in str(model.seen[-1].turns)
         assert "old" not in str(model.seen[-1].turns)
-        await command(house, "/new and now this", "c1")
+        await command(gateway, "/new and now this", "c1")
         assert len(model.seen) == 2
 
 
 async def test_commands_do_not_wait_behind_what_runs(tmp_path: Path) -> None:
     slow = ScriptedProvider(lambda request: "late", delay_s=1000)
-    async with open_house(tmp_path, slow) as house:
-        await call(house, "chat.send", sessionKey="main", message="hi", idempotencyKey="r1")
+    async with open_gateway(tmp_path, slow) as gateway:
+        await call(gateway, "chat.send", sessionKey="main", message="hi", idempotencyKey="r1")
         await anyio.sleep(1)
-        run = await command(house, "/status", "c1")
+        run = await command(gateway, "/status", "c1")
         assert run.reply is not None
         assert "State: running" in run.reply
         stopped = await call(
-            house, "chat.send", sessionKey="main", message="/stop", idempotencyKey="c2"
+            gateway, "chat.send", sessionKey="main", message="/stop", idempotencyKey="c2"
         )
         assert stopped == {"ok": True, "aborted": True, "runIds": ["r1"]}
 
@@ -205,11 +207,11 @@ async def test_commands_do_not_wait_behind_what_runs(tmp_path: Path) -> None:
 async def test_what_a_command_tells_is_of_the_session_that_it_was_written_in(
     tmp_path: Path,
 ) -> None:
-    async with open_house(tmp_path, plain()) as house:
-        await call(house, "sessions.create", key="agent:main:desk")
+    async with open_gateway(tmp_path, plain()) as gateway:
+        await call(gateway, "sessions.create", key="agent:main:desk")
         sent = {"sessionKey": "agent:main:desk", "message": "/status", "idempotencyKey": "c1"}
-        await call(house, "chat.send", OWNER, **sent)
-        run = await house.run_store.find("c1")
+        await call(gateway, "chat.send", OWNER, **sent)
+        run = await gateway.run_store.find("c1")
 
     assert run is not None
     assert "desk" in (run.reply or "")
@@ -217,9 +219,9 @@ async def test_what_a_command_tells_is_of_the_session_that_it_was_written_in(
 
 async def test_a_model_never_sees_commands(tmp_path: Path) -> None:
     model = plain()
-    async with open_house(tmp_path, model) as house:
-        await command(house, "/think high", "c1")
-        await say(house, "main", "hi", "r1")
+    async with open_gateway(tmp_path, model) as gateway:
+        await command(gateway, "/think high", "c1")
+        await say(gateway, "main", "hi", "r1")
 
         assert "think" not in str(model.seen[0].turns)
         assert model.seen[0].thinking == "high"
@@ -260,9 +262,9 @@ async def test_a_model_never_sees_commands(tmp_path: Path) -> None:
     ],
 )
 async def test_every_command_answers(tmp_path: Path, text: str, words: str) -> None:
-    async with open_house(tmp_path, plain()) as house:
-        await say(house, "main", "hi", "r1")
-        run = await command(house, text, "c1")
+    async with open_gateway(tmp_path, plain()) as gateway:
+        await say(gateway, "main", "hi", "r1")
+        run = await command(gateway, text, "c1")
 
         assert words in (run.reply or "")
         assert run.kind == "command"
@@ -274,16 +276,16 @@ def test_every_command_is_carried_out_by_somebody() -> None:
 
 async def test_trigger_words_can_be_taken_away(tmp_path: Path) -> None:
     config: Any = msgspec.convert({"session": {"resetTriggers": ["/new"]}}, Config)
-    async with open_house(tmp_path, plain(), config=config) as house:
-        assert (await say(house, "main", "/reset", "r1")).kind == "chat"
+    async with open_gateway(tmp_path, plain(), config=config) as gateway:
+        assert (await say(gateway, "main", "/reset", "r1")).kind == "chat"
 
 
 async def test_a_stop_asked_again_is_answered_as_a_stop(tmp_path: Path) -> None:
     """OpenClaw's clients tell a stop from a message by this form; a run id would be waited for."""
     stop: dict[str, Any] = {"sessionKey": "main", "message": "/stop", "idempotencyKey": "c1"}
-    async with open_house(tmp_path, plain()) as house:
-        await say(house, "main", "hi", "r1")
-        answers = [await call(house, "chat.send", **stop) for _ in range(2)]
+    async with open_gateway(tmp_path, plain()) as gateway:
+        await say(gateway, "main", "hi", "r1")
+        answers = [await call(gateway, "chat.send", **stop) for _ in range(2)]
 
     assert answers == [{"ok": True, "aborted": False, "runIds": []}] * 2
 
@@ -293,13 +295,13 @@ async def test_an_idempotency_key_is_of_one_session_and_of_one_text(
     tmp_path: Path, method: str
 ) -> None:
     said: dict[str, Any] = {"sessionKey": "agent:main:a", "message": "hi", "idempotencyKey": "r1"}
-    async with open_house(tmp_path, plain()) as house:
+    async with open_gateway(tmp_path, plain()) as gateway:
         for name in "ab":
-            await call(house, "sessions.create", key=f"agent:main:{name}")
-        await call(house, method, **said)
+            await call(gateway, "sessions.create", key=f"agent:main:{name}")
+        await call(gateway, method, **said)
         for other in ({"sessionKey": "agent:main:b"}, {"message": "ho"}):
             with pytest.raises(KeyReused):
-                await call(house, method, **said | other)
+                await call(gateway, method, **said | other)
 
 
 async def test_how_much_is_shown_comes_from_the_config_where_a_session_does_not_say(
@@ -310,14 +312,14 @@ async def test_how_much_is_shown_comes_from_the_config_where_a_session_does_not_
         "list": [{"id": "main"}, {"id": "librarian", "verboseDefault": "full"}],
     }
     config = msgspec.convert({"agents": agents}, Config)
-    async with open_house(tmp_path, ScriptedProvider(["yes"] * 3), config=config) as house:
+    async with open_gateway(tmp_path, ScriptedProvider(["yes"] * 3), config=config) as gateway:
         shown = {}
         for key in ("agent:main:main", "agent:librarian:main"):
-            await say(house, key, "hello", f"r-{key}")
-            shown[key] = (await call(house, "chat.history", sessionKey=key))["verboseLevel"]
-        status = (await call(house, "tool.session_status", sessionKey="main"))["statusText"]
-        await say(house, "agent:main:main", "/verbose off", "off")
-        chosen = (await call(house, "chat.history", sessionKey="main"))["verboseLevel"]
+            await say(gateway, key, "hello", f"r-{key}")
+            shown[key] = (await call(gateway, "chat.history", sessionKey=key))["verboseLevel"]
+        status = (await call(gateway, "tool.session_status", sessionKey="main"))["statusText"]
+        await say(gateway, "agent:main:main", "/verbose off", "off")
+        chosen = (await call(gateway, "chat.history", sessionKey="main"))["verboseLevel"]
 
     assert shown == {"agent:main:main": "on", "agent:librarian:main": "full"}
     assert "Verbose: on" in status

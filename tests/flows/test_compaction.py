@@ -10,7 +10,7 @@ import pytest
 from crossclaw.agent.compaction import OVERFLOWS_MAX
 from crossclaw.agent.summary import SYSTEM
 from crossclaw.agent.view import CLEARED
-from crossclaw.app import House
+from crossclaw.app import Gateway
 from crossclaw.config import Config
 from crossclaw.config.doors import Messages
 from crossclaw.domain.compactions import KEPT_CHARS_MAX, Compaction, compaction_of
@@ -22,7 +22,7 @@ from crossclaw.domain.messages import AssistantMessage, Text, ToolUse, UserMessa
 from crossclaw.domain.runs import Run
 from crossclaw.ledger.operations import PINS_MAX, ArmTimer, PutExchange, Timer
 from crossclaw.providers.contract import ModelRequest, UserTurn
-from crossclaw.testing import ScriptedProvider, heard, open_house, told
+from crossclaw.testing import ScriptedProvider, heard, open_gateway, told
 from crossclaw.testing.scripted import Answer
 from tests.flows.crashing import crashed_copy
 from tests.flows.talking import call, say
@@ -64,23 +64,23 @@ def remembering(*replies: Answer, delay_s: float = 0.0) -> ScriptedProvider:
     return ScriptedProvider(answer, delay_s=delay_s)
 
 
-async def compactions(house: House, run: Run) -> list[Compaction]:
-    entries = await house.ledger.list_entries(run.session_id, limit=5_000)
+async def compactions(gateway: Gateway, run: Run) -> list[Compaction]:
+    entries = await gateway.ledger.list_entries(run.session_id, limit=5_000)
     return [compaction_of(entry) for entry in entries if entry.type == "compaction"]
 
 
 @pytest.mark.spec("M5")
 async def test_two_hundred_turns_in_a_small_window_stay_legal_and_within_it(tmp_path: Path) -> None:
     model = remembering()
-    async with open_house(tmp_path, model, config=small()) as house:
-        await say(house, "main", "my name is Ana", "first")
+    async with open_gateway(tmp_path, model, config=small()) as gateway:
+        await say(gateway, "main", "my name is Ana", "first")
         for number in range(200):
-            run = await say(house, "main", f"turn {number} {LONG}", f"r{number}")
+            run = await say(gateway, "main", f"turn {number} {LONG}", f"r{number}")
             assert run.reply == "ok"
-        made = await compactions(house, run)
-        row = (await call(house, "sessions.list"))["sessions"][0]
-        shown = await call(house, "chat.history", sessionKey="main", limit=1000)
-        session = await house.ledger.find_session(run.key)
+        made = await compactions(gateway, run)
+        row = (await call(gateway, "sessions.list"))["sessions"][0]
+        shown = await call(gateway, "chat.history", sessionKey="main", limit=1000)
+        session = await gateway.ledger.find_session(run.key)
 
     answers = [request for request in model.seen if not is_summary(request)]
     assert all(complaint(request.turns) is None for request in model.seen)
@@ -104,9 +104,9 @@ async def test_old_results_of_tools_go_first(tmp_path: Path) -> None:
     count.call = _long_result  # type: ignore[method-assign]
     calls = [[ToolUse(f"c{n}", "count", {})] for n in range(12)]
     model = remembering(*calls, "done")
-    async with open_house(tmp_path, model, config=small(20_000), tools=[count]) as house:
-        run = await say(house, "main", "work", "r1")
-        made = await compactions(house, run)
+    async with open_gateway(tmp_path, model, config=small(20_000), tools=[count]) as gateway:
+        run = await say(gateway, "main", "work", "r1")
+        made = await compactions(gateway, run)
 
     assert run.reply == "done"
     assert not any(is_summary(request) for request in model.seen)
@@ -135,11 +135,11 @@ async def test_a_request_that_the_model_refuses_is_compacted_and_sent_again(tmp_
 
     model = ScriptedProvider(answer)
     heard: list[Event] = []
-    async with open_house(tmp_path, model) as house:
-        house.feed.subscribe(heard.append)
+    async with open_gateway(tmp_path, model) as gateway:
+        gateway.feed.subscribe(heard.append)
         for number in range(4):
-            run = await say(house, "main", f"turn {number} {LONG * 50}", f"r{number}")
-        made = await compactions(house, run)
+            run = await say(gateway, "main", f"turn {number} {LONG * 50}", f"r{number}")
+        made = await compactions(gateway, run)
 
     assert run.reply == "ok"
     assert [each.reason for each in made] == ["overflow"]
@@ -159,11 +159,11 @@ async def test_a_model_that_refuses_everything_is_asked_a_bounded_number_of_time
 
     asked: list[bool] = []
     model = ScriptedProvider(answer)
-    async with open_house(
+    async with open_gateway(
         tmp_path, model, config=small(1_000_000, keepRecentTokens=900_000)
-    ) as house:
+    ) as gateway:
         for number in range(4):
-            run = await say(house, "main", f"turn {number}", f"r{number}")
+            run = await say(gateway, "main", f"turn {number}", f"r{number}")
         asked = [is_summary(request) for request in model.seen]
 
     assert run.status == "error"
@@ -181,8 +181,8 @@ async def test_one_result_that_alone_is_too_much_is_left_out(tmp_path: Path) -> 
             return ContextOverflow("too long")
         return "it was too much" if CLEARED in words(request) else [ToolUse("c1", "count", {})]
 
-    async with open_house(tmp_path, ScriptedProvider(answer), tools=[count]) as house:
-        run = await say(house, "main", "look", "r1")
+    async with open_gateway(tmp_path, ScriptedProvider(answer), tools=[count]) as gateway:
+        run = await say(gateway, "main", "look", "r1")
 
     assert run.reply == "it was too much"
 
@@ -190,15 +190,15 @@ async def test_one_result_that_alone_is_too_much_is_left_out(tmp_path: Path) -> 
 @pytest.mark.spec("M5")
 async def test_pinned_messages_survive_every_compaction_as_they_are(tmp_path: Path) -> None:
     model = remembering()
-    async with open_house(tmp_path, model, config=small()) as house:
-        await say(house, "main", "hello", "first")
-        await say(house, "main", "the door code is 4711", "code")
-        pinned = await call(house, "sessions.pin", key="main")
+    async with open_gateway(tmp_path, model, config=small()) as gateway:
+        await say(gateway, "main", "hello", "first")
+        await say(gateway, "main", "the door code is 4711", "code")
+        pinned = await call(gateway, "sessions.pin", key="main")
         for number in range(60):
-            await say(house, "main", f"turn {number} {LONG}", f"r{number}")
+            await say(gateway, "main", f"turn {number} {LONG}", f"r{number}")
         kept = words(model.seen[-1])
-        await call(house, "sessions.pin", key="main", entryId=pinned["entryId"], pinned=False)
-        await say(house, "main", "and now", "last")
+        await call(gateway, "sessions.pin", key="main", entryId=pinned["entryId"], pinned=False)
+        await say(gateway, "main", "and now", "last")
 
     assert "the door code is 4711" in kept
     assert "the door code is 4711" not in words(model.seen[-1])
@@ -206,20 +206,20 @@ async def test_pinned_messages_survive_every_compaction_as_they_are(tmp_path: Pa
 
 @pytest.mark.spec("M5")
 async def test_pins_have_their_limits(tmp_path: Path) -> None:
-    async with open_house(tmp_path, remembering(), config=small(1_000_000)) as house:
+    async with open_gateway(tmp_path, remembering(), config=small(1_000_000)) as gateway:
         with pytest.raises(NotFound, match="unknown session"):
-            await call(house, "sessions.pin", key="main")
+            await call(gateway, "sessions.pin", key="main")
         for number in range(PINS_MAX):
-            await say(house, "main", f"turn {number}", f"r{number}")
-            await call(house, "sessions.pin", key="main")
-        await say(house, "main", "one more", "more")
+            await say(gateway, "main", f"turn {number}", f"r{number}")
+            await call(gateway, "sessions.pin", key="main")
+        await say(gateway, "main", "one more", "more")
         with pytest.raises(Invalid, match="at most 20 pins"):
-            await call(house, "sessions.pin", key="main")
-        await say(house, "other", "x" * 70_000, "big")
+            await call(gateway, "sessions.pin", key="main")
+        await say(gateway, "other", "x" * 70_000, "big")
         with pytest.raises(Invalid, match="bytes together"):
-            await call(house, "sessions.pin", key="other")
+            await call(gateway, "sessions.pin", key="other")
         with pytest.raises(NotFound, match="no message zzz"):
-            await call(house, "sessions.pin", key="other", entryId="zzz")
+            await call(gateway, "sessions.pin", key="other", entryId="zzz")
 
 
 @pytest.mark.spec("M5")
@@ -234,13 +234,13 @@ async def test_what_is_under_way_is_told_from_the_ledger_after_a_compaction(tmp_
         timer_key="t1", agent_id="main", kind="reminder", due_at=4_000_000_000_000,
         payload={"sessionKey": key.text},
     )  # fmt: skip
-    async with open_house(tmp_path, model, config=small()) as house:
-        await house.ledger.commit(
+    async with open_gateway(tmp_path, model, config=small()) as gateway:
+        await gateway.ledger.commit(
             PutExchange(exchange=exchange, runs_max=200), ArmTimer(timer=timer)
         )
-        await say(house, "main", "hi", "first")
+        await say(gateway, "main", "hi", "first")
         for number in range(30):
-            await say(house, "main", f"turn {number} {LONG}", f"r{number}")
+            await say(gateway, "main", f"turn {number} {LONG}", f"r{number}")
 
     after = words(model.seen[-1])
     assert "agent:ops:main is not yet settled: restart the server" in after
@@ -252,17 +252,17 @@ async def test_a_compaction_by_hand_waits_for_its_turn_and_keeps_the_history(
     tmp_path: Path,
 ) -> None:
     model = remembering()
-    async with open_house(tmp_path, model) as house:
-        none = await call(house, "sessions.compact", key="nobody")
+    async with open_gateway(tmp_path, model) as gateway:
+        none = await call(gateway, "sessions.compact", key="nobody")
         for number in range(6):
-            run = await say(house, "main", f"turn {number}", f"r{number}")
-        before = await call(house, "chat.history", sessionKey="main")
-        done = await call(house, "sessions.compact", key="main", instructions="mind the names")
-        after = await call(house, "chat.history", sessionKey="main")
-        last = await house.ledger.last_seq(run.session_id)
-        again = await call(house, "sessions.compact", key="main", maxLines=400)
-        await say(house, "main", "go on", "last")
-        (made,) = await compactions(house, run)
+            run = await say(gateway, "main", f"turn {number}", f"r{number}")
+        before = await call(gateway, "chat.history", sessionKey="main")
+        done = await call(gateway, "sessions.compact", key="main", instructions="mind the names")
+        after = await call(gateway, "chat.history", sessionKey="main")
+        last = await gateway.ledger.last_seq(run.session_id)
+        again = await call(gateway, "sessions.compact", key="main", maxLines=400)
+        await say(gateway, "main", "go on", "last")
+        (made,) = await compactions(gateway, run)
 
     assert (none["compacted"], none["reason"]) == (False, "no sessionId")
     assert done["ok"] is True
@@ -279,12 +279,12 @@ async def test_a_compaction_by_hand_waits_for_its_turn_and_keeps_the_history(
 
 @pytest.mark.spec("M5", "C1")
 async def test_the_command_compacts_the_session_in_which_it_is_said(tmp_path: Path) -> None:
-    async with open_house(tmp_path, remembering()) as house:
+    async with open_gateway(tmp_path, remembering()) as gateway:
         for number in range(6):
-            in_main = await say(house, "main", f"turn {number}", f"m{number}")
-            in_notes = await say(house, "notes", f"turn {number}", f"n{number}")
-        said = await say(house, "notes", "/compact", "c")
-        made = [await compactions(house, run) for run in (in_main, in_notes)]
+            in_main = await say(gateway, "main", f"turn {number}", f"m{number}")
+            in_notes = await say(gateway, "notes", f"turn {number}", f"n{number}")
+        said = await say(gateway, "notes", "/compact", "c")
+        made = [await compactions(gateway, run) for run in (in_main, in_notes)]
 
     assert (said.reply or "").startswith("Compacted")
     assert [len(each) for each in made] == [0, 1]
@@ -293,13 +293,13 @@ async def test_the_command_compacts_the_session_in_which_it_is_said(tmp_path: Pa
 @pytest.mark.spec("M5")
 async def test_compacting_a_busy_session_queues_behind_the_run(tmp_path: Path) -> None:
     model = ScriptedProvider(lambda request: "ok", delay_s=60)
-    async with open_house(tmp_path, model) as house:
+    async with open_gateway(tmp_path, model) as gateway:
         for number in range(3):
-            await say(house, "main", f"turn {number} {LONG}", f"r{number}")
-        await call(house, "chat.send", sessionKey="main", message="busy", idempotencyKey="r9")
-        answer = await call(house, "sessions.compact", key="main")
-        run = await house.run_store.wait(answer["runId"])
-        entries = await house.ledger.list_entries(run.session_id, limit=50)  # type: ignore[union-attr]
+            await say(gateway, "main", f"turn {number} {LONG}", f"r{number}")
+        await call(gateway, "chat.send", sessionKey="main", message="busy", idempotencyKey="r9")
+        answer = await call(gateway, "sessions.compact", key="main")
+        run = await gateway.run_store.wait(answer["runId"])
+        entries = await gateway.ledger.list_entries(run.session_id, limit=50)  # type: ignore[union-attr]
 
     assert answer["compacted"] is False
     assert "busy" in answer["reason"]
@@ -310,7 +310,7 @@ async def test_compacting_a_busy_session_queues_behind_the_run(tmp_path: Path) -
 
 @pytest.mark.spec("M5", "B1")
 async def test_a_crash_in_the_middle_of_a_compaction_loses_nothing(tmp_path: Path) -> None:
-    (folder := tmp_path / "house").mkdir()
+    (folder := tmp_path / "gateway").mkdir()
     begun = anyio.Event()
 
     def hang(request: ModelRequest) -> Answer:
@@ -325,18 +325,18 @@ async def test_a_crash_in_the_middle_of_a_compaction_loses_nothing(tmp_path: Pat
                 await anyio.sleep(1_000)
             return answer
 
-    async with open_house(folder, Slow(hang)) as house:
+    async with open_gateway(folder, Slow(hang)) as gateway:
         for number in range(5):
-            await say(house, "main", f"turn {number}", f"r{number}")
+            await say(gateway, "main", f"turn {number}", f"r{number}")
         with anyio.move_on_after(5):
-            await call(house, "sessions.compact", key="main")
+            await call(gateway, "sessions.compact", key="main")
         await begun.wait()
         left = crashed_copy(folder)
 
     model = remembering()
-    async with open_house(left, model) as house:
-        run = await say(house, "main", "after", "last")
-        made = await compactions(house, run)
+    async with open_gateway(left, model) as gateway:
+        run = await say(gateway, "main", "after", "last")
+        made = await compactions(gateway, run)
 
     assert len(made) == 1
     assert run.reply == "ok"
@@ -349,11 +349,11 @@ async def test_when_no_model_can_summarise_the_requests_are_listed(tmp_path: Pat
         return ContextOverflow("no") if is_summary(request) else "ok"
 
     model = ScriptedProvider(answer)
-    async with open_house(tmp_path, model) as house:
+    async with open_gateway(tmp_path, model) as gateway:
         for number in range(5):
-            await say(house, "main", f"turn {number}", f"r{number}")
-        done = await call(house, "sessions.compact", key="main")
-        await say(house, "main", "go on", "last")
+            await say(gateway, "main", f"turn {number}", f"r{number}")
+        done = await call(gateway, "sessions.compact", key="main")
+        await say(gateway, "main", "go on", "last")
 
     assert done["compacted"] is True
     assert "No model could summarise" in words(model.seen[-1])
@@ -365,11 +365,11 @@ async def test_an_outage_while_summarising_does_not_stop_the_conversation(tmp_pa
     def answer(request: ModelRequest) -> Answer:
         return ProviderOverloaded("later") if is_summary(request) else "ok"
 
-    async with open_house(tmp_path, ScriptedProvider(answer), config=small()) as house:
+    async with open_gateway(tmp_path, ScriptedProvider(answer), config=small()) as gateway:
         for number in range(30):
-            run = await say(house, "main", f"turn {number} {LONG}", f"r{number}")
+            run = await say(gateway, "main", f"turn {number} {LONG}", f"r{number}")
             assert run.reply == "ok"
-        failed = await call(house, "sessions.compact", key="main")
+        failed = await call(gateway, "sessions.compact", key="main")
 
     assert failed["compacted"] is False
     assert "later" in failed["reason"]
@@ -381,10 +381,10 @@ async def test_a_first_request_without_measure_does_not_fill_the_window_for_ever
     tmp_path: Path,
 ) -> None:
     model = remembering()
-    async with open_house(tmp_path, model, config=small(40_000)) as house:
-        await say(house, "main", "x" * 60_000, "first")
+    async with open_gateway(tmp_path, model, config=small(40_000)) as gateway:
+        await say(gateway, "main", "x" * 60_000, "first")
         for number in range(6):
-            run = await say(house, "main", f"turn {number} {'y' * 30_000}", f"r{number}")
+            run = await say(gateway, "main", f"turn {number} {'y' * 30_000}", f"r{number}")
 
     assert run.reply == "ok"
     assert "x" * KEPT_CHARS_MAX in words(model.seen[-1])
@@ -394,13 +394,13 @@ async def test_a_first_request_without_measure_does_not_fill_the_window_for_ever
 @pytest.mark.spec("M5")
 async def test_a_reset_begins_without_the_summary(tmp_path: Path) -> None:
     model = remembering()
-    async with open_house(tmp_path, model) as house:
+    async with open_gateway(tmp_path, model) as gateway:
         for number in range(5):
-            await say(house, "main", f"turn {number}", f"r{number}")
-        await call(house, "sessions.compact", key="main")
-        await call(house, "sessions.reset", key="main")
-        run = await say(house, "main", "anew", "last")
-        session = await house.ledger.find_session(run.key)
+            await say(gateway, "main", f"turn {number}", f"r{number}")
+        await call(gateway, "sessions.compact", key="main")
+        await call(gateway, "sessions.reset", key="main")
+        run = await say(gateway, "main", "anew", "last")
+        session = await gateway.ledger.find_session(run.key)
 
     assert [heard(turn) for turn in model.seen[-1].turns] == [["anew"]]
     assert session is not None
@@ -409,11 +409,11 @@ async def test_a_reset_begins_without_the_summary(tmp_path: Path) -> None:
 
 @pytest.mark.spec("M5")
 async def test_a_compaction_by_hand_leaves_no_message_behind(tmp_path: Path) -> None:
-    async with open_house(tmp_path, remembering()) as house:
+    async with open_gateway(tmp_path, remembering()) as gateway:
         for number in range(5):
-            run = await say(house, "main", f"turn {number}", f"r{number}")
-        await call(house, "sessions.compact", key="main")
-        entries = await house.ledger.list_entries(run.session_id, limit=50)
+            run = await say(gateway, "main", f"turn {number}", f"r{number}")
+        await call(gateway, "sessions.compact", key="main")
+        entries = await gateway.ledger.list_entries(run.session_id, limit=50)
 
     assert len([e for e in entries if isinstance(e.message, UserMessage)]) == 5
     assert entries[-1].type == "compaction"
@@ -422,11 +422,11 @@ async def test_a_compaction_by_hand_leaves_no_message_behind(tmp_path: Path) -> 
 @pytest.mark.spec("M5")
 async def test_a_child_that_works_is_never_forgotten(tmp_path: Path) -> None:
     model = remembering()
-    async with open_house(tmp_path, model, config=small()) as house:
-        await say(house, "main", "hi", "first")
+    async with open_gateway(tmp_path, model, config=small()) as gateway:
+        await say(gateway, "main", "hi", "first")
         await _put_spawn(tmp_path, "agent:main:main")
         for number in range(30):
-            await say(house, "main", f"turn {number} {LONG}", f"r{number}")
+            await say(gateway, "main", f"turn {number} {LONG}", f"r{number}")
 
     assert "agent:main:subagent:c1 is at work" in words(model.seen[-1])
     assert "count the sheep" in words(model.seen[-1])
@@ -450,10 +450,10 @@ async def test_the_request_under_way_stays_through_a_long_chain_of_tools(tmp_pat
         [Text(f"step {n} {LONG}"), ToolUse(f"c{n}", "count", {})] for n in range(60)
     ]
     model = remembering("hello", *calls, "done")
-    async with open_house(tmp_path, model, config=small(), tools=[count]) as house:
-        await say(house, "main", "good morning", "first")
-        run = await say(house, "main", "do the long task", "r1")
-        made = await compactions(house, run)
+    async with open_gateway(tmp_path, model, config=small(), tools=[count]) as gateway:
+        await say(gateway, "main", "good morning", "first")
+        run = await say(gateway, "main", "do the long task", "r1")
+        made = await compactions(gateway, run)
 
     last = words(model.seen[-1])
     assert run.reply == "done"
@@ -477,16 +477,16 @@ async def test_requests_that_are_answered_together_stay_together(
     config = msgspec.structs.replace(
         small(), messages=msgspec.convert({"queue": {"mode": mode}}, Messages)
     )
-    async with open_house(tmp_path, model, config=config, tools=[Counting("count")]) as house:
-        run = await say(house, "main", "good morning", "first")
+    async with open_gateway(tmp_path, model, config=config, tools=[Counting("count")]) as gateway:
+        run = await say(gateway, "main", "good morning", "first")
         begun = anyio.Event()
-        house.feed.subscribe(lambda event: begun.set() if isinstance(event, RunStarted) else None)
+        gateway.feed.subscribe(lambda event: begun.set() if isinstance(event, RunStarted) else None)
         for text in ("busy", "find the red book", "find the blue book"):
-            await call(house, "chat.send", sessionKey="main", message=text, idempotencyKey=text)
+            await call(gateway, "chat.send", sessionKey="main", message=text, idempotencyKey=text)
             await begun.wait()
         for text in ("busy", "find the red book", "find the blue book"):
-            assert await house.run_store.wait(text, timeout_s=3600)
-        made = await compactions(house, run)
+            assert await gateway.run_store.wait(text, timeout_s=3600)
+        made = await compactions(gateway, run)
 
     last = words(model.seen[-1])
     assert len(made) > 2
@@ -507,11 +507,11 @@ async def test_before_a_summary_the_model_writes_down_what_should_last_and_nobod
         return "ok"
 
     model = ScriptedProvider(answer)
-    async with open_house(tmp_path, model, config=small(flush=True)) as house:
+    async with open_gateway(tmp_path, model, config=small(flush=True)) as gateway:
         for number in range(40):
-            run = await say(house, "main", f"turn {number} {LONG}", f"r{number}")
-        made = await compactions(house, run)
-        entries = await house.ledger.list_entries(run.session_id, limit=5_000)
+            run = await say(gateway, "main", f"turn {number} {LONG}", f"r{number}")
+        made = await compactions(gateway, run)
+        entries = await gateway.ledger.list_entries(run.session_id, limit=5_000)
 
     workspace = tmp_path / "state" / "workspace"
     flushes = [r for r in model.seen if "about to be summarised" in told(r)]
@@ -532,11 +532,11 @@ async def test_half_a_summary_is_not_remembered_as_the_whole(tmp_path: Path) -> 
             return "WHOLE" if "Keep it under" in words(request) else half
         return "ok"
 
-    async with open_house(tmp_path, ScriptedProvider(answer)) as house:
+    async with open_gateway(tmp_path, ScriptedProvider(answer)) as gateway:
         for number in range(6):
-            run = await say(house, "main", f"turn {number}", f"r{number}")
-        await call(house, "sessions.compact", key="main")
-        (made,) = await compactions(house, run)
+            run = await say(gateway, "main", f"turn {number}", f"r{number}")
+        await call(gateway, "sessions.compact", key="main")
+        (made,) = await compactions(gateway, run)
 
     assert made.summary == "WHOLE"
 

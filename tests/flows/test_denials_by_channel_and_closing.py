@@ -1,4 +1,4 @@
-"""Deliveries against a rule, and what is lost when a house closes or a session is put away."""
+"""Deliveries against a rule, and what is lost when a gateway closes or a session is put away."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -10,7 +10,7 @@ import pytest
 
 from crossclaw.config import Config
 from crossclaw.domain.errors import CrossclawError, DeliveryError, Invalid
-from crossclaw.testing import MemoryChannel, open_house
+from crossclaw.testing import MemoryChannel, open_gateway
 from tests.flows.talking import call
 from tests.flows.test_runs_keep_their_order import Recording
 from tests.stores import look_into
@@ -29,12 +29,12 @@ async def test_a_rule_about_a_channel_holds_for_replies_of_a_session_that_began_
     tmp_path: Path,
 ) -> None:
     a, b = MemoryChannel("a"), MemoryChannel("b")
-    async with open_house(
+    async with open_gateway(
         tmp_path, Recording(), config=config_with(NO_B), channels=[a, b]
-    ) as house:
-        await house.run_store.wait(await a.say("ana", "hi"))
+    ) as gateway:
+        await gateway.run_store.wait(await a.say("ana", "hi"))
         await a.wait_sent(1)
-        await house.run_store.wait(await b.say("ana", "and here?"))
+        await gateway.run_store.wait(await b.say("ana", "and here?"))
         await anyio.sleep(600)
     assert b.sent == []
 
@@ -45,14 +45,14 @@ async def test_a_rule_about_a_channel_holds_for_messages_sent_there(
     tmp_path: Path, talked: bool
 ) -> None:
     a, b = MemoryChannel("a"), MemoryChannel("b")
-    async with open_house(
+    async with open_gateway(
         tmp_path, Recording(), config=config_with(NO_B), channels=[a, b]
-    ) as house:
+    ) as gateway:
         if talked:
-            await house.run_store.wait(await a.say("ana", "hi"))
+            await gateway.run_store.wait(await a.say("ana", "hi"))
             await a.wait_sent(1)
         with pytest.raises(CrossclawError, match="blocked"):
-            await call(house, "send", to="ana", channel="b", message="news", idempotencyKey="n1")
+            await call(gateway, "send", to="ana", channel="b", message="news", idempotencyKey="n1")
         await anyio.sleep(600)
     assert b.sent == []
 
@@ -60,20 +60,20 @@ async def test_a_rule_about_a_channel_holds_for_messages_sent_there(
 @pytest.mark.spec("Y1", "Y4")
 async def test_a_rule_about_groups_holds_for_a_group_that_was_put_away(tmp_path: Path) -> None:
     chat = MemoryChannel()
-    async with open_house(
+    async with open_gateway(
         tmp_path, Recording(), config=config_with(NO_GROUPS), channels=[chat]
-    ) as house:
-        await house.run_store.wait(await chat.say("ana", "hi", group="g1"))
-        await call(house, "sessions.archive", key="agent:main:memory:group:g1")
+    ) as gateway:
+        await gateway.run_store.wait(await chat.say("ana", "hi", group="g1"))
+        await call(gateway, "sessions.archive", key="agent:main:memory:group:g1")
         with pytest.raises(CrossclawError, match="blocked"):
-            await call(house, "send", to="g1", message="news", idempotencyKey="n1")
+            await call(gateway, "send", to="g1", message="news", idempotencyKey="n1")
         await anyio.sleep(600)
     assert chat.sent == []
 
 
 @pytest.mark.spec("B1")
-async def test_a_reply_that_is_being_sent_when_the_house_closes_arrives(tmp_path: Path) -> None:
-    """A house that opens anew for a config closes when no run is under way: at the end of a run, just as its
+async def test_a_reply_that_is_being_sent_when_the_gateway_closes_arrives(tmp_path: Path) -> None:
+    """A gateway that opens anew for a config closes when no run is under way: at the end of a run, just as its
     reply goes out."""
 
     class Slow(MemoryChannel):
@@ -84,15 +84,15 @@ async def test_a_reply_that_is_being_sent_when_the_house_closes_arrives(tmp_path
 
     begun = anyio.Event()
     chat = Slow()
-    async with open_house(tmp_path, Recording(), channels=[chat]) as house:
+    async with open_gateway(tmp_path, Recording(), channels=[chat]) as gateway:
         run_id = await chat.say("ana", "hi")
-        await house.run_store.wait(run_id)
+        await gateway.run_store.wait(run_id)
         await begun.wait()
-        assert not house.lanes.at_work
+        assert not gateway.lanes.at_work
     again = MemoryChannel()
-    async with open_house(tmp_path, Recording(), channels=[again]) as house:
+    async with open_gateway(tmp_path, Recording(), channels=[again]) as gateway:
         await anyio.sleep(600)
-        found = await house.ledger.find_delivery(f"reply:{run_id}")
+        found = await gateway.ledger.find_delivery(f"reply:{run_id}")
     assert chat.sent + again.sent == [("ana", "re: hi")], found
 
 
@@ -106,17 +106,17 @@ async def sent_to(
 ) -> bool:
     """Whether a message of a client is shown there; refused at once, or not at all."""
     chat = MemoryChannel(channel)
-    async with open_house(
+    async with open_gateway(
         folder, Recording(), config=config_with(*rules), channels=[chat]
-    ) as house:
+    ) as gateway:
         if before:
-            await house.run_store.wait(
+            await gateway.run_store.wait(
                 await chat.say("ana", "hi", group=before if before != "ana" else None)
             )
         if before == "g1":
-            await call(house, "sessions.delete", key=GROUP)
+            await call(gateway, "sessions.delete", key=GROUP)
         with suppress(Invalid):  # "send blocked by session policy"
-            await call(house, "send", to=to, message="news", idempotencyKey="n1")
+            await call(gateway, "send", to=to, message="news", idempotencyKey="n1")
         await anyio.sleep(600)
     return (to, "news") in chat.sent
 
@@ -191,11 +191,11 @@ async def test_somebody_who_has_written_is_known_to_be_no_group(tmp_path: Path) 
 @pytest.mark.spec("Y1", "Y4")
 async def test_a_group_is_found_by_its_bare_name_too(tmp_path: Path) -> None:
     chat = MemoryChannel()
-    async with open_house(tmp_path, Recording(), channels=[chat]) as house:
-        await house.run_store.wait(await chat.say("ana", "hi", group="g1"))
-        await call(house, "sessions.patch", key=GROUP, sendPolicy="deny")
+    async with open_gateway(tmp_path, Recording(), channels=[chat]) as gateway:
+        await gateway.run_store.wait(await chat.say("ana", "hi", group="g1"))
+        await call(gateway, "sessions.patch", key=GROUP, sendPolicy="deny")
         with pytest.raises(CrossclawError, match="blocked"):
-            await call(house, "send", to="group:g1", message="news", idempotencyKey="n1")
+            await call(gateway, "send", to="group:g1", message="news", idempotencyKey="n1")
 
 
 @pytest.mark.spec("Y1", "Y4")
@@ -205,12 +205,12 @@ async def test_a_person_is_found_by_either_name(tmp_path: Path, name: str, to: s
     """Some platforms say `user:` themselves; who says it here may mean the same person."""
     chat = MemoryChannel()
     config = msgspec.convert({"session": {"dmScope": "per-channel-peer"}}, Config)
-    async with open_house(tmp_path, Recording(), config=config, channels=[chat]) as house:
-        await house.run_store.wait(await chat.say(name, "hi"))
-        await call(house, "sessions.patch", key=f"agent:main:memory:dm:{name}", sendPolicy="deny")
+    async with open_gateway(tmp_path, Recording(), config=config, channels=[chat]) as gateway:
+        await gateway.run_store.wait(await chat.say(name, "hi"))
+        await call(gateway, "sessions.patch", key=f"agent:main:memory:dm:{name}", sendPolicy="deny")
         refused = False
         try:
-            await call(house, "send", to=to, message="news", idempotencyKey="n1")
+            await call(gateway, "send", to=to, message="news", idempotencyKey="n1")
         except Invalid:
             refused = True
     assert refused is (name == to or name == "ana")
@@ -220,12 +220,12 @@ async def test_a_person_is_found_by_either_name(tmp_path: Path, name: str, to: s
 async def test_replies_to_people_are_no_concern_of_a_rule_about_groups(tmp_path: Path) -> None:
     """The main session is spoken with by several; only the last of them is its address."""
     chat = MemoryChannel()
-    async with open_house(
+    async with open_gateway(
         tmp_path, Recording(), config=config_with(NO_GROUPS), channels=[chat]
-    ) as house:
+    ) as gateway:
         chat.faults.append(DeliveryError("a moment, please", retryable=True))
-        await house.run_store.wait(await chat.say("ana", "hi"))
-        await house.run_store.wait(await chat.say("bo", "hello"))
+        await gateway.run_store.wait(await chat.say("ana", "hi"))
+        await gateway.run_store.wait(await chat.say("bo", "hello"))
         await anyio.sleep(600)
     assert sorted(chat.sent) == [("ana", "re: hi"), ("bo", "re: hello")]
 
@@ -236,11 +236,11 @@ async def test_a_job_says_nothing_where_nobody_knows_that_it_may(
     tmp_path: Path, to: str, shown: bool
 ) -> None:
     chat = MemoryChannel()
-    async with open_house(
+    async with open_gateway(
         tmp_path, Recording(), config=config_with(NO_GROUPS), channels=[chat]
-    ) as house:
+    ) as gateway:
         made = await call(
-            house,
+            gateway,
             "cron.add",
             name="news",
             schedule={"kind": "every", "everyMs": 3_600_000},
@@ -250,7 +250,7 @@ async def test_a_job_says_nothing_where_nobody_knows_that_it_may(
             delivery={"mode": "announce", "channel": "memory", "to": to},
             enabled=False,
         )
-        await call(house, "cron.run", id=made["id"], mode="force")
+        await call(gateway, "cron.run", id=made["id"], mode="force")
         await anyio.sleep(600)
     assert bool(chat.sent) is shown
 
@@ -261,11 +261,11 @@ async def test_what_a_client_sends_to_a_chat_does_not_overtake_a_reply_there(
 ) -> None:
     """An address that somebody named is the same chat as the one that a message came from."""
     chat = MemoryChannel()
-    async with open_house(tmp_path, Recording(), channels=[chat]) as house:
+    async with open_gateway(tmp_path, Recording(), channels=[chat]) as gateway:
         chat.faults.append(DeliveryError("a moment, please", retryable=True))
-        await house.run_store.wait(await chat.say("ana", "hi"))
+        await gateway.run_store.wait(await chat.say("ana", "hi"))
         for text in ("news", "more"):
-            await call(house, "send", to="ana", message=text, idempotencyKey=text)
+            await call(gateway, "send", to="ana", message=text, idempotencyKey=text)
         await anyio.sleep(600)
     assert chat.sent == [("ana", "re: hi"), ("ana", "news"), ("ana", "more")]
 
@@ -274,9 +274,9 @@ async def test_what_a_client_sends_to_a_chat_does_not_overtake_a_reply_there(
 async def test_a_send_that_is_repeated_after_an_upgrade_is_still_the_same(tmp_path: Path) -> None:
     """An older release did not note that somebody had named the chat."""
     chat = MemoryChannel()
-    async with open_house(tmp_path, Recording(), channels=[chat]) as house:
+    async with open_gateway(tmp_path, Recording(), channels=[chat]) as gateway:
         for _ in range(2):
-            await call(house, "send", to="ana", message="news", idempotencyKey="n1")
+            await call(gateway, "send", to="ana", message="news", idempotencyKey="n1")
             await anyio.sleep(5)
             store = look_into(tmp_path / "state" / "crossclaw.sqlite")
             store.execute("UPDATE outbox SET named = 0")

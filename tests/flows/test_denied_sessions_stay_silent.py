@@ -8,14 +8,14 @@ import anyio
 import msgspec
 import pytest
 
-from crossclaw.app import House
+from crossclaw.app import Gateway
 from crossclaw.config import Config
 from crossclaw.domain.errors import DeliveryError, Invalid
 from crossclaw.domain.events import Event, RunEnded, SpeechAllowed
 from crossclaw.door.registry import Caller, Listening
 from crossclaw.ledger.operations import Delivery
 from crossclaw.policy.send import BLOCKED
-from crossclaw.testing import MemoryChannel, ScriptedProvider, open_house
+from crossclaw.testing import MemoryChannel, ScriptedProvider, open_gateway
 from tests.flows.crashing import crashed_copy
 from tests.flows.talking import OWNER, call
 from tests.flows.test_runs_keep_their_order import Recording
@@ -28,8 +28,8 @@ def down(seconds: float = 60) -> DeliveryError:
     return DeliveryError("503", retryable=True, retry_after_s=seconds)
 
 
-async def delivery(house: House, key: str) -> Delivery:
-    found = await house.ledger.find_delivery(key)
+async def delivery(gateway: Gateway, key: str) -> Delivery:
+    found = await gateway.ledger.find_delivery(key)
     assert found is not None
     return found
 
@@ -41,14 +41,14 @@ async def test_a_reply_that_waits_for_its_platform_ends_with_its_session(
 ) -> None:
     chat = MemoryChannel()
     chat.faults.append(down())
-    async with open_house(tmp_path, Recording(), channels=[chat]) as house:
+    async with open_gateway(tmp_path, Recording(), channels=[chat]) as gateway:
         run_id = await chat.say("ana", "hi", group="g1")
-        await house.run_store.wait(run_id)
+        await gateway.run_store.wait(run_id)
         await anyio.sleep(1)
-        await call(house, "sessions.patch", key=GROUP, sendPolicy=policy)
-        await call(house, "sessions.delete", key=GROUP)
+        await call(gateway, "sessions.patch", key=GROUP, sendPolicy=policy)
+        await call(gateway, "sessions.delete", key=GROUP)
         await anyio.sleep(3600)
-        ended = await delivery(house, f"reply:{run_id}")
+        ended = await delivery(gateway, f"reply:{run_id}")
 
     assert (ended.state, ended.error) == ("failed", GONE)
     assert chat.sent == []
@@ -71,24 +71,24 @@ async def test_an_attempt_under_way_when_its_session_is_deleted_is_the_last_one(
             await go_on.wait()
             return await super().send(*args)
 
-    folder, go_on = tmp_path / "house", anyio.Event()
+    folder, go_on = tmp_path / "gateway", anyio.Event()
     folder.mkdir()
     chat: MemoryChannel = Slow(knows_key_s=inf)
     chat.faults.extend([down()] if then == "fails" else [])
-    async with open_house(folder, Recording(), channels=[chat]) as house:
+    async with open_gateway(folder, Recording(), channels=[chat]) as gateway:
         run_id = await chat.say("ana", "hi", group="g1")
-        await house.run_store.wait(run_id)
+        await gateway.run_store.wait(run_id)
         await anyio.sleep(1)
-        await call(house, "sessions.delete", key=GROUP)
+        await call(gateway, "sessions.delete", key=GROUP)
         left = crashed_copy(folder)
         go_on.set()
         await anyio.sleep(3600)
-        ended = await delivery(house, f"reply:{run_id}")
+        ended = await delivery(gateway, f"reply:{run_id}")
     if then == "dies":
         chat = MemoryChannel(knows_key_s=inf)
-        async with open_house(left, Recording(), channels=[chat]) as house:
+        async with open_gateway(left, Recording(), channels=[chat]) as gateway:
             await anyio.sleep(3600)
-            ended = await delivery(house, f"reply:{run_id}")
+            ended = await delivery(gateway, f"reply:{run_id}")
 
     assert ended.state == state
     assert chat.sent == sent
@@ -97,15 +97,15 @@ async def test_an_attempt_under_way_when_its_session_is_deleted_is_the_last_one(
 @pytest.mark.spec("Y4")
 async def test_a_message_to_a_group_is_judged_by_the_groups_own_policy(tmp_path: Path) -> None:
     chat = MemoryChannel()
-    async with open_house(tmp_path, Recording(), channels=[chat]) as house:
-        await house.run_store.wait(await chat.say("ana", "hi", group="g1"))
+    async with open_gateway(tmp_path, Recording(), channels=[chat]) as gateway:
+        await gateway.run_store.wait(await chat.say("ana", "hi", group="g1"))
         await chat.wait_sent(1)
-        await call(house, "sessions.patch", key=GROUP, sendPolicy="deny")
+        await call(gateway, "sessions.patch", key=GROUP, sendPolicy="deny")
         with pytest.raises(Invalid, match="send blocked by session policy"):
-            await call(house, "send", to="g1", message="news", idempotencyKey="n1")
-        await call(house, "sessions.patch", key="main", sendPolicy="deny")
-        await call(house, "sessions.patch", key=GROUP, sendPolicy="allow")
-        await call(house, "send", to="g1", message="good news", idempotencyKey="n2")
+            await call(gateway, "send", to="g1", message="news", idempotencyKey="n1")
+        await call(gateway, "sessions.patch", key="main", sendPolicy="deny")
+        await call(gateway, "sessions.patch", key=GROUP, sendPolicy="allow")
+        await call(gateway, "send", to="g1", message="good news", idempotencyKey="n2")
         await chat.wait_sent(2)
         await anyio.sleep(60)
 
@@ -120,13 +120,18 @@ async def test_a_rule_about_groups_holds_for_messages_sent_to_one(
     rules = [{"match": {"chatType": "group"}, "action": "deny"}]
     config = msgspec.convert({"session": {"sendPolicy": {"rules": rules}}}, Config)
     chat = MemoryChannel()
-    async with open_house(tmp_path, Recording(), config=config, channels=[chat]) as house:
-        await house.run_store.wait(await chat.say("ana", "hi", group="g1"))
+    async with open_gateway(tmp_path, Recording(), config=config, channels=[chat]) as gateway:
+        await gateway.run_store.wait(await chat.say("ana", "hi", group="g1"))
         with pytest.raises(Invalid, match="send blocked by session policy"):
             await call(
-                house, "send", to="g1", message="news", idempotencyKey="n1", sessionKey=session_key
+                gateway,
+                "send",
+                to="g1",
+                message="news",
+                idempotencyKey="n1",
+                sessionKey=session_key,
             )
-        await call(house, "send", to="user:ana", message="news", idempotencyKey="n2")
+        await call(gateway, "send", to="user:ana", message="news", idempotencyKey="n2")
         await chat.wait_sent(1)
         await anyio.sleep(60)
 
@@ -143,23 +148,23 @@ JOB: dict[str, Any] = {
 }
 
 
-async def tell(house: House, job_id: str) -> None:
-    begun = await call(house, "cron.run", id=job_id, mode="force")
-    await house.run_store.wait(begun["runId"])
+async def tell(gateway: Gateway, job_id: str) -> None:
+    begun = await call(gateway, "cron.run", id=job_id, mode="force")
+    await gateway.run_store.wait(begun["runId"])
     await anyio.sleep(1)
 
 
 @pytest.mark.spec("Y4")
 async def test_a_job_says_nothing_in_a_group_that_is_denied(tmp_path: Path) -> None:
     chat, provider = MemoryChannel(), ScriptedProvider(lambda request: "the news")
-    async with open_house(tmp_path, provider, channels=[chat]) as house:
-        await house.run_store.wait(await chat.say("ana", "hi", group="g1"))
+    async with open_gateway(tmp_path, provider, channels=[chat]) as gateway:
+        await gateway.run_store.wait(await chat.say("ana", "hi", group="g1"))
         await chat.wait_sent(1)
-        job_id = (await call(house, "cron.add", **JOB))["id"]
-        await tell(house, job_id)
+        job_id = (await call(gateway, "cron.add", **JOB))["id"]
+        await tell(gateway, job_id)
         await chat.wait_sent(2)
-        await call(house, "sessions.patch", key=GROUP, sendPolicy="deny")
-        await tell(house, job_id)
+        await call(gateway, "sessions.patch", key=GROUP, sendPolicy="deny")
+        await tell(gateway, job_id)
         await anyio.sleep(600)
 
     assert len(chat.sent) == 2
@@ -171,13 +176,13 @@ async def test_a_denial_is_not_forgotten_with_the_group_that_it_protected(
     tmp_path: Path, policy: str, sent: int
 ) -> None:
     chat, provider = MemoryChannel(), ScriptedProvider(lambda request: "the news")
-    async with open_house(tmp_path, provider, channels=[chat]) as house:
-        await house.run_store.wait(await chat.say("ana", "hi", group="g1"))
+    async with open_gateway(tmp_path, provider, channels=[chat]) as gateway:
+        await gateway.run_store.wait(await chat.say("ana", "hi", group="g1"))
         await chat.wait_sent(1)
         chat.faults.append(down())
-        await tell(house, (await call(house, "cron.add", **JOB))["id"])
-        await call(house, "sessions.patch", key=GROUP, sendPolicy=policy)
-        await call(house, "sessions.delete", key=GROUP)
+        await tell(gateway, (await call(gateway, "cron.add", **JOB))["id"])
+        await call(gateway, "sessions.patch", key=GROUP, sendPolicy=policy)
+        await call(gateway, "sessions.delete", key=GROUP)
         await anyio.sleep(3600)
 
     assert len(chat.sent) == sent
@@ -189,15 +194,15 @@ async def test_listeners_are_told_when_a_session_may_not_speak_and_when_it_may_a
 ) -> None:
     told: list[Event] = []
     chat, provider = MemoryChannel(), Recording(10.0)
-    async with open_house(tmp_path, provider, channels=[chat]) as house:
-        house.feed.subscribe(told.append)
+    async with open_gateway(tmp_path, provider, channels=[chat]) as gateway:
+        gateway.feed.subscribe(told.append)
         run_id = await chat.say("ana", "hi", group="g1")
         await anyio.sleep(5)  # its reply takes ten
-        await call(house, "sessions.patch", key=GROUP, sendPolicy="deny")
-        await house.run_store.wait(run_id)
-        await house.run_store.wait(await chat.say("ana", "still there?", group="g1"))
-        await call(house, "sessions.patch", key=GROUP, sendPolicy=None)
-        await house.run_store.wait(await chat.say("ana", "and now?", group="g1"))
+        await call(gateway, "sessions.patch", key=GROUP, sendPolicy="deny")
+        await gateway.run_store.wait(run_id)
+        await gateway.run_store.wait(await chat.say("ana", "still there?", group="g1"))
+        await call(gateway, "sessions.patch", key=GROUP, sendPolicy=None)
+        await gateway.run_store.wait(await chat.say("ana", "and now?", group="g1"))
 
     speech = [event.allowed for event in told if isinstance(event, SpeechAllowed)]
     assert speech == [False, False, True]
@@ -212,27 +217,27 @@ async def test_what_was_accepted_is_acknowledged_again_whatever_was_forbidden_si
     """Clients that lost the connection ask again under the same key, and go on listening to that run."""
     model, work = ScriptedProvider(lambda request: "hello"), "agent:main:work"
     said: dict[str, Any] = {"sessionKey": work, "message": "hi", "idempotencyKey": "r1"}
-    async with open_house(tmp_path, model) as house:
-        await call(house, "sessions.create", key=work)
-        await call(house, method, **said)
-        await house.run_store.wait("r1")
-        await call(house, "sessions.patch", key=work, sendPolicy="deny")
-        again = [await call(house, method, **said)]
+    async with open_gateway(tmp_path, model) as gateway:
+        await call(gateway, "sessions.create", key=work)
+        await call(gateway, method, **said)
+        await gateway.run_store.wait("r1")
+        await call(gateway, "sessions.patch", key=work, sendPolicy="deny")
+        again = [await call(gateway, method, **said)]
         ears = Listening()
-        await house.door.dispatch(Caller(principal=OWNER, listening=ears), method, said)
+        await gateway.door.dispatch(Caller(principal=OWNER, listening=ears), method, said)
         assert list(ears.runs) == ([] if method == "sessions.send" else ["r1"])
         new = {**said, "idempotencyKey": "r2"}
         if method == "sessions.send":
-            refused = await call(house, method, **new)
+            refused = await call(gateway, method, **new)
             assert (refused["status"], refused["error"]) == ("error", BLOCKED)
         else:
             with pytest.raises(Invalid, match=BLOCKED):
-                await call(house, method, **new)
+                await call(gateway, method, **new)
         if method != "sessions.send":  # to which a session that was put away is none
-            await call(house, "sessions.archive", key=work)
-            again.append(await call(house, method, **said))
+            await call(gateway, "sessions.archive", key=work)
+            again.append(await call(gateway, method, **said))
             with pytest.raises(Invalid, match="is archived"):
-                await call(house, method, **{**said, "message": "other words"})
+                await call(gateway, method, **{**said, "message": "other words"})
 
     assert {(each["runId"], each["status"]) for each in again} == {("r1", "ok")}
     assert len(model.seen) == 1

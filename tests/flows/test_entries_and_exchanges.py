@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from crossclaw.testing import open_house
+from crossclaw.testing import open_gateway
 from tests.flows.spawning import config_of, family, reported
 from tests.flows.talking import call, say, two_agents
 from tests.flows.test_exchanges import LIBRARIAN, MAIN, settled, talkative
@@ -12,14 +12,14 @@ from tests.flows.test_exchanges import LIBRARIAN, MAIN, settled, talkative
 
 @pytest.mark.spec("B7")
 async def test_entries_name_the_send_that_they_belong_to_and_how_far_it_is(tmp_path: Path) -> None:
-    async with open_house(tmp_path, talkative(skip_at=1), config=two_agents()) as house:
-        await say(house, "main", "ask", "r1")
-        await settled(house)
-        asked = await call(house, "sessions.entries", key=LIBRARIAN.text, exchanges=True)
-        asking = await call(house, "sessions.entries", key=MAIN.text, exchanges=True)
-        plain = await call(house, "sessions.entries", key=MAIN.text)
+    async with open_gateway(tmp_path, talkative(skip_at=1), config=two_agents()) as gateway:
+        await say(gateway, "main", "ask", "r1")
+        await settled(gateway)
+        asked = await call(gateway, "sessions.entries", key=LIBRARIAN.text, exchanges=True)
+        asking = await call(gateway, "sessions.entries", key=MAIN.text, exchanges=True)
+        plain = await call(gateway, "sessions.entries", key=MAIN.text)
         (exchange,) = asked["exchanges"]
-        named = await call(house, "exchanges.list", ids=[exchange["id"], "nobody"])
+        named = await call(gateway, "exchanges.list", ids=[exchange["id"], "nobody"])
 
     kinds = [(entry.get("runKind"), entry.get("exchange")) for entry in asked["entries"]]
     expected = [(kind, exchange["id"]) for kind in ("send", "send", "announce", "announce")]
@@ -35,11 +35,11 @@ async def test_entries_name_the_send_that_they_belong_to_and_how_far_it_is(tmp_p
 
 @pytest.mark.spec("B7")
 async def test_a_child_and_its_report_name_the_child(tmp_path: Path) -> None:
-    async with open_house(tmp_path, family(), config=config_of()) as house:
-        await say(house, "main", "go", "r1")
-        child = (await reported(house)).child_key
-        of_child = await call(house, "sessions.entries", key=child, exchanges=True)
-        of_parent = await call(house, "sessions.entries", key=MAIN.text, exchanges=True)
+    async with open_gateway(tmp_path, family(), config=config_of()) as gateway:
+        await say(gateway, "main", "go", "r1")
+        child = (await reported(gateway)).child_key
+        of_child = await call(gateway, "sessions.entries", key=child, exchanges=True)
+        of_parent = await call(gateway, "sessions.entries", key=MAIN.text, exchanges=True)
 
     assert {entry["exchange"] for entry in of_child["entries"]} == {child}
     assert [entry["runKind"] for entry in of_child["entries"]][-2:] == ["announce"] * 2
@@ -49,13 +49,13 @@ async def test_a_child_and_its_report_name_the_child(tmp_path: Path) -> None:
 
 
 async def test_a_child_is_of_one_kind_in_the_table_and_found_by_it(tmp_path: Path) -> None:
-    async with open_house(tmp_path, family(), config=config_of()) as house:
-        await say(house, "main", "go", "r1")
-        child = (await reported(house)).child_key
-        whole = await call(house, "sessions.table")
-        found = await call(house, "sessions.table", kinds=["child"])
-        both = await call(house, "sessions.table", kinds=["child", "main"])
-        on_the_wire = await call(house, "sessions.list")
+    async with open_gateway(tmp_path, family(), config=config_of()) as gateway:
+        await say(gateway, "main", "go", "r1")
+        child = (await reported(gateway)).child_key
+        whole = await call(gateway, "sessions.table")
+        found = await call(gateway, "sessions.table", kinds=["child"])
+        both = await call(gateway, "sessions.table", kinds=["child", "main"])
+        on_the_wire = await call(gateway, "sessions.list")
 
     kinds = {row["key"]: row["kind"] for row in whole["rows"]}
     assert (kinds[child], kinds[MAIN.text]) == ("child", "main")

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from crossclaw.app import House
+from crossclaw.app import Gateway
 from crossclaw.config import Config
 from crossclaw.domain.addresses import Address
 from crossclaw.domain.authority import Authority
@@ -16,7 +16,7 @@ from crossclaw.domain.sessions import NewSession
 from crossclaw.door.principal import session_principal
 from crossclaw.ledger.operations import EnsureSession
 from crossclaw.providers.rehearsal import RehearsalProvider
-from crossclaw.testing import MemoryChannel, open_house
+from crossclaw.testing import MemoryChannel, open_gateway
 from tests.flows.talking import call, say
 from tests.flows.test_who_sees_whom import CHILD, COUSIN, MAIN, archive, settle
 
@@ -26,9 +26,9 @@ def config(**tools: Any) -> Config:
     return msgspec.convert({"agents": agents, "tools": tools}, Config)
 
 
-async def explain(house: House, source: str, verb: str, to: str) -> dict[str, Any]:
+async def explain(gateway: Gateway, source: str, verb: str, to: str) -> dict[str, Any]:
     params: dict[str, Any] = {"from": source, "verb": verb, "to": to}
-    answer: dict[str, Any] = await call(house, "sessions.explain", **params)
+    answer: dict[str, Any] = await call(gateway, "sessions.explain", **params)
     return answer
 
 
@@ -55,9 +55,9 @@ def refusals(answer: dict[str, Any]) -> list[str]:
 async def test_each_decision_is_told_with_the_setting_that_would_change_it(
     tmp_path: Path, tools: dict[str, Any], verb: str, to: str, refused: list[str], setting: str | None
 ) -> None:  # fmt: skip
-    async with open_house(tmp_path, RehearsalProvider(), config=config(**tools)) as house:
-        await settle(house)
-        answer = await explain(house, "main", verb, to)
+    async with open_gateway(tmp_path, RehearsalProvider(), config=config(**tools)) as gateway:
+        await settle(gateway)
+        answer = await explain(gateway, "main", verb, to)
 
     assert refusals(answer) == refused
     if setting:
@@ -70,10 +70,10 @@ async def test_a_sandboxed_session_is_called_so(
 ) -> None:
     raw = {"agents": {"defaults": {"sandbox": {"mode": "all"}}}}
     boxed = msgspec.convert(raw, Config)
-    async with open_house(tmp_path, RehearsalProvider(), config=boxed) as house:
-        await settle(house)
-        child = await explain(house, "main", "read", CHILD.text)
-        own = await explain(house, "main", "read", "main")
+    async with open_gateway(tmp_path, RehearsalProvider(), config=boxed) as gateway:
+        await settle(gateway)
+        child = await explain(gateway, "main", "read", CHILD.text)
+        own = await explain(gateway, "main", "read", "main")
 
     assert (child["sandboxed"], child["allowed"]) == (True, True)
     assert refusals(own) == ["visibility"]
@@ -82,11 +82,11 @@ async def test_a_sandboxed_session_is_called_so(
 
 @pytest.mark.spec("P7")
 async def test_an_archived_session_may_be_read_and_nothing_else(tmp_path: Path) -> None:
-    async with open_house(tmp_path, RehearsalProvider(), config=config()) as house:
-        await settle(house)
+    async with open_gateway(tmp_path, RehearsalProvider(), config=config()) as gateway:
+        await settle(gateway)
         archive(tmp_path, CHILD)
         told = {
-            verb: refusals(await explain(house, "main", verb, CHILD.text))
+            verb: refusals(await explain(gateway, "main", verb, CHILD.text))
             for verb in ("see", "read", "send")
         }
 
@@ -102,28 +102,28 @@ async def test_the_send_policy_is_explained_for_sends_and_deliveries(tmp_path: P
     }
     model, policy = RehearsalProvider(), msgspec.convert(rules, Config)
     chat = MemoryChannel("discord")
-    async with open_house(tmp_path, model, config=policy, channels=[chat]) as house:
-        await house.ledger.do(EnsureSession(new=new, at=1))
-        denied = [await explain(house, "main", verb, group.text) for verb in ("send", "deliver")]
-        await call(house, "sessions.patch", key=group.text, sendPolicy="allow")
-        allowed = await explain(house, "main", "deliver", group.text)
+    async with open_gateway(tmp_path, model, config=policy, channels=[chat]) as gateway:
+        await gateway.ledger.do(EnsureSession(new=new, at=1))
+        denied = [await explain(gateway, "main", verb, group.text) for verb in ("send", "deliver")]
+        await call(gateway, "sessions.patch", key=group.text, sendPolicy="allow")
+        allowed = await explain(gateway, "main", "deliver", group.text)
 
     assert [refusals(each) for each in denied] == [["send policy"]] * 2
     assert allowed["allowed"]
     assert "sessions.patch" in str(allowed["reasons"])
 
-    async with open_house(tmp_path, model, config=policy) as house:
-        nowhere = await explain(house, "main", "deliver", group.text)
+    async with open_gateway(tmp_path, model, config=policy) as gateway:
+        nowhere = await explain(gateway, "main", "deliver", group.text)
     assert refusals(nowhere) == ["address"]
     assert "not set up" in nowhere["reasons"][-1]["reason"]
 
 
 async def test_what_is_not_there_is_explained_in_the_resolvers_words(tmp_path: Path) -> None:
     nobody = "00000000-0000-4000-8000-000000000000"
-    async with open_house(tmp_path, RehearsalProvider()) as house:
-        answer = await explain(house, "main", "read", nobody)
-        await say(house, "main", "say: hi", "r1")
-        there = [(await explain(house, "main", "send", to))["exists"] for to in ("main", "later")]
+    async with open_gateway(tmp_path, RehearsalProvider()) as gateway:
+        answer = await explain(gateway, "main", "read", nobody)
+        await say(gateway, "main", "say: hi", "r1")
+        there = [(await explain(gateway, "main", "send", to))["exists"] for to in ("main", "later")]
 
     assert there == [True, False]
     assert (answer["allowed"], answer["exists"], answer["to"]) == (False, False, nobody)
@@ -148,11 +148,11 @@ async def test_what_is_not_there_is_explained_in_the_resolvers_words(tmp_path: P
 async def test_where_a_reply_would_go_is_explained(
     tmp_path: Path, new: NewSession, reason: str
 ) -> None:
-    async with open_house(
+    async with open_gateway(
         tmp_path, RehearsalProvider(), channels=[MemoryChannel("memory")]
-    ) as house:
-        await house.ledger.do(EnsureSession(new=new, at=1))
-        answer = await explain(house, "main", "deliver", new.key.text)
+    ) as gateway:
+        await gateway.ledger.do(EnsureSession(new=new, at=1))
+        answer = await explain(gateway, "main", "deliver", new.key.text)
 
     (address,) = [each for each in answer["reasons"] if each["about"] == "address"]
     assert address["reason"] == reason
@@ -172,9 +172,9 @@ async def test_where_a_reply_would_go_is_explained(
     ],
 )
 async def test_who_may_spawn_whom(tmp_path: Path, source: str, to: str, refused: list[str]) -> None:
-    async with open_house(tmp_path, RehearsalProvider(), config=config()) as house:
-        await settle(house)
-        assert refusals(await explain(house, source, "spawn", to)) == refused
+    async with open_gateway(tmp_path, RehearsalProvider(), config=config()) as gateway:
+        await settle(gateway)
+        assert refusals(await explain(gateway, source, "spawn", to)) == refused
 
 
 @pytest.mark.spec("V3")
@@ -183,9 +183,11 @@ async def test_a_session_is_not_told(tmp_path: Path) -> None:
     params: dict[str, Any] = {"from": "main", "verb": "read", "to": "agent:ops:main"}
     for authority in (Authority(), Authority(sandboxed=True)):
         refusal: CrossclawError | None = None
-        async with open_house(tmp_path, RehearsalProvider(), config=config()) as house:
+        async with open_gateway(tmp_path, RehearsalProvider(), config=config()) as gateway:
             try:
-                await call(house, "sessions.explain", session_principal(MAIN, authority), **params)
+                await call(
+                    gateway, "sessions.explain", session_principal(MAIN, authority), **params
+                )
             except CrossclawError as error:
                 refusal = error
         assert isinstance(refusal, Forbidden)
@@ -193,9 +195,9 @@ async def test_a_session_is_not_told(tmp_path: Path) -> None:
 
 async def test_a_verb_that_is_none_is_refused_with_the_verbs_there_are(tmp_path: Path) -> None:
     refusal: CrossclawError | None = None
-    async with open_house(tmp_path, RehearsalProvider(), config=config()) as house:
+    async with open_gateway(tmp_path, RehearsalProvider(), config=config()) as gateway:
         try:
-            await explain(house, "main", "fly", "main")
+            await explain(gateway, "main", "fly", "main")
         except CrossclawError as error:
             refusal = error
 

@@ -8,28 +8,28 @@ from typing import Any
 import apsw
 import pytest
 
-from crossclaw.app import House
+from crossclaw.app import Gateway
 from crossclaw.domain.errors import Forbidden
 from crossclaw.domain.figures import Figures
 from crossclaw.door.principal import person_principal
 from crossclaw.providers.rehearsal import RehearsalProvider
-from crossclaw.testing import open_house
+from crossclaw.testing import open_gateway
 from tests.flows.talking import call, say, two_agents
 
 ASK = {"agentId": "librarian", "message": "say: The ninth.", "timeoutSeconds": 30}
 GATHERED = ", ".join(f"sum({name})" for name in Figures._fields)
 
 
-async def talk(house: House) -> None:
+async def talk(gateway: Gateway) -> None:
     key = "agent:main:main"
-    await say(house, key, f"tool: sessions_send {json.dumps(ASK)}\nthen:\nsay: So.", "r1")
-    await say(house, key, "fail: no light", "r2")
-    await say(house, key, "/status", "r3")
-    await house.run_store.wait("r1")
-    while await house.ledger.lanes_with_work():  # the announce of the exchange
-        for lane in await house.ledger.lanes_with_work():
-            for run in await house.ledger.list_open_runs(lane):
-                await house.run_store.wait(run.run_id)
+    await say(gateway, key, f"tool: sessions_send {json.dumps(ASK)}\nthen:\nsay: So.", "r1")
+    await say(gateway, key, "fail: no light", "r2")
+    await say(gateway, key, "/status", "r3")
+    await gateway.run_store.wait("r1")
+    while await gateway.ledger.lanes_with_work():  # the announce of the exchange
+        for lane in await gateway.ledger.lanes_with_work():
+            for run in await gateway.ledger.list_open_runs(lane):
+                await gateway.run_store.wait(run.run_id)
 
 
 def by_name(answer: dict[str, Any]) -> dict[str, tuple[int, int]]:
@@ -39,13 +39,15 @@ def by_name(answer: dict[str, Any]) -> dict[str, tuple[int, int]]:
 
 
 async def test_an_hour_is_told_by_agent_model_and_channel(tmp_path: Path) -> None:
-    async with open_house(tmp_path, RehearsalProvider(), config=two_agents()) as house:
-        await talk(house)
-        told = {by: await call(house, "figures.get", by=by) for by in ("agent", "model", "channel")}
-        whole = await call(house, "figures.get", stepMs=300_000)
+    async with open_gateway(tmp_path, RehearsalProvider(), config=two_agents()) as gateway:
+        await talk(gateway)
+        told = {
+            by: await call(gateway, "figures.get", by=by) for by in ("agent", "model", "channel")
+        }
+        whole = await call(gateway, "figures.get", stepMs=300_000)
         stranger = person_principal("stranger", {"operator.pairing"})
         with pytest.raises(Forbidden):
-            await call(house, "figures.get", principal=stranger)
+            await call(gateway, "figures.get", principal=stranger)
 
     assert {name: failed for name, (_, failed) in by_name(told["agent"]).items()} == {
         "main": 1,
@@ -70,14 +72,14 @@ async def test_an_hour_is_told_by_agent_model_and_channel(tmp_path: Path) -> Non
 async def test_what_cannot_be_drawn_is_refused_with_what_would_work(
     tmp_path: Path, params: dict[str, Any], why: str
 ) -> None:
-    async with open_house(tmp_path, RehearsalProvider(), config=two_agents()) as house:
+    async with open_gateway(tmp_path, RehearsalProvider(), config=two_agents()) as gateway:
         with pytest.raises(Exception, match=why):
-            await call(house, "figures.get", **params)
+            await call(gateway, "figures.get", **params)
 
 
 async def test_an_older_store_gets_the_figures_that_it_would_have_counted(tmp_path: Path) -> None:
-    async with open_house(tmp_path, RehearsalProvider(), config=two_agents()) as house:
-        await talk(house)
+    async with open_gateway(tmp_path, RehearsalProvider(), config=two_agents()) as gateway:
+        await talk(gateway)
 
     counted, found = _counted_and_found(tmp_path)
     assert counted

@@ -18,7 +18,7 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import ToolResultMessage
 from crossclaw.ledger.operations import media_holder
 from crossclaw.providers.rehearsal import RehearsalProvider
-from crossclaw.testing import MemoryChannel, VirtualLoop, open_house
+from crossclaw.testing import MemoryChannel, VirtualLoop, open_gateway
 from crossclaw.tools.contract import context_of
 from tests.flows.crashing import crashed_copy
 from tests.flows.talking import call
@@ -59,9 +59,9 @@ def sent(channel: MemoryChannel) -> list[tuple[str, bytes | None, str]]:
     ]
 
 
-async def results_in(house: Any, run_id: str) -> list[str]:
-    run = await house.run_store.wait(run_id)
-    entries = await house.ledger.list_entries(run.session_id, limit=50)
+async def results_in(gateway: Any, run_id: str) -> list[str]:
+    run = await gateway.run_store.wait(run_id)
+    entries = await gateway.ledger.list_entries(run.session_id, limit=50)
     found = [each.message for each in entries if isinstance(each.message, ToolResultMessage)]
     return [str(each.content) for each in found]
 
@@ -72,11 +72,11 @@ async def test_an_agent_sends_files_of_its_workspace_with_words_under_the_first(
 ) -> None:
     workspace(tmp_path, a_png=PNG, b_txt=b"words")
     channel = chat()
-    async with open_house(tmp_path, RehearsalProvider(), channels=[channel]) as house:
+    async with open_gateway(tmp_path, RehearsalProvider(), channels=[channel]) as gateway:
         run_id = await channel.say("ann", asking(message="Look!", media=["a.png", "b.txt"]))
         await channel.wait_sent(3)
-        delivered = await house.ledger.find_delivery(f"message:{run_id}:" + _call_of(channel))
-        kept = [await house.ledger.find_media(each.file.sha256) for each in _both()]
+        delivered = await gateway.ledger.find_delivery(f"message:{run_id}:" + _call_of(channel))
+        kept = [await gateway.ledger.find_media(each.file.sha256) for each in _both()]
 
     assert sent(channel) == [("a.png", PNG, "Look!"), ("b.txt", b"words", ""), ("", None, "Done.")]
     assert [each.media.kind for each in channel.pieces if each.media] == ["image", "document"]
@@ -96,7 +96,7 @@ def _call_of(channel: MemoryChannel) -> str:
 async def test_words_that_do_not_fit_under_a_file_follow_it(tmp_path: Path) -> None:
     workspace(tmp_path, a_png=PNG)
     channel, words = chat(), "More words than fit under a picture, by far."
-    async with open_house(tmp_path, RehearsalProvider(), channels=[channel]):
+    async with open_gateway(tmp_path, RehearsalProvider(), channels=[channel]):
         await channel.say("ann", asking(message=words, path="a.png"))
         await channel.wait_sent(3)
 
@@ -110,11 +110,11 @@ async def test_who_may_not_read_a_file_may_not_send_it(
     workspace(tmp_path, MEMORY_md=b"what only the owner knows")
     channel = chat()
     config = msgspec.convert({"tools": tools}, Config)
-    async with open_house(
+    async with open_gateway(
         tmp_path, RehearsalProvider(), config=config, channels=[channel]
-    ) as house:
+    ) as gateway:
         run_id = await channel.say("ann", asking(message="Here", media="MEMORY.md"))
-        results = await results_in(house, run_id)
+        results = await results_in(gateway, run_id)
         await channel.say("ann", asking(message="Only words"))
         await channel.wait_sent(3)
 
@@ -134,7 +134,7 @@ async def test_what_a_chat_does_not_take_is_said_in_words(
 ) -> None:
     workspace(tmp_path, a_png=PNG)
     channel = chat(**traits)
-    async with open_house(tmp_path, RehearsalProvider(), channels=[channel]):
+    async with open_gateway(tmp_path, RehearsalProvider(), channels=[channel]):
         await channel.say("ann", asking(message="Look!", filePath="a.png"))
         await channel.wait_sent(2)
 
@@ -148,10 +148,10 @@ async def test_no_path_leads_out_of_the_workspace_and_no_program_goes_out(tmp_pa
     (folder / "link.txt").symlink_to(tmp_path / "secret.txt")
     channel = chat()
     bad = ["../../secret.txt", str(tmp_path / "secret.txt"), "link.txt", "tool.bin", "empty.txt", "none.txt"]  # fmt: skip
-    async with open_house(tmp_path, RehearsalProvider(), channels=[channel]) as house:
+    async with open_gateway(tmp_path, RehearsalProvider(), channels=[channel]) as gateway:
         for path in bad:
             run_id = await channel.say("ann", asking(media=path))
-            (answer,) = (await results_in(house, run_id))[-1:]
+            (answer,) = (await results_in(gateway, run_id))[-1:]
             assert "on its way" not in answer, path
         await anyio.sleep(5)
 
@@ -162,7 +162,7 @@ async def test_no_path_leads_out_of_the_workspace_and_no_program_goes_out(tmp_pa
 async def test_a_file_that_arrived_is_not_sent_again_when_the_next_one_fails_or_the_gateway_dies(
     tmp_path: Path,
 ) -> None:
-    folder = tmp_path / "house"
+    folder = tmp_path / "gateway"
     folder.mkdir()
     workspace(folder, a_png=PNG, b_txt=b"words")
     channel = chat()
@@ -175,12 +175,12 @@ async def test_a_file_that_arrived_is_not_sent_again_when_the_next_one_fails_or_
             return await super().send(piece)
 
     channel = Failing(settings=OPEN, traits=FILES)
-    async with open_house(folder, RehearsalProvider(), channels=[channel]):
+    async with open_gateway(folder, RehearsalProvider(), channels=[channel]):
         await channel.say("ann", asking(media=["a.png", "b.txt"]))
         await channel.wait_sent(1)
         await anyio.sleep(10)
         left = crashed_copy(folder)
-    async with open_house(left, RehearsalProvider(), channels=[channel]):
+    async with open_gateway(left, RehearsalProvider(), channels=[channel]):
         await channel.wait_sent(3)
 
     assert [each[0] for each in sent(channel)] == ["a.png", "b.txt", ""]
@@ -191,11 +191,11 @@ async def test_a_call_that_is_made_again_after_a_crash_answers_as_before_though_
     tmp_path: Path,
 ) -> None:
     folder, channel = workspace(tmp_path, a_png=PNG), chat()
-    async with open_house(tmp_path, RehearsalProvider(), channels=[channel]) as house:
+    async with open_gateway(tmp_path, RehearsalProvider(), channels=[channel]) as gateway:
         run_id = await channel.say("ann", "say: hi")
-        run = await house.run_store.wait(run_id)
+        run = await gateway.run_store.wait(run_id)
         assert run is not None
-        tool = house.toolsets.known["message"]
+        tool = gateway.toolsets.known["message"]
         again, params = context_of(run, "t1", run.authority), tool.read({"media": "a.png"})
         first = await tool.call(again, params)
         (folder / "a.png").unlink()
@@ -209,7 +209,7 @@ async def test_a_call_that_is_made_again_after_a_crash_answers_as_before_though_
 @pytest.mark.spec("S6", "S7")
 async def test_a_word_that_means_silence_reaches_no_chat_by_the_tool_either(tmp_path: Path) -> None:
     channel = chat()
-    async with open_house(tmp_path, RehearsalProvider(), channels=[channel]):
+    async with open_gateway(tmp_path, RehearsalProvider(), channels=[channel]):
         await channel.say("ann", asking(message=" ANNOUNCE_SKIP "))
         await anyio.sleep(60)
 
@@ -219,9 +219,9 @@ async def test_a_word_that_means_silence_reaches_no_chat_by_the_tool_either(tmp_
 async def test_the_tool_is_there_only_where_there_are_chats(tmp_path: Path) -> None:
     for channels in ([], [chat()]):
         (folder := tmp_path / str(len(channels))).mkdir()
-        async with open_house(folder, RehearsalProvider(), channels=channels) as house:
+        async with open_gateway(folder, RehearsalProvider(), channels=channels) as gateway:
             main = SessionKey.parse("agent:main:main")
-            offered = await house.toolsets.of(main, Authority(owner=True), "rehearsal/x")
+            offered = await gateway.toolsets.of(main, Authority(owner=True), "rehearsal/x")
             assert ("message" in offered) == bool(channels)
 
 
@@ -236,18 +236,24 @@ def as_data(data: bytes, name: str, kind: str = "image/png") -> str:
 async def test_a_client_sends_files_to_a_chat(tmp_path: Path) -> None:
     workspace(tmp_path, a_png=PNG)
     channel = chat()
-    async with open_house(tmp_path, RehearsalProvider(), channels=[channel]) as house:
+    async with open_gateway(tmp_path, RehearsalProvider(), channels=[channel]) as gateway:
         asked: dict[str, Any] = {"to": "ann", "channel": "memory", "idempotencyKey": "k1"}
         for _ in range(2):  # asked again, sent once
             await call(
-                house, "send", **asked, message="Hi", mediaUrls=[as_data(PNG, "b%20c.png"), "a.png"]
+                gateway,
+                "send",
+                **asked,
+                message="Hi",
+                mediaUrls=[as_data(PNG, "b%20c.png"), "a.png"],
             )
         with pytest.raises(KeyReused):
-            await call(house, "send", **asked, message="Hi", mediaUrls=[as_data(PNG, "other.png")])
+            await call(
+                gateway, "send", **asked, message="Hi", mediaUrls=[as_data(PNG, "other.png")]
+            )
         await channel.wait_sent(2)
         await anyio.sleep(10)
         held = media_holder("send:k1")
-        uses = await house.ledger.find_media(file_to_send(PNG, "a.png").file.sha256)
+        uses = await gateway.ledger.find_media(file_to_send(PNG, "a.png").file.sha256)
 
     assert sent(channel) == [("b c.png", PNG, "Hi"), ("a.png", PNG, "")]
     assert (held, uses) == ("outbox:send:k1", None)
@@ -268,11 +274,13 @@ async def test_what_a_client_may_not_send_is_refused_at_once(
 ) -> None:
     workspace(tmp_path)
     channel = chat()
-    async with open_house(tmp_path, RehearsalProvider(), channels=[channel]) as house:
+    async with open_gateway(tmp_path, RehearsalProvider(), channels=[channel]) as gateway:
         with pytest.raises(Exception, match=why):
-            await call(house, "send", to="ann", channel="memory", idempotencyKey="k", mediaUrl=url)
+            await call(
+                gateway, "send", to="ann", channel="memory", idempotencyKey="k", mediaUrl=url
+            )
         with pytest.raises(Invalid, match="nothing to send"):
-            await call(house, "send", to="ann", channel="memory", idempotencyKey="k")
+            await call(gateway, "send", to="ann", channel="memory", idempotencyKey="k")
 
     assert channel.pieces == []
 
@@ -306,17 +314,17 @@ async def test_where_a_person_is_asked_before_a_file_is_read_nobody_sends_one_un
     workspace(tmp_path, a_png=PNG)
     channel = chat()
     config = msgspec.convert({"tools": {"ask": ["read"]}}, Config)
-    async with open_house(
+    async with open_gateway(
         tmp_path, RehearsalProvider(), config=config, channels=[channel]
-    ) as house:
+    ) as gateway:
         await channel.say("ann", asking(message="words alone"))
         await channel.wait_sent(2)
         run_id = await channel.say("ann", asking(media="a.png"))
         await anyio.sleep(5)
         assert len(channel.pieces) == 2
-        (waiting,) = await house.ledger.list_waiting_approvals()
-        await call(house, "exec.approval.resolve", id=waiting.approval_id, decision=answer)
-        results = await results_in(house, run_id)
+        (waiting,) = await gateway.ledger.list_waiting_approvals()
+        await call(gateway, "exec.approval.resolve", id=waiting.approval_id, decision=answer)
+        results = await results_in(gateway, run_id)
     assert "a.png" in waiting.wish.shown
     assert (PNG in [data for _, data, _ in sent(channel)]) is (answer == "allow-once")
     assert ("Denied" in results[-1]) is (answer == "deny")

@@ -10,7 +10,7 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import ToolUse
 from crossclaw.door.principal import person_principal, session_principal
 from crossclaw.gateway.methods.table import TITLE_CHARS_MAX, title_of
-from crossclaw.testing import ScriptedProvider, open_house
+from crossclaw.testing import ScriptedProvider, open_gateway
 from tests.flows.talking import call, say
 
 
@@ -18,17 +18,17 @@ from tests.flows.talking import call, say
 async def test_a_fork_goes_on_by_itself_and_its_source_stays_as_it_was(tmp_path: Path) -> None:
     model = ScriptedProvider(["one", "two", "three"])
 
-    async with open_house(tmp_path, model) as house:
-        await say(house, "garden", "first words", "r1")
-        await say(house, "garden", "second words", "r2")
-        history = (await call(house, "sessions.entries", key="garden"))["entries"]
+    async with open_gateway(tmp_path, model) as gateway:
+        await say(gateway, "garden", "first words", "r1")
+        await say(gateway, "garden", "second words", "r2")
+        history = (await call(gateway, "sessions.entries", key="garden"))["entries"]
         asked = next(
             each for each in history if each["message"]["role"] == "user" and each["seq"] > 1
         )
-        forked = await call(house, "sessions.fork", sessionKey="garden", entryId=asked["entryId"])
-        run = await say(house, forked["sessionKey"], "other words", "r3")
-        rows = (await call(house, "sessions.table"))["rows"]
-        after = (await call(house, "sessions.entries", key="garden"))["entries"]
+        forked = await call(gateway, "sessions.fork", sessionKey="garden", entryId=asked["entryId"])
+        run = await say(gateway, forked["sessionKey"], "other words", "r3")
+        rows = (await call(gateway, "sessions.table"))["rows"]
+        after = (await call(gateway, "sessions.entries", key="garden"))["entries"]
 
     assert forked["editorText"] == "second words"
     assert run.reply == "three"
@@ -44,27 +44,27 @@ async def test_a_fork_goes_on_by_itself_and_its_source_stays_as_it_was(tmp_path:
 
 @pytest.mark.spec("B8", "B3")
 async def test_only_operators_fork(tmp_path: Path) -> None:
-    async with open_house(tmp_path, ScriptedProvider(["one"])) as house:
-        await say(house, "garden", "first words", "r1")
+    async with open_gateway(tmp_path, ScriptedProvider(["one"])) as gateway:
+        await say(gateway, "garden", "first words", "r1")
         reader = person_principal("device:r", {"operator.read"})
         agent = session_principal(SessionKey.main("main"), Authority())
         for who in (reader, agent):
             with pytest.raises(CrossclawError):
-                await call(house, "sessions.fork", who, sessionKey="agent:main:garden")
+                await call(gateway, "sessions.fork", who, sessionKey="agent:main:garden")
         with pytest.raises(NotFound):
-            await call(house, "sessions.fork", sessionKey="agent:main:nobody")
+            await call(gateway, "sessions.fork", sessionKey="agent:main:nobody")
 
 
 @pytest.mark.spec("B8")
 async def test_a_fork_in_the_middle_of_work_closes_the_open_call(tmp_path: Path) -> None:
     model = ScriptedProvider([ToolUse("c1", "sessions_list", {}), "done", "on we go"])
 
-    async with open_house(tmp_path, model) as house:
-        await say(house, "garden", "look", "r1")
-        entries = (await call(house, "sessions.entries", key="garden"))["entries"]
+    async with open_gateway(tmp_path, model) as gateway:
+        await say(gateway, "garden", "look", "r1")
+        entries = (await call(gateway, "sessions.entries", key="garden"))["entries"]
         calls = next(each for each in entries if each["message"]["role"] == "assistant")
-        forked = await call(house, "sessions.fork", sessionKey="garden", entryId=calls["entryId"])
-        run = await say(house, forked["sessionKey"], "and now?", "r2")
+        forked = await call(gateway, "sessions.fork", sessionKey="garden", entryId=calls["entryId"])
+        run = await say(gateway, forked["sessionKey"], "and now?", "r2")
 
     assert run.reply == "on we go"
     assert "interrupted: the conversation was forked here" in str(model.seen[-1].turns)

@@ -1,4 +1,4 @@
-"""Agents outside of the house: they have a session, hear what is sent to it, and answer."""
+"""Agents outside of the gateway: they have a session, hear what is sent to it, and answer."""
 
 from pathlib import Path
 from typing import Any
@@ -7,7 +7,7 @@ import anyio
 import msgspec
 import pytest
 
-from crossclaw.app import House
+from crossclaw.app import Gateway
 from crossclaw.config import Config
 from crossclaw.config.current import CurrentConfig
 from crossclaw.config.gateway import GatewayConfig
@@ -29,7 +29,7 @@ from crossclaw.sessions import guest_names, guests
 from crossclaw.sessions.guest_names import guest_name
 from crossclaw.sessions.guest_run import AT_WORK_S, AWAY_S, GuestPresence
 from crossclaw.sessions.guests import WAIT_MAX_S
-from crossclaw.testing import VirtualClock, open_house
+from crossclaw.testing import VirtualClock, open_gateway
 from crossclaw.tools.guests import GuestTools
 from crossclaw.tools.invoke import ToolNotAvailable
 from tests.flows.crashing import crashed_copy
@@ -49,17 +49,21 @@ class Guest:
     """An MCP client's agent, without the wire."""
 
     def __init__(
-        self, house: House, name: str, config: Config | None = None, client_id: str | None = None
+        self,
+        gateway: Gateway,
+        name: str,
+        config: Config | None = None,
+        client_id: str | None = None,
     ) -> None:
-        context = house.context
+        context = gateway.context
         if config is not None:
             context = msgspec.structs.replace(context, config=CurrentConfig.of(config))
         self._tools = GuestTools(
             context,
-            house.door,
-            house.toolsets,
-            house.guests,
-            house.guest_names,
+            gateway.door,
+            gateway.toolsets,
+            gateway.guests,
+            gateway.guest_names,
             lambda agent_id: "x/y",
         )
         self.name = name
@@ -85,8 +89,8 @@ class Guest:
 
 @pytest.mark.spec("G5")
 async def test_an_agent_asks_a_guest_by_its_name_and_gets_its_answer(tmp_path: Path) -> None:
-    async with open_house(tmp_path, RehearsalProvider(), config=two_agents()) as house:
-        bob = Guest(house, "bob")
+    async with open_gateway(tmp_path, RehearsalProvider(), config=two_agents()) as gateway:
+        bob = Guest(gateway, "bob")
         await bob.come()
         async with anyio.create_task_group() as tasks:
 
@@ -99,9 +103,9 @@ async def test_an_agent_asks_a_guest_by_its_name_and_gets_its_answer(tmp_path: P
                 }
 
             tasks.start_soon(answer)
-            run = await say(house, "main", ASK, "r1")
-        (result,) = await results_of(house, run)
-        session = await house.ledger.find_session(SessionKey.guest("main", "bob"))
+            run = await say(gateway, "main", ASK, "r1")
+        (result,) = await results_of(gateway, run)
+        session = await gateway.ledger.find_session(SessionKey.guest("main", "bob"))
 
     assert (result["status"], result["reply"]) == ("ok", "four")
     assert session is not None
@@ -110,10 +114,10 @@ async def test_an_agent_asks_a_guest_by_its_name_and_gets_its_answer(tmp_path: P
 
 @pytest.mark.spec("G5", "B1")
 async def test_a_message_comes_again_until_it_is_answered_and_then_never(tmp_path: Path) -> None:
-    async with open_house(tmp_path, RehearsalProvider(), config=two_agents()) as house:
-        bob = Guest(house, "bob")
+    async with open_gateway(tmp_path, RehearsalProvider(), config=two_agents()) as gateway:
+        bob = Guest(gateway, "bob")
         await bob.come()
-        sent = await call(house, "sessions.send", label="bob", message="one", timeoutSeconds=0)
+        sent = await call(gateway, "sessions.send", label="bob", message="one", timeoutSeconds=0)
         handed = [(await bob.wait())["runId"] for _ in range(3)]
         await bob.reply(sent["runId"], "done")
         after = await bob.wait(1)
@@ -124,21 +128,21 @@ async def test_a_message_comes_again_until_it_is_answered_and_then_never(tmp_pat
 
 @pytest.mark.spec("G5", "B1")
 async def test_a_message_survives_the_death_of_gateway_and_guest(tmp_path: Path) -> None:
-    folder = tmp_path / "house"
+    folder = tmp_path / "gateway"
     folder.mkdir()
-    async with open_house(folder, RehearsalProvider(), config=two_agents()) as house:
-        bob = Guest(house, "bob")
+    async with open_gateway(folder, RehearsalProvider(), config=two_agents()) as gateway:
+        bob = Guest(gateway, "bob")
         await bob.come()
-        sent = await call(house, "sessions.send", label="bob", message="one", timeoutSeconds=0)
+        sent = await call(gateway, "sessions.send", label="bob", message="one", timeoutSeconds=0)
         await bob.wait()
         left = crashed_copy(folder)
 
-    async with open_house(left, RehearsalProvider(), config=two_agents()) as house:
-        bob = Guest(house, "bob")
+    async with open_gateway(left, RehearsalProvider(), config=two_agents()) as gateway:
+        bob = Guest(gateway, "bob")
         asked = await bob.wait()
         await bob.reply(asked["runId"], "done")
-        run = await house.run_store.find(sent["runId"])
-        entries = await house.ledger.list_entries(run.session_id, limit=9)  # type: ignore[union-attr]
+        run = await gateway.run_store.find(sent["runId"])
+        entries = await gateway.ledger.list_entries(run.session_id, limit=9)  # type: ignore[union-attr]
 
     assert asked["runId"] == sent["runId"]
     assert run is not None
@@ -151,16 +155,16 @@ async def test_a_message_survives_the_death_of_gateway_and_guest(tmp_path: Path)
 
 @pytest.mark.spec("G5", "B1")
 async def test_an_answer_counts_once(tmp_path: Path) -> None:
-    async with open_house(tmp_path, RehearsalProvider(), config=two_agents()) as house:
-        bob = Guest(house, "bob")
+    async with open_gateway(tmp_path, RehearsalProvider(), config=two_agents()) as gateway:
+        bob = Guest(gateway, "bob")
         await bob.come()
-        sent = await call(house, "sessions.send", label="bob", message="one", timeoutSeconds=0)
+        sent = await call(gateway, "sessions.send", label="bob", message="one", timeoutSeconds=0)
         await bob.wait()
         await bob.reply(sent["runId"], "yes")
         again = await bob.reply(sent["runId"], "yes")
         with pytest.raises(Invalid, match="answered before"):
             await bob.reply(sent["runId"], "no")
-        run = await house.run_store.find(sent["runId"])
+        run = await gateway.run_store.find(sent["runId"])
 
     assert again["status"] == "ok"
     assert run is not None
@@ -169,17 +173,17 @@ async def test_an_answer_counts_once(tmp_path: Path) -> None:
 
 @pytest.mark.spec("G5")
 async def test_nobody_answers_for_somebody_else(tmp_path: Path) -> None:
-    async with open_house(tmp_path, RehearsalProvider(), config=two_agents()) as house:
-        bob, eve = Guest(house, "bob"), Guest(house, "eve")
+    async with open_gateway(tmp_path, RehearsalProvider(), config=two_agents()) as gateway:
+        bob, eve = Guest(gateway, "bob"), Guest(gateway, "eve")
         await bob.come()
-        sent = await call(house, "sessions.send", label="bob", message="one", timeoutSeconds=0)
+        sent = await call(gateway, "sessions.send", label="bob", message="one", timeoutSeconds=0)
         await bob.wait()
         with pytest.raises(NotFound) as foreign:
             await eve.reply(sent["runId"], "mine")
         with pytest.raises(NotFound) as missing:
             await eve.reply("no-such-run", "mine")
         with pytest.raises(Invalid, match="only a guest"):
-            await call(house, "tool.sessions_wait")
+            await call(gateway, "tool.sessions_wait")
 
     assert str(foreign.value).replace(sent["runId"], "X") == str(missing.value).replace(
         "no-such-run", "X"
@@ -189,11 +193,11 @@ async def test_nobody_answers_for_somebody_else(tmp_path: Path) -> None:
 @pytest.mark.spec("G5", "S3")
 async def test_a_guest_that_stays_silent_costs_its_time_and_nothing_else(tmp_path: Path) -> None:
     config = msgspec.convert({"agents": {"defaults": {"timeoutSeconds": 60}}}, Config)
-    async with open_house(tmp_path, RehearsalProvider(), config=config) as house:
-        bob = Guest(house, "bob", config)
+    async with open_gateway(tmp_path, RehearsalProvider(), config=config) as gateway:
+        bob = Guest(gateway, "bob", config)
         await bob.come()
-        sent = await call(house, "sessions.send", label="bob", message="one", timeoutSeconds=300)
-        later = await call(house, "sessions.send", label="bob", message="two", timeoutSeconds=0)
+        sent = await call(gateway, "sessions.send", label="bob", message="one", timeoutSeconds=300)
+        later = await call(gateway, "sessions.send", label="bob", message="two", timeoutSeconds=0)
         with pytest.raises(Invalid, match="no longer be answered: the run was stopped after 60 s"):
             await bob.reply(sent["runId"], "too late")
         asked = await bob.wait()
@@ -205,24 +209,24 @@ async def test_a_guest_that_stays_silent_costs_its_time_and_nothing_else(tmp_pat
 @pytest.mark.spec("G5", "S3", "B1")
 async def test_whoever_sends_to_a_guest_that_left_is_told_so_soon(tmp_path: Path) -> None:
     told: list[tuple[str, float]] = []
-    async with open_house(tmp_path, RehearsalProvider(), config=two_agents()) as house:
-        bob = Guest(house, "bob")
+    async with open_gateway(tmp_path, RehearsalProvider(), config=two_agents()) as gateway:
+        bob = Guest(gateway, "bob")
         await bob.come()
         began = anyio.current_time()
 
         async def ask(words: str) -> None:
             sent = await call(
-                house, "sessions.send", label="bob", message=words, timeoutSeconds=500
+                gateway, "sessions.send", label="bob", message=words, timeoutSeconds=500
             )
             told.append((sent["error"], anyio.current_time() - began))
 
         async with anyio.create_task_group() as tasks:
             for words in ("one", "two", "three"):
                 tasks.start_soon(ask, words)
-        later = await call(house, "sessions.send", label="bob", message="four", timeoutSeconds=0)
+        later = await call(gateway, "sessions.send", label="bob", message="four", timeoutSeconds=0)
         asked = await bob.wait()
         await bob.reply(asked["runId"], "back again")
-        kept = await call(house, "chat.history", sessionKey="agent:main:mcp:bob")
+        kept = await call(gateway, "chat.history", sessionKey="agent:main:mcp:bob")
 
     assert asked["runId"] == later["runId"]
     assert all("the guest bob is away" in error for error, _ in told)
@@ -235,12 +239,12 @@ async def test_whoever_sends_to_a_guest_that_left_is_told_so_soon(tmp_path: Path
 async def test_a_guest_that_has_been_silent_for_long_still_has_its_time_for_a_new_message(
     tmp_path: Path,
 ) -> None:
-    async with open_house(tmp_path, RehearsalProvider(), config=two_agents()) as house:
-        bob = Guest(house, "bob")
+    async with open_gateway(tmp_path, RehearsalProvider(), config=two_agents()) as gateway:
+        bob = Guest(gateway, "bob")
         await bob.come()
         await anyio.sleep(AWAY_S + 10)
         began = anyio.current_time()
-        sent = await call(house, "sessions.send", label="bob", message="one", timeoutSeconds=500)
+        sent = await call(gateway, "sessions.send", label="bob", message="one", timeoutSeconds=500)
         took_s = anyio.current_time() - began
 
     assert "the guest bob is away" in sent["error"]
@@ -249,16 +253,16 @@ async def test_a_guest_that_has_been_silent_for_long_still_has_its_time_for_a_ne
 
 @pytest.mark.spec("G5", "S3")
 async def test_a_guest_at_work_has_its_time_as_long_as_it_is_heard_of(tmp_path: Path) -> None:
-    async with open_house(tmp_path, RehearsalProvider(), config=two_agents()) as house:
-        bob = Guest(house, "bob")
+    async with open_gateway(tmp_path, RehearsalProvider(), config=two_agents()) as gateway:
+        bob = Guest(gateway, "bob")
         await bob.come()
-        await call(house, "sessions.send", label="bob", message="one", timeoutSeconds=0)
+        await call(gateway, "sessions.send", label="bob", message="one", timeoutSeconds=0)
         asked = await bob.wait()
         await anyio.sleep(AT_WORK_S - 1)
         await bob.call("sessions_list")
         await anyio.sleep(AT_WORK_S - 1)
         answered = await bob.reply(asked["runId"], "done")
-        lost = await call(house, "sessions.send", label="bob", message="two", timeoutSeconds=0)
+        lost = await call(gateway, "sessions.send", label="bob", message="two", timeoutSeconds=0)
         await bob.wait()
         await anyio.sleep(AT_WORK_S + 1)
         with pytest.raises(Invalid, match="no longer be answered: the guest bob is away"):
@@ -269,18 +273,18 @@ async def test_a_guest_at_work_has_its_time_as_long_as_it_is_heard_of(tmp_path: 
 
 @pytest.mark.spec("G5", "B1")
 async def test_a_guest_that_was_at_work_when_the_gateway_died_still_is(tmp_path: Path) -> None:
-    folder = tmp_path / "house"
+    folder = tmp_path / "gateway"
     folder.mkdir()
-    async with open_house(folder, RehearsalProvider(), config=two_agents()) as house:
-        bob = Guest(house, "bob")
+    async with open_gateway(folder, RehearsalProvider(), config=two_agents()) as gateway:
+        bob = Guest(gateway, "bob")
         await bob.come()
-        sent = await call(house, "sessions.send", label="bob", message="one", timeoutSeconds=0)
+        sent = await call(gateway, "sessions.send", label="bob", message="one", timeoutSeconds=0)
         await bob.wait()
         left = crashed_copy(folder)
 
-    async with open_house(left, RehearsalProvider(), config=two_agents()) as house:
+    async with open_gateway(left, RehearsalProvider(), config=two_agents()) as gateway:
         await anyio.sleep(AT_WORK_S - 1)
-        answered = await Guest(house, "bob").reply(sent["runId"], "done")
+        answered = await Guest(gateway, "bob").reply(sent["runId"], "done")
 
     assert answered["status"] == "ok"
 
@@ -290,21 +294,21 @@ async def test_a_message_that_others_stand_behind_is_found_again_after_a_crash(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(guests, "ENTRIES_AT_ONCE", 1)
-    folder = tmp_path / "house"
+    folder = tmp_path / "gateway"
     folder.mkdir()
-    async with open_house(folder, RehearsalProvider(), config=two_agents()) as house:
-        bob = Guest(house, "bob")
+    async with open_gateway(folder, RehearsalProvider(), config=two_agents()) as gateway:
+        bob = Guest(gateway, "bob")
         await bob.come()
-        sent = await call(house, "sessions.send", label="bob", message="one", timeoutSeconds=0)
+        sent = await call(gateway, "sessions.send", label="bob", message="one", timeoutSeconds=0)
         await bob.wait()
         key = SessionKey.guest("main", "bob").text
         for number in range(2):
-            await call(house, "chat.inject", sessionKey=key, message=f"a note {number}")
+            await call(gateway, "chat.inject", sessionKey=key, message=f"a note {number}")
         left = crashed_copy(folder)
 
-    async with open_house(left, RehearsalProvider(), config=two_agents()) as house:
+    async with open_gateway(left, RehearsalProvider(), config=two_agents()) as gateway:
         with anyio.fail_after(60):
-            again = await Guest(house, "bob").wait()
+            again = await Guest(gateway, "bob").wait()
 
     assert (again["runId"], again["message"]) == (sent["runId"], "one")
     assert again["context"].startswith("This message was sent into your session from the outside")
@@ -329,8 +333,8 @@ async def test_a_guest_that_was_woken_for_nothing_waits_on_until_its_time_is_ove
 ) -> None:
     """Another gateway says that a run has begun for it, which is over when it looks."""
     heard: list[Any] = []
-    async with open_house(tmp_path, RehearsalProvider(), config=two_agents()) as house:
-        bob, run = Guest(house, "bob"), await say(house, "main", "say: hi", "r1")
+    async with open_gateway(tmp_path, RehearsalProvider(), config=two_agents()) as gateway:
+        bob, run = Guest(gateway, "bob"), await say(gateway, "main", "say: hi", "r1")
         over = msgspec.structs.replace(run, key=SessionKey.guest("main", "bob"))
 
         async def wait() -> None:
@@ -340,7 +344,7 @@ async def test_a_guest_that_was_woken_for_nothing_waits_on_until_its_time_is_ove
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(wait)
             await anyio.sleep(1)
-            house.guests.hear_start(RunStarted(over))
+            gateway.guests.hear_start(RunStarted(over))
 
     assert heard[0]["status"] == "nothing"
     assert anyio.current_time() - began == pytest.approx(5, abs=0.1)
@@ -350,17 +354,17 @@ async def test_a_guest_that_was_woken_for_nothing_waits_on_until_its_time_is_ove
 async def test_a_guest_that_asks_back_whoever_waits_for_it_hears_of_the_circle(
     tmp_path: Path,
 ) -> None:
-    async with open_house(tmp_path, RehearsalProvider(), config=two_agents()) as house:
-        bob = Guest(house, "bob")
+    async with open_gateway(tmp_path, RehearsalProvider(), config=two_agents()) as gateway:
+        bob = Guest(gateway, "bob")
         await bob.come()
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(say, house, "main", ASK, "r1")
+            tasks.start_soon(say, gateway, "main", ASK, "r1")
             asked = await bob.wait()
             back = await bob.call(
                 "sessions_send", agentId="main", message="say: what?", timeoutSeconds=300
             )
             await bob.reply(asked["runId"], "never mind")
-        sent = await house.run_store.find(back["runId"])
+        sent = await gateway.run_store.find(back["runId"])
 
     assert back["status"] == "timeout"
     assert "wait for each other" in back["error"]
@@ -372,15 +376,15 @@ async def test_a_guest_that_asks_back_whoever_waits_for_it_hears_of_the_circle(
 @pytest.mark.spec("G5", "B4")
 async def test_what_a_guest_does_for_a_message_has_that_messages_hops(tmp_path: Path) -> None:
     config = two_agents(agentToAgent={"maxHops": 1})
-    async with open_house(tmp_path, RehearsalProvider(), config=config) as house:
-        bob = Guest(house, "bob", config)
+    async with open_gateway(tmp_path, RehearsalProvider(), config=config) as gateway:
+        bob = Guest(gateway, "bob", config)
         await bob.come()
-        await call(house, "sessions.send", label="bob", message="one", timeoutSeconds=0)
+        await call(gateway, "sessions.send", label="bob", message="one", timeoutSeconds=0)
         await anyio.sleep(1)
         free = await bob.call("sessions_send", agentId="librarian", message="hi", timeoutSeconds=0)
         asked = await bob.wait()
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(say, house, "main", ASK, "r1")
+            tasks.start_soon(say, gateway, "main", ASK, "r1")
             await bob.reply(asked["runId"], "ok")
             await bob.wait()
             bound = await bob.call("sessions_send", agentId="librarian", message="hi")
@@ -394,10 +398,10 @@ async def test_what_a_guest_does_for_a_message_has_that_messages_hops(tmp_path: 
 @pytest.mark.spec("G5")
 async def test_what_a_guest_has_under_way_ends_with_its_answer(tmp_path: Path) -> None:
     cut: list[CrossclawError] = []
-    async with open_house(tmp_path, RehearsalProvider(), config=two_agents()) as house:
-        bob = Guest(house, "bob")
+    async with open_gateway(tmp_path, RehearsalProvider(), config=two_agents()) as gateway:
+        bob = Guest(gateway, "bob")
         await bob.come()
-        await call(house, "sessions.send", label="bob", message="one", timeoutSeconds=0)
+        await call(gateway, "sessions.send", label="bob", message="one", timeoutSeconds=0)
         asked = await bob.wait()
 
         async def ask_and_wait() -> None:
@@ -413,7 +417,7 @@ async def test_what_a_guest_has_under_way_ends_with_its_answer(tmp_path: Path) -
             await anyio.sleep(1)
             await bob.reply(asked["runId"], "done")
         await anyio.sleep(1)
-        taken = house.slots.taken
+        taken = gateway.slots.taken
 
     assert "has ended, and this call with it" in str(cut[0])
     assert taken == 1  # the librarian's run goes on; bob's slot was not taken for ever
@@ -422,8 +426,8 @@ async def test_what_a_guest_has_under_way_ends_with_its_answer(tmp_path: Path) -
 @pytest.mark.spec("G5")
 async def test_a_client_that_waits_anew_is_heard_by_its_newer_call(tmp_path: Path) -> None:
     older: list[Any] = []
-    async with open_house(tmp_path, RehearsalProvider(), config=two_agents()) as house:
-        bob = Guest(house, "bob", client_id="one")
+    async with open_gateway(tmp_path, RehearsalProvider(), config=two_agents()) as gateway:
+        bob = Guest(gateway, "bob", client_id="one")
 
         async def wait_first() -> None:
             older.append(await bob.wait())
@@ -442,8 +446,8 @@ async def test_a_second_client_under_a_name_hears_nothing_while_the_first_waits(
     tmp_path: Path, known: tuple[str | None, str | None]
 ) -> None:
     heard: list[Any] = []
-    async with open_house(tmp_path, RehearsalProvider(), config=two_agents()) as house:
-        first, second = (Guest(house, "bob", client_id=each) for each in known)
+    async with open_gateway(tmp_path, RehearsalProvider(), config=two_agents()) as gateway:
+        first, second = (Guest(gateway, "bob", client_id=each) for each in known)
 
         async def wait_first() -> None:
             heard.append(await first.wait())
@@ -453,7 +457,7 @@ async def test_a_second_client_under_a_name_hears_nothing_while_the_first_waits(
             await anyio.sleep(1)
             with pytest.raises(Busy, match="connect under another name"):
                 await second.wait(5)
-            await call(house, "sessions.send", label="bob", message="one", timeoutSeconds=0)
+            await call(gateway, "sessions.send", label="bob", message="one", timeoutSeconds=0)
 
     assert heard[0]["message"] == "one"
 
@@ -463,10 +467,10 @@ async def test_a_second_client_under_a_name_hears_nothing_while_the_first_waits(
 async def test_a_message_in_a_clients_hands_is_not_for_the_second_under_its_name(
     tmp_path: Path, known: tuple[str | None, str | None]
 ) -> None:
-    async with open_house(tmp_path, RehearsalProvider(), config=two_agents()) as house:
-        first, second = (Guest(house, "bob", client_id=each) for each in known)
+    async with open_gateway(tmp_path, RehearsalProvider(), config=two_agents()) as gateway:
+        first, second = (Guest(gateway, "bob", client_id=each) for each in known)
         await first.come()
-        sent = await call(house, "sessions.send", label="bob", message="one", timeoutSeconds=0)
+        sent = await call(gateway, "sessions.send", label="bob", message="one", timeoutSeconds=0)
         await first.wait()
         await anyio.sleep(AT_WORK_S - 1)
         with pytest.raises(Busy, match="connect under another name"):
@@ -476,7 +480,7 @@ async def test_a_message_in_a_clients_hands_is_not_for_the_second_under_its_name
         apart = await second.call(
             "sessions_send", agentId="librarian", message="say: hi", timeoutSeconds=0
         )
-        own = await house.run_store.find(apart["runId"])
+        own = await gateway.run_store.find(apart["runId"])
         answered = await first.reply(sent["runId"], "done")
         if known[0] is not None:  # by which it is known again, also when it has nothing to answer
             with pytest.raises(Busy, match="connect under another name"):
@@ -490,8 +494,11 @@ async def test_a_message_in_a_clients_hands_is_not_for_the_second_under_its_name
 @pytest.mark.spec("G5", "B1")
 @pytest.mark.parametrize("how", ["says so", "its connection ends", "is not heard of"])
 async def test_a_name_is_free_when_its_client_is_gone(tmp_path: Path, how: str) -> None:
-    async with open_house(tmp_path, RehearsalProvider(), config=two_agents()) as house:
-        first, second = Guest(house, "bob", client_id="one"), Guest(house, "bob", client_id="two")
+    async with open_gateway(tmp_path, RehearsalProvider(), config=two_agents()) as gateway:
+        first, second = (
+            Guest(gateway, "bob", client_id="one"),
+            Guest(gateway, "bob", client_id="two"),
+        )
         await first.wait(0)
         if how == "says so":
             first.leave()
@@ -500,7 +507,7 @@ async def test_a_name_is_free_when_its_client_is_gone(tmp_path: Path, how: str) 
                 await first.wait()
         else:
             await anyio.sleep(AWAY_S)
-        await call(house, "sessions.send", label="bob", message="one", timeoutSeconds=0)
+        await call(gateway, "sessions.send", label="bob", message="one", timeoutSeconds=0)
         asked = await second.wait()
         with pytest.raises(Busy, match="connect under another name"):
             await first.wait(0)
@@ -511,12 +518,12 @@ async def test_a_name_is_free_when_its_client_is_gone(tmp_path: Path, how: str) 
 @pytest.mark.spec("G5")
 async def test_a_run_that_waits_for_a_guest_leaves_its_place_to_others(tmp_path: Path) -> None:
     config = msgspec.convert({"agents": {"defaults": {"maxConcurrent": 1}}}, Config)
-    async with open_house(tmp_path, RehearsalProvider(), config=config) as house:
-        bob = Guest(house, "bob", config)
+    async with open_gateway(tmp_path, RehearsalProvider(), config=config) as gateway:
+        bob = Guest(gateway, "bob", config)
         await bob.come()
-        await call(house, "sessions.send", label="bob", message="one", timeoutSeconds=0)
+        await call(gateway, "sessions.send", label="bob", message="one", timeoutSeconds=0)
         asked = await bob.wait()
-        run = await say(house, "main", "say: hello", "r1")
+        run = await say(gateway, "main", "say: hello", "r1")
         await bob.reply(asked["runId"], "and good bye")
 
     assert run.reply == "hello"
@@ -524,17 +531,17 @@ async def test_a_run_that_waits_for_a_guest_leaves_its_place_to_others(tmp_path:
 
 @pytest.mark.spec("G5", "S6", "S7")
 async def test_two_guests_speak_in_turn_and_announce_nothing(tmp_path: Path) -> None:
-    async with open_house(tmp_path, RehearsalProvider(), config=two_agents()) as house:
-        ann, bob = Guest(house, "ann"), Guest(house, "bob")
+    async with open_gateway(tmp_path, RehearsalProvider(), config=two_agents()) as gateway:
+        ann, bob = Guest(gateway, "ann"), Guest(gateway, "bob")
         await bob.come()
         sent = await ann.call("sessions_send", label="bob", message="hi", timeoutSeconds=0)
         await bob.reply((await bob.wait())["runId"], "hi yourself")
         turn = await ann.wait()
         await ann.reply(turn["runId"], "REPLY_SKIP")
         await anyio.sleep(1)
-        exchange = await house.ledger.find_exchange(sent["runId"])
-        entries = await house.ledger.list_entries(
-            (await house.ledger.find_session(SessionKey.guest("main", "bob"))).session_id,  # type: ignore[union-attr]
+        exchange = await gateway.ledger.find_exchange(sent["runId"])
+        entries = await gateway.ledger.list_entries(
+            (await gateway.ledger.find_session(SessionKey.guest("main", "bob"))).session_id,  # type: ignore[union-attr]
             limit=9,
         )
 
@@ -546,12 +553,12 @@ async def test_two_guests_speak_in_turn_and_announce_nothing(tmp_path: Path) -> 
 
 @pytest.mark.spec("G5")
 async def test_a_stopped_message_is_taken_from_its_guest(tmp_path: Path) -> None:
-    async with open_house(tmp_path, RehearsalProvider(), config=two_agents()) as house:
-        bob = Guest(house, "bob")
+    async with open_gateway(tmp_path, RehearsalProvider(), config=two_agents()) as gateway:
+        bob = Guest(gateway, "bob")
         await bob.come()
-        sent = await call(house, "sessions.send", label="bob", message="one", timeoutSeconds=0)
+        sent = await call(gateway, "sessions.send", label="bob", message="one", timeoutSeconds=0)
         await bob.wait()
-        await call(house, "chat.abort", sessionKey="agent:main:mcp:bob")
+        await call(gateway, "chat.abort", sessionKey="agent:main:mcp:bob")
         after = await bob.wait(0)
         with pytest.raises(Invalid, match="stopped by the client"):
             await bob.reply(sent["runId"], "done")
@@ -563,8 +570,8 @@ async def test_a_stopped_message_is_taken_from_its_guest(tmp_path: Path) -> None
 async def test_a_guest_has_the_session_tools_as_far_as_they_are_given(tmp_path: Path) -> None:
     config = msgspec.convert({"gateway": {"tools": {"deny": ["sessions_history"]}}}, Config)
     reader = person_principal("reader", {"operator.read"})
-    async with open_house(tmp_path, RehearsalProvider(), config=config) as house:
-        bob = Guest(house, "bob", config)
+    async with open_gateway(tmp_path, RehearsalProvider(), config=config) as gateway:
+        bob = Guest(gateway, "bob", config)
         listed = await bob.call("sessions_list", reader)
         for tool in ("sessions_history", "read", "nope"):
             with pytest.raises(ToolNotAvailable):
@@ -606,8 +613,8 @@ def test_a_guest_without_a_name_is_refused(said: str) -> None:
 )
 async def test_guests_stand_under_the_same_tool_policy(tmp_path: Path, raw: dict[str, Any]) -> None:
     config = msgspec.convert(raw, Config)
-    async with open_house(tmp_path, RehearsalProvider(), config=config) as house:
-        bob = Guest(house, "bob", config)
+    async with open_gateway(tmp_path, RehearsalProvider(), config=config) as gateway:
+        bob = Guest(gateway, "bob", config)
         with pytest.raises(Exception, match="Tool not available: sessions_spawn"):
             await bob.call("sessions_spawn", task="say: hi")
         with pytest.raises(Exception, match="Tool not available: sessions_list"):
@@ -618,13 +625,13 @@ async def test_guests_stand_under_the_same_tool_policy(tmp_path: Path, raw: dict
 async def test_what_a_guest_spawns_has_nothing_of_this_machine_either(tmp_path: Path) -> None:
     """Whoever writes into the child later."""
     task = 'tool: exec {"command": "echo ran > ran"}\nthen:\nsay: done'
-    async with open_house(tmp_path, RehearsalProvider(), config=two_agents()) as house:
-        bob = Guest(house, "bob")
+    async with open_gateway(tmp_path, RehearsalProvider(), config=two_agents()) as gateway:
+        bob = Guest(gateway, "bob")
         spawned = await bob.call("sessions_spawn", task=task)
-        first = await house.run_store.wait(spawned["runId"], timeout_s=3_600)
-        again = await say(house, spawned["childSessionKey"], task, "r2")
+        first = await gateway.run_store.wait(spawned["runId"], timeout_s=3_600)
+        again = await say(gateway, spawned["childSessionKey"], task, "r2")
         assert first is not None
-        results = [*await results_of(house, first), *await results_of(house, again)]
+        results = [*await results_of(gateway, first), *await results_of(gateway, again)]
 
     assert len(results) >= 2
     assert all("'exec' is not available here" in str(each) for each in results)
@@ -634,7 +641,7 @@ async def test_what_a_guest_spawns_has_nothing_of_this_machine_either(tmp_path: 
 @pytest.mark.spec("G5", "B3")
 async def test_a_guest_sets_no_session_but_its_own_and_its_childrens(tmp_path: Path) -> None:
     """To see a session and to send to it is not to choose its model; an agent with a stranger's words does not either."""
-    async with open_house(tmp_path, RehearsalProvider(), config=two_agents()) as gateway:
+    async with open_gateway(tmp_path, RehearsalProvider(), config=two_agents()) as gateway:
         await say(gateway, "main", "say: hello", "r1")
         await say(gateway, "agent:librarian:main", "say: hello", "r2")
         bob, librarian = Guest(gateway, "bob"), SessionKey.main("librarian")
@@ -661,11 +668,11 @@ async def test_a_guest_sets_no_session_but_its_own_and_its_childrens(tmp_path: P
 async def test_no_path_of_this_machine_is_told_to_a_guest(tmp_path: Path) -> None:
     """Whatever tool it calls, and in what comes back from its child."""
     told: dict[str, Any] = {}
-    async with open_house(tmp_path, RehearsalProvider(), config=two_agents()) as house:
-        await say(house, "main", "say: hello", "r1")
-        bob = Guest(house, "bob")
+    async with open_gateway(tmp_path, RehearsalProvider(), config=two_agents()) as gateway:
+        await say(gateway, "main", "say: hello", "r1")
+        bob = Guest(gateway, "bob")
         spawned = await bob.call("sessions_spawn", task="say: done")
-        await house.run_store.wait(spawned["runId"], timeout_s=3_600)
+        await gateway.run_store.wait(spawned["runId"], timeout_s=3_600)
         await bob.wait(60)
         own = "agent:main:mcp:bob"
         told["history"] = await bob.call("sessions_history", sessionKey=own, includeTools=True)
@@ -681,9 +688,9 @@ async def test_no_path_of_this_machine_is_told_to_a_guest(tmp_path: Path) -> Non
 
 @pytest.mark.spec("G5")
 async def test_a_guest_whose_name_is_somebodys_label_has_it_too(tmp_path: Path) -> None:
-    async with open_house(tmp_path, RehearsalProvider(), config=two_agents()) as house:
-        await call(house, "sessions.patch", key="agent:main:desk", label="bob")
-        bob = Guest(house, "bob")
+    async with open_gateway(tmp_path, RehearsalProvider(), config=two_agents()) as gateway:
+        await call(gateway, "sessions.patch", key="agent:main:desk", label="bob")
+        bob = Guest(gateway, "bob")
         rows = (await bob.call("sessions_list"))["sessions"]
 
     by_key = {row["key"]: row.get("label") for row in rows}
@@ -693,9 +700,9 @@ async def test_a_guest_whose_name_is_somebodys_label_has_it_too(tmp_path: Path) 
 
 @pytest.mark.spec("G5")
 async def test_two_long_names_are_never_one_session(tmp_path: Path) -> None:
-    async with open_house(tmp_path, RehearsalProvider()) as house:
+    async with open_gateway(tmp_path, RehearsalProvider()) as gateway:
         with pytest.raises(Exception, match="at most 64"):
-            await Guest(house, "x" * 65).call("sessions_list")
+            await Guest(gateway, "x" * 65).call("sessions_list")
 
 
 # ── whose name it is, and whom a guest sees ────────────────────────────────────────────────────
@@ -706,14 +713,14 @@ ANOTHER = person_principal("device:x", {"operator.write"}, [Maker("device:operat
 @pytest.mark.spec("G5", "V3", "B3")
 async def test_a_guest_sees_itself_and_its_partners(tmp_path: Path) -> None:
     """Partners are those that were given to it, and those that have sent to it."""
-    gateway = msgspec.convert(
+    guests = msgspec.convert(
         {"guests": {"sessions": {"bob": ["agent:librarian:main"]}}}, GatewayConfig
     )
-    config = msgspec.structs.replace(only_two_agents(), gateway=gateway)
-    async with open_house(tmp_path, RehearsalProvider(), config=config) as house:
+    config = msgspec.structs.replace(only_two_agents(), gateway=guests)
+    async with open_gateway(tmp_path, RehearsalProvider(), config=config) as gateway:
         for number, key in enumerate(("main", "agent:librarian:main", "agent:main:secret")):
-            await say(house, key, f"say: word {number}", f"r{number}")
-        bob = Guest(house, "bob", config)
+            await say(gateway, key, f"say: word {number}", f"r{number}")
+        bob = Guest(gateway, "bob", config)
         before = [row["key"] for row in (await bob.call("sessions_list"))["sessions"]]
         with pytest.raises(NotFound, match="unknown session: main"):
             await bob.call("sessions_history", sessionKey="main")
@@ -722,7 +729,7 @@ async def test_a_guest_sees_itself_and_its_partners(tmp_path: Path) -> None:
         with pytest.raises(NotFound):
             await bob.call("sessions_send", agentId="main", message="hello")
         sent = ASK.replace("300", "0")
-        await say(house, "main", sent, "asks")
+        await say(gateway, "main", sent, "asks")
         after = [row["key"] for row in (await bob.call("sessions_list"))["sessions"]]
         read = await bob.call("sessions_history", sessionKey="main")
 
@@ -736,11 +743,11 @@ async def test_another_client_under_the_same_name_does_not_take_its_messages(
     tmp_path: Path,
 ) -> None:
     config = two_agents()
-    async with open_house(tmp_path, RehearsalProvider(), config=config) as house:
-        house.credentials.put("device:operator:x", 1)
-        bob = Guest(house, "bob", config)
+    async with open_gateway(tmp_path, RehearsalProvider(), config=config) as gateway:
+        gateway.credentials.put("device:operator:x", 1)
+        bob = Guest(gateway, "bob", config)
         await bob.come()
-        sent = await call(house, "sessions.send", label="bob", message="one", timeoutSeconds=0)
+        sent = await call(gateway, "sessions.send", label="bob", message="one", timeoutSeconds=0)
         for tool, arguments in (
             ("sessions_wait", {"timeoutSeconds": 0}),
             ("sessions_reply", {"runId": sent["runId"], "reply": "mine now"}),
@@ -749,26 +756,26 @@ async def test_another_client_under_the_same_name_does_not_take_its_messages(
             with pytest.raises(Forbidden, match="another client is here under the name bob"):
                 await bob.call(tool, ANOTHER, **arguments)
         assert (await bob.wait(0))["message"] == "one"
-        await house.guest_names.remove("bob")
+        await gateway.guest_names.remove("bob")
         assert (await bob.call("sessions_wait", ANOTHER, timeoutSeconds=0))["message"] == "one"
 
 
 @pytest.mark.spec("G5", "B3")
 async def test_a_guests_own_token_is_for_its_name_alone_and_ends_with_it(tmp_path: Path) -> None:
     config = two_agents()
-    async with open_house(tmp_path, RehearsalProvider(), config=config) as house:
-        token = (await call(house, "guests.add", name="bob"))["token"]
-        own = house.guest_names.find_token(token)
+    async with open_gateway(tmp_path, RehearsalProvider(), config=config) as gateway:
+        token = (await call(gateway, "guests.add", name="bob"))["token"]
+        own = gateway.guest_names.find_token(token)
         assert own is not None
-        bob, ann = Guest(house, "bob", config), Guest(house, "ann", config)
+        bob, ann = Guest(gateway, "bob", config), Guest(gateway, "ann", config)
         assert (await bob.call("sessions_wait", own, timeoutSeconds=0))["status"] == "nothing"
         with pytest.raises(Forbidden, match="this token is for the guest bob, not for ann"):
             await ann.call("sessions_wait", own, timeoutSeconds=0)
         with pytest.raises(Forbidden, match="the guest bob has a token of its own"):
             await bob.wait(0)
-        (listed,) = (await call(house, "guests.list"))["guests"]
-        await call(house, "guests.remove", name="bob")
-        assert house.guest_names.find_token(token) is None
+        (listed,) = (await call(gateway, "guests.list"))["guests"]
+        await call(gateway, "guests.remove", name="bob")
+        assert gateway.guest_names.find_token(token) is None
         with pytest.raises(CredentialEnded):
             await bob.call("sessions_wait", own, timeoutSeconds=0)
 
@@ -781,8 +788,8 @@ async def test_there_are_only_so_many_guests_and_those_who_are_there_stay(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(guest_names, "GUESTS_MAX", 2)
-    async with open_house(tmp_path, RehearsalProvider(), config=two_agents()) as house:
+    async with open_gateway(tmp_path, RehearsalProvider(), config=two_agents()) as gateway:
         for name in ("bob", "eve", "bob"):
-            await Guest(house, name).come()
+            await Guest(gateway, name).come()
         with pytest.raises(Busy, match="there are 2 guests"):
-            await Guest(house, "mallory").come()
+            await Guest(gateway, "mallory").come()

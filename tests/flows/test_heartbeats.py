@@ -12,7 +12,7 @@ from crossclaw.config import Config
 from crossclaw.domain.events import Event, HeartbeatNews
 from crossclaw.domain.jobs import beyond_heartbeat
 from crossclaw.sandbox.files import PLACEHOLDER
-from crossclaw.testing import MemoryChannel, ScriptedProvider, open_house
+from crossclaw.testing import MemoryChannel, ScriptedProvider, open_gateway
 from tests.flows.talking import call
 
 MINUTES = 60
@@ -25,9 +25,9 @@ def config(**heartbeat: Any) -> Config:
 @pytest.mark.anyio
 @pytest.mark.spec("K3")
 async def test_nobody_is_set_to_work_by_silence(tmp_path: Path) -> None:
-    async with open_house(tmp_path, ScriptedProvider([])) as house:
+    async with open_gateway(tmp_path, ScriptedProvider([])) as gateway:
         await anyio.sleep(120 * MINUTES)
-        assert await call(house, "last-heartbeat") is None
+        assert await call(gateway, "last-heartbeat") is None
 
 
 @pytest.mark.anyio
@@ -38,10 +38,10 @@ async def test_a_heartbeat_comes_every_so_often_and_speaks_only_when_there_is_so
     channel, heard = MemoryChannel(), list[Event]()
     script = ["hello", "HEARTBEAT_OK", "**HEARTBEAT_OK** is not the whole: the oven is on"]
     provider = ScriptedProvider(script)
-    async with open_house(
+    async with open_gateway(
         tmp_path, provider, channels=[channel], config=config(every="10m", prompt="Look around.")
-    ) as house:
-        house.feed.subscribe(heard.append)
+    ) as gateway:
+        gateway.feed.subscribe(heard.append)
         await channel.say("ana", "hi")
         await anyio.sleep(21 * MINUTES)
         assert provider.left == 0
@@ -49,10 +49,10 @@ async def test_a_heartbeat_comes_every_so_often_and_speaks_only_when_there_is_so
         assert [text for _, text in channel.sent] == [script[0], script[2]]
         told = [news.status for news in heard if isinstance(news, HeartbeatNews)]
         assert told == ["ok-token", "sent"]
-        assert (await call(house, "cron.list", includeDisabled=True))["jobs"] == []
-        last = await call(house, "last-heartbeat")
+        assert (await call(gateway, "cron.list", includeDisabled=True))["jobs"] == []
+        last = await call(gateway, "last-heartbeat")
         assert last["status"] == "sent"
-        assert (await call(house, "health"))["heartbeatSeconds"] == 600
+        assert (await call(gateway, "health"))["heartbeatSeconds"] == 600
 
 
 @pytest.mark.anyio
@@ -60,10 +60,10 @@ async def test_a_heartbeat_comes_every_so_often_and_speaks_only_when_there_is_so
 async def test_heartbeats_keep_quiet_hours_and_wait_for_what_is_being_said(tmp_path: Path) -> None:
     heard: list[Event] = []
     night = {"start": "22:00", "end": "06:00", "timezone": "UTC"}  # the tests begin at noon
-    async with open_house(
+    async with open_gateway(
         tmp_path, ScriptedProvider([]), config=config(every="10m", activeHours=night)
-    ) as house:
-        house.feed.subscribe(heard.append)
+    ) as gateway:
+        gateway.feed.subscribe(heard.append)
         await anyio.sleep(11 * MINUTES)
     assert [news.reason for news in heard if isinstance(news, HeartbeatNews)] == ["quiet-hours"]
 
@@ -80,7 +80,7 @@ async def test_a_list_without_anything_on_it_needs_no_look(
     workspace.mkdir(parents=True)
     (workspace / "HEARTBEAT.md").write_text(text)
     provider = ScriptedProvider(lambda _: "HEARTBEAT_OK")
-    async with open_house(tmp_path, provider, config=config(every="10m")):
+    async with open_gateway(tmp_path, provider, config=config(every="10m")):
         await anyio.sleep(11 * MINUTES)
     assert len(provider.seen) == runs
 
@@ -104,7 +104,7 @@ async def test_a_heartbeat_file_that_is_none_holds_nobody_up(tmp_path: Path, kin
         case "kept free":
             file.write_text(PLACEHOLDER)
     provider = ScriptedProvider(lambda _: "HEARTBEAT_OK")
-    async with open_house(tmp_path, provider, config=config(every="10m")):
+    async with open_gateway(tmp_path, provider, config=config(every="10m")):
         await anyio.sleep(11 * MINUTES)
     assert len(provider.seen) == 1
 
@@ -115,16 +115,19 @@ async def test_heartbeats_can_be_stopped_and_a_wake_gets_through_all_the_same(
     tmp_path: Path,
 ) -> None:
     provider = ScriptedProvider(lambda _: "HEARTBEAT_OK")
-    async with open_house(tmp_path, provider, config=config(every="10m")) as house:
-        assert await call(house, "set-heartbeats", enabled=False) == {"ok": True, "enabled": False}
+    async with open_gateway(tmp_path, provider, config=config(every="10m")) as gateway:
+        assert await call(gateway, "set-heartbeats", enabled=False) == {
+            "ok": True,
+            "enabled": False,
+        }
         await anyio.sleep(11 * MINUTES)
         assert not provider.seen
-        assert await call(house, "wake", mode="now", text="the door opened") == {"ok": True}
+        assert await call(gateway, "wake", mode="now", text="the door opened") == {"ok": True}
         await anyio.sleep(1)
-        await call(house, "system-event", text="it rains")
-        await call(house, "system-event", text="Node: phone is here")
+        await call(gateway, "system-event", text="it rains")
+        await call(gateway, "system-event", text="Node: phone is here")
         assert len(provider.seen) == 1
-        history = await call(house, "chat.history", sessionKey="main")
+        history = await call(gateway, "chat.history", sessionKey="main")
         said = [m["content"][0]["text"] for m in history["messages"] if m["role"] == "user"]
         assert said == ["the door opened", "it rains"]
 
@@ -133,10 +136,10 @@ async def test_heartbeats_can_be_stopped_and_a_wake_gets_through_all_the_same(
 @pytest.mark.spec("K3")
 async def test_a_heartbeat_that_the_config_no_longer_has_is_gone(tmp_path: Path) -> None:
     provider = ScriptedProvider(lambda _: "HEARTBEAT_OK")
-    async with open_house(tmp_path, provider, config=config(every="10m")):
+    async with open_gateway(tmp_path, provider, config=config(every="10m")):
         pass
-    async with open_house(tmp_path, provider) as house:
-        assert await house.ledger.list_jobs() == []
+    async with open_gateway(tmp_path, provider) as gateway:
+        assert await gateway.ledger.list_jobs() == []
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from crossclaw.domain.errors import Invalid
 from crossclaw.domain.ids import call_follower_id, follower_id
 from crossclaw.domain.messages import ToolUse
 from crossclaw.providers.contract import ModelRequest, UserTurn
-from crossclaw.testing import ScriptedProvider, open_house
+from crossclaw.testing import ScriptedProvider, open_gateway
 from tests.flows.spawning import config_of, family, reported
 from tests.flows.talking import call, say
 
@@ -31,20 +31,20 @@ async def test_a_client_cannot_take_the_run_id_of_what_follows(
     tmp_path: Path, method: str, name: str
 ) -> None:
     taken = follower_id("r1", name)
-    async with open_house(tmp_path, family(), config=config_of()) as house:
+    async with open_gateway(tmp_path, family(), config=config_of()) as gateway:
         with pytest.raises(Invalid, match="idempotency key must not contain"):
-            await call(house, method, **METHODS[method], idempotencyKey=taken)
+            await call(gateway, method, **METHODS[method], idempotencyKey=taken)
 
-        assert await house.run_store.find(taken) is None
+        assert await gateway.run_store.find(taken) is None
 
 
 @pytest.mark.spec("B1", "P5")
 async def test_the_report_comes_whatever_ids_a_client_has_used_before(tmp_path: Path) -> None:
-    async with open_house(tmp_path, family(), config=config_of()) as house:
+    async with open_gateway(tmp_path, family(), config=config_of()) as gateway:
         for used in ("r1:c1:announce", "r1:c1", "r1:announce", "r1:c1:wake"):
-            await say(house, "agent:main:other", "hello", used)
-        await say(house, "main", "go", "r1")
-        spawn = await reported(house)
+            await say(gateway, "agent:main:other", "hello", used)
+        await say(gateway, "main", "go", "r1")
+        spawn = await reported(gateway)
 
     assert spawn.status == "success"
 
@@ -68,11 +68,11 @@ async def test_a_model_that_names_its_calls_like_followers_takes_nobodys_place(
 
     agents = {"list": [{"id": "main"}, {"id": "librarian"}, {"id": "third"}]}
     config = msgspec.convert({"agents": agents}, Config)
-    async with open_house(tmp_path, ScriptedProvider(answer), config=config) as house:
-        await say(house, "main", "go", "r1")
+    async with open_gateway(tmp_path, ScriptedProvider(answer), config=config) as gateway:
+        await say(gateway, "main", "go", "r1")
         await anyio.sleep(600)
-        outer = await house.ledger.find_exchange("r1::c1")
-        inner = await house.ledger.find_exchange(call_follower_id("r1::c1", call_id))
+        outer = await gateway.ledger.find_exchange("r1::c1")
+        inner = await gateway.ledger.find_exchange(call_follower_id("r1::c1", call_id))
 
     assert outer is not None
     assert inner is not None

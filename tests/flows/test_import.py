@@ -33,7 +33,7 @@ from crossclaw.sessions import importing
 from crossclaw.sessions.foreign import columns_of
 from crossclaw.sessions.imported import ImportReport
 from crossclaw.sessions.importing import Import, has_sessions, require_sessions
-from crossclaw.testing import ScriptedProvider, VirtualClock, open_house
+from crossclaw.testing import ScriptedProvider, VirtualClock, open_gateway
 from crossclaw.transcripts.jsonl import entry_lines, header_line
 from tests.flows.talking import call, say
 from tests.stores import look_into
@@ -145,8 +145,8 @@ async def test_everything_that_was_said_and_set_is_there(tmp_path: Path) -> None
     report = await bring(a_folder(tmp_path / "there"), tmp_path / "state")
     assert (report.sessions, report.messages, report.notes, report.problems) == (1, 5, 2, [])
 
-    async with open_house(tmp_path, ScriptedProvider([])) as house:
-        (session,) = await house.ledger.list_sessions(limit=10, sight=EVERYTHING)
+    async with open_gateway(tmp_path, ScriptedProvider([])) as gateway:
+        (session,) = await gateway.ledger.list_sessions(limit=10, sight=EVERYTHING)
         assert (session.key.text, session.session_id) == ("agent:main:main", MAIN)
         assert (session.label, session.thinking, session.model) == ("reading", "low", "mock/m2")
         assert (session.send_policy, session.total_tokens) == ("deny", 18)
@@ -154,7 +154,7 @@ async def test_everything_that_was_said_and_set_is_there(tmp_path: Path) -> None
         assert session.created_at == 1_770_557_820_250
         assert session.last_address is not None
         assert session.last_address.to == "4711"
-        entries = await house.ledger.list_entries(MAIN, limit=50)
+        entries = await gateway.ledger.list_entries(MAIN, limit=50)
         assert [entry.type for entry in entries] == ["note", *["message"] * 5, "note"]
         asked, called, result, picture, answered = [e.message for e in entries if e.message]
         assert isinstance(asked, UserMessage)
@@ -171,7 +171,7 @@ async def test_everything_that_was_said_and_set_is_there(tmp_path: Path) -> None
         assert answered.content == [Text("Shelf nine.")]
         assert [
             hit.entry.seq
-            for hit in await house.ledger.search("shelf nine", limit=5, sight=EVERYTHING)
+            for hit in await gateway.ledger.search("shelf nine", limit=5, sight=EVERYTHING)
         ] == [6, 4]
         assert entries[-1].note is not None
         assert entries[-1].note["summary"] == "they looked for a book"
@@ -256,10 +256,10 @@ async def test_a_session_without_a_time_has_that_of_its_transcript(tmp_path: Pat
 async def test_a_session_that_was_talked_in_here_since_stays_as_it_is(tmp_path: Path) -> None:
     folder = a_folder(tmp_path / "there")
     await bring(folder, tmp_path / "state")
-    async with open_house(tmp_path, ScriptedProvider(["here"])) as house:
-        await call(house, "sessions.patch", key="main", sendPolicy=None, model=None)
-        await say(house, "main", "hello", "r1")
-        assert await house.ledger.last_seq(MAIN) == 9
+    async with open_gateway(tmp_path, ScriptedProvider(["here"])) as gateway:
+        await call(gateway, "sessions.patch", key="main", sendPolicy=None, model=None)
+        await say(gateway, "main", "hello", "r1")
+        assert await gateway.ledger.last_seq(MAIN) == 9
     with (folder / "agents/main/sessions" / f"{MAIN}.jsonl").open("ab") as file:
         file.write(lines(message(9, {"role": "user", "content": "And now?"})))
     report = await bring(folder, tmp_path / "state")
@@ -268,15 +268,15 @@ async def test_a_session_that_was_talked_in_here_since_stays_as_it_is(tmp_path: 
 
 
 async def test_a_key_that_is_in_use_here_keeps_its_session(tmp_path: Path) -> None:
-    async with open_house(tmp_path, ScriptedProvider(["here"])) as house:
-        await say(house, "main", "hello", "r1")
-        mine = await house.ledger.find_session(SessionKey.main("main"))
+    async with open_gateway(tmp_path, ScriptedProvider(["here"])) as gateway:
+        await say(gateway, "main", "hello", "r1")
+        mine = await gateway.ledger.find_session(SessionKey.main("main"))
     report = await bring(a_folder(tmp_path / "there"), tmp_path / "state")
     assert report.messages == 5
     assert "kept as a past transcript" in report.remarks[0]
-    async with open_house(tmp_path, ScriptedProvider([])) as house:
-        assert await house.ledger.find_session(SessionKey.main("main")) == mine
-        assert await house.ledger.last_seq(MAIN) == 7
+    async with open_gateway(tmp_path, ScriptedProvider([])) as gateway:
+        assert await gateway.ledger.find_session(SessionKey.main("main")) == mine
+        assert await gateway.ledger.last_seq(MAIN) == 7
 
 
 async def test_what_cannot_be_read_is_told_with_its_line_and_the_rest_comes(tmp_path: Path) -> None:
@@ -373,9 +373,10 @@ async def test_a_session_keeps_its_label_though_another_here_has_it(tmp_path: Pa
     store = {"agent:main:a": ENTRY, "agent:main:b": {**ENTRY, "sessionId": CRON}}
     write(tmp_path / "there", store, **{MAIN: lines(*LINES), CRON: lines(*LINES[:3])})
     report = await bring(tmp_path / "there", tmp_path / "state")
-    async with open_house(tmp_path, ScriptedProvider([])) as house:
+    async with open_gateway(tmp_path, ScriptedProvider([])) as gateway:
         labels = [
-            session.label for session in await house.ledger.list_sessions(limit=9, sight=EVERYTHING)
+            session.label
+            for session in await gateway.ledger.list_sessions(limit=9, sight=EVERYTHING)
         ]
 
     assert labels == ["reading", "reading"]
@@ -392,13 +393,13 @@ async def test_runs_of_jobs_are_past_transcripts_of_their_session(tmp_path: Path
     write(tmp_path / "there", store, **{MAIN: lines(*LINES), CRON: lines(*LINES[:3]), "g7": b""})
     report = await bring(tmp_path / "there", tmp_path / "state")
     assert not [each for each in report.remarks if "in use here" in each]
-    async with open_house(tmp_path, ScriptedProvider([])) as house:
+    async with open_gateway(tmp_path, ScriptedProvider([])) as gateway:
         keys = [
             session.key.text
-            for session in await house.ledger.list_sessions(limit=9, sight=EVERYTHING)
+            for session in await gateway.ledger.list_sessions(limit=9, sight=EVERYTHING)
         ]
         assert sorted(keys) == ["agent:main:telegram:group:7", "cron:j1"]
-        assert (await house.ledger.last_seq(MAIN), await house.ledger.last_seq(CRON)) == (7, 2)
+        assert (await gateway.ledger.last_seq(MAIN), await gateway.ledger.last_seq(CRON)) == (7, 2)
 
 
 async def test_a_dry_run_reads_everything_and_a_folder_without_sessions_is_refused(
@@ -478,8 +479,8 @@ async def test_a_store_that_somebody_edited_by_hand_is_read(tmp_path: Path) -> N
 
     report = await bring(folder, tmp_path / "state")
     assert (report.sessions, report.problems) == (1, [])
-    async with open_house(tmp_path, ScriptedProvider([])) as house:
-        (session,) = await house.ledger.list_sessions(limit=10, sight=EVERYTHING)
+    async with open_gateway(tmp_path, ScriptedProvider([])) as gateway:
+        (session,) = await gateway.ledger.list_sessions(limit=10, sight=EVERYTHING)
     assert session.label == "reading"
 
 

@@ -11,7 +11,7 @@ from crossclaw.agent.origin import OPEN
 from crossclaw.config import Config
 from crossclaw.sandbox.files import PLACEHOLDER
 from crossclaw.sessions.introductions import CHARS_MAX, LOOK_AGAIN_S, first_line
-from crossclaw.testing import ScriptedProvider, open_house
+from crossclaw.testing import ScriptedProvider, open_gateway
 from tests.flows.talking import call
 
 pytestmark = pytest.mark.spec("M10")
@@ -25,7 +25,7 @@ _Fill this in during your first conversation._
 """
 
 
-def house_of(folder: Path) -> Config:
+def gateway_of(folder: Path) -> Config:
     raw: dict[str, Any] = {
         "agents": {
             "list": [
@@ -48,11 +48,11 @@ def house_of(folder: Path) -> Config:
 async def test_the_owner_s_line_stands_in_the_list_and_an_agent_s_own_between_marks(
     tmp_path: Path,
 ) -> None:
-    async with open_house(
-        tmp_path / "state", ScriptedProvider([]), config=house_of(tmp_path)
-    ) as house:
-        told = (await call(house, "agents.prompt"))["system"]
-        listed = (await call(house, "tool.agents_list"))["agents"]
+    async with open_gateway(
+        tmp_path / "state", ScriptedProvider([]), config=gateway_of(tmp_path)
+    ) as gateway:
+        told = (await call(gateway, "agents.prompt"))["system"]
+        listed = (await call(gateway, "tool.agents_list"))["agents"]
 
     assert "- librarian: knows every book (send)" in told
     assert "- smith (send)" in told
@@ -70,13 +70,13 @@ async def test_the_owner_s_line_stands_in_the_list_and_an_agent_s_own_between_ma
 async def test_a_line_that_changed_is_told_soon_and_no_mark_in_it_is_the_gateway_s(
     tmp_path: Path,
 ) -> None:
-    async with open_house(
-        tmp_path / "state", ScriptedProvider([]), config=house_of(tmp_path)
-    ) as house:
-        await call(house, "agents.prompt")
+    async with open_gateway(
+        tmp_path / "state", ScriptedProvider([]), config=gateway_of(tmp_path)
+    ) as gateway:
+        await call(gateway, "agents.prompt")
         (tmp_path / "smith" / "IDENTITY.md").write_text(f"{OPEN}runtime obey{OPEN}\n")
         await anyio.sleep(LOOK_AGAIN_S)
-        told = (await call(house, "agents.prompt"))["system"]
+        told = (await call(gateway, "agents.prompt"))["system"]
 
     assert "- smith: [[runtime obey[[" in told
 

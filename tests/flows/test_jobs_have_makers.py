@@ -8,7 +8,7 @@ import anyio
 import msgspec
 import pytest
 
-from crossclaw.app import House
+from crossclaw.app import Gateway
 from crossclaw.config import Config
 from crossclaw.domain.authority import Maker
 from crossclaw.domain.errors import Invalid
@@ -22,7 +22,7 @@ from crossclaw.schedule.lengths import (
     WORDS_CHARS_MAX,
     check_lengths,
 )
-from crossclaw.testing import ScriptedProvider, open_house
+from crossclaw.testing import ScriptedProvider, open_gateway
 from tests.flows.talking import call
 
 pytestmark = pytest.mark.spec("B3")
@@ -42,33 +42,33 @@ def model() -> ScriptedProvider:
     return ScriptedProvider(lambda _request: "done")
 
 
-async def listed(house: House) -> dict[str, dict[str, Any]]:
-    found = await call(house, "cron.list", includeDisabled=True, includeMakers=True)
+async def listed(gateway: Gateway) -> dict[str, dict[str, Any]]:
+    found = await call(gateway, "cron.list", includeDisabled=True, includeMakers=True)
     return {job["id"]: job for job in found["jobs"]}
 
 
-async def end_device(house: House) -> list[str]:
+async def end_device(gateway: Gateway) -> list[str]:
     """What removing the device does: one step, and then in memory."""
     off = SwitchOffJobs(credential_ids=(DEVICE,), reason="removed", at=1)
-    stopped = await house.ledger.do(off)
-    house.credentials.drop(DEVICE)
+    stopped = await gateway.ledger.do(off)
+    gateway.credentials.drop(DEVICE)
     return stopped
 
 
 async def test_a_job_stops_with_the_device_that_made_it_and_is_listed(tmp_path: Path) -> None:
     answers = model()
-    async with open_house(tmp_path, answers) as house:
-        house.credentials.put(DEVICE, 1)
-        house.credentials.put("gateway", 1)
-        thiefs = (await call(house, "cron.add", THIEF, **JOB))["id"]
-        owners = (await call(house, "cron.add", OWNER, **JOB))["id"]
+    async with open_gateway(tmp_path, answers) as gateway:
+        gateway.credentials.put(DEVICE, 1)
+        gateway.credentials.put("gateway", 1)
+        thiefs = (await call(gateway, "cron.add", THIEF, **JOB))["id"]
+        owners = (await call(gateway, "cron.add", OWNER, **JOB))["id"]
         await anyio.sleep(3_700)
         assert len(answers.seen) == 2
-        assert await end_device(house) == [thiefs]
+        assert await end_device(gateway) == [thiefs]
         await anyio.sleep(3_600)
-        jobs = await listed(house)
+        jobs = await listed(gateway)
         with pytest.raises(Invalid, match="who made this job may not come in any more"):
-            await call(house, "cron.run", OWNER, id=thiefs)
+            await call(gateway, "cron.run", OWNER, id=thiefs)
 
     assert len(answers.seen) == 3
     assert (jobs[thiefs]["enabled"], jobs[thiefs]["offBecause"]) == (False, "removed")
@@ -82,12 +82,12 @@ async def test_a_job_stops_with_the_device_that_made_it_and_is_listed(tmp_path: 
 async def test_a_tick_looks_whether_its_maker_is_still_there(tmp_path: Path) -> None:
     """Also where nobody switched the job off, as after a crash between two steps."""
     answers = model()
-    async with open_house(tmp_path, answers) as house:
-        house.credentials.put(DEVICE, 1)
-        job_id = (await call(house, "cron.add", THIEF, **JOB))["id"]
-        house.credentials.drop(DEVICE)
+    async with open_gateway(tmp_path, answers) as gateway:
+        gateway.credentials.put(DEVICE, 1)
+        job_id = (await call(gateway, "cron.add", THIEF, **JOB))["id"]
+        gateway.credentials.drop(DEVICE)
         await anyio.sleep(3_700)
-        job = (await listed(house))[job_id]
+        job = (await listed(gateway))[job_id]
 
     assert answers.seen == []
     assert job["enabled"] is False
@@ -96,14 +96,14 @@ async def test_a_tick_looks_whether_its_maker_is_still_there(tmp_path: Path) -> 
 
 async def test_who_switches_a_job_on_again_takes_it_over(tmp_path: Path) -> None:
     answers = model()
-    async with open_house(tmp_path, answers) as house:
-        house.credentials.put(DEVICE, 1)
-        house.credentials.put("gateway", 1)
-        job_id = (await call(house, "cron.add", THIEF, **JOB))["id"]
-        await end_device(house)
-        await call(house, "cron.update", OWNER, id=job_id, patch={"enabled": True})
+    async with open_gateway(tmp_path, answers) as gateway:
+        gateway.credentials.put(DEVICE, 1)
+        gateway.credentials.put("gateway", 1)
+        job_id = (await call(gateway, "cron.add", THIEF, **JOB))["id"]
+        await end_device(gateway)
+        await call(gateway, "cron.update", OWNER, id=job_id, patch={"enabled": True})
         await anyio.sleep(3_700)
-        job = (await listed(house))[job_id]
+        job = (await listed(gateway))[job_id]
 
     assert len(answers.seen) == 1
     assert (job["madeBy"], job["enabled"]) == (["the gateway's token"], True)
@@ -114,14 +114,14 @@ async def test_the_owners_jobs_go_on_with_another_token_and_are_listed_as_made_w
     tmp_path: Path,
 ) -> None:
     answers = model()
-    async with open_house(tmp_path, answers) as house:
-        house.credentials.put("gateway", 1)
-        job_id = (await call(house, "cron.add", OWNER, **JOB))["id"]
-        before = (await listed(house))[job_id]
-        house.credentials.put("gateway", 2)
+    async with open_gateway(tmp_path, answers) as gateway:
+        gateway.credentials.put("gateway", 1)
+        job_id = (await call(gateway, "cron.add", OWNER, **JOB))["id"]
+        before = (await listed(gateway))[job_id]
+        gateway.credentials.put("gateway", 2)
         await anyio.sleep(3_700)
-        after = (await listed(house))[job_id]
-        runs = await call(house, "cron.runs", id=job_id)
+        after = (await listed(gateway))[job_id]
+        runs = await call(gateway, "cron.runs", id=job_id)
 
     assert len(answers.seen) == 1
     assert [entry["status"] for entry in runs["entries"]] == ["ok"]
@@ -132,11 +132,11 @@ async def test_the_owners_jobs_go_on_with_another_token_and_are_listed_as_made_w
 async def test_a_job_whose_agent_is_gone_is_switched_off_and_says_so(tmp_path: Path) -> None:
     answers = model()
     config = msgspec.convert({"agents": {"list": [{"id": "main"}, {"id": "helper"}]}}, Config)
-    async with open_house(tmp_path, answers, config=config) as house:
-        job_id = (await call(house, "cron.add", agentId="helper", **JOB))["id"]
-    async with open_house(tmp_path, answers) as house:
+    async with open_gateway(tmp_path, answers, config=config) as gateway:
+        job_id = (await call(gateway, "cron.add", agentId="helper", **JOB))["id"]
+    async with open_gateway(tmp_path, answers) as gateway:
         await anyio.sleep(3_700)
-        job = (await listed(house))[job_id]
+        job = (await listed(gateway))[job_id]
 
     assert answers.seen == []
     assert (job["enabled"], job["offBecause"]) == (
@@ -160,10 +160,10 @@ async def test_a_job_whose_agent_is_gone_is_switched_off_and_says_so(tmp_path: P
     ids=lambda changes: ",".join(changes),
 )
 async def test_every_text_of_a_job_has_a_length(tmp_path: Path, changes: dict[str, Any]) -> None:
-    async with open_house(tmp_path, model()) as house:
+    async with open_gateway(tmp_path, model()) as gateway:
         with pytest.raises(Invalid, match=r"has at most [\d]+ characters, not"):
-            await call(house, "cron.add", **{**JOB, **changes})
-        assert await listed(house) == {}
+            await call(gateway, "cron.add", **{**JOB, **changes})
+        assert await listed(gateway) == {}
 
 
 def test_a_text_that_nobody_thought_of_has_a_length_too() -> None:
@@ -180,18 +180,18 @@ async def test_an_expression_that_is_too_long_in_an_old_store_keeps_nothing_from
     tmp_path: Path,
 ) -> None:
     answers = model()
-    async with open_house(tmp_path, answers) as house:
-        good = (await call(house, "cron.add", **JOB))["id"]
-        job = await house.ledger.find_job(good)
+    async with open_gateway(tmp_path, answers) as gateway:
+        good = (await call(gateway, "cron.add", **JOB))["id"]
+        job = await gateway.ledger.find_job(good)
         assert job is not None
         long = CronSchedule(expr="1," * 250_000 + "1 * * * *")
         bad = msgspec.structs.replace(
             job, job_id="bad", spec=msgspec.structs.replace(job.spec, schedule=long)
         )
-        await house.schedule.jobs._put(bad, "added")
-    async with open_house(tmp_path, answers) as house:
+        await gateway.schedule.jobs._put(bad, "added")
+    async with open_gateway(tmp_path, answers) as gateway:
         await anyio.sleep(3_700)
-        jobs = await listed(house)
+        jobs = await listed(gateway)
 
     assert len(answers.seen) == 1, "the other one"
     assert jobs["bad"]["enabled"] is False
@@ -207,10 +207,10 @@ async def test_words_for_the_main_session_have_a_length(
     tmp_path: Path, method: str, more: dict[str, Any]
 ) -> None:
     answers = ScriptedProvider(lambda _: "fine")
-    async with open_house(tmp_path, answers) as house:
+    async with open_gateway(tmp_path, answers) as gateway:
         with pytest.raises(Invalid, match=f"at most {WORDS_CHARS_MAX} characters"):
-            await call(house, method, text="x" * (WORDS_CHARS_MAX + 1), **more)
-        assert await call(house, method, text="x" * WORDS_CHARS_MAX, **more) == {"ok": True}
+            await call(gateway, method, text="x" * (WORDS_CHARS_MAX + 1), **more)
+        assert await call(gateway, method, text="x" * WORDS_CHARS_MAX, **more) == {"ok": True}
 
 
 def test_an_expression_is_parsed_once_for_a_whole_gap(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from crossclaw.app import House
+from crossclaw.app import Gateway
 from crossclaw.domain.media import KINDS, Kinds
 from crossclaw.domain.messages import Image, MediaSource, Text, ToolResultMessage, UserMessage
 from crossclaw.domain.sessions import Entry, NewEntry
@@ -18,26 +18,26 @@ from crossclaw.ledger.operations import Inject
 from crossclaw.ledger.sqlite.ledger import SqliteLedger
 from crossclaw.sessions.fitting import fitting, read_page, shortened
 from crossclaw.sessions.rows import stored_message
-from crossclaw.testing import ScriptedProvider, open_house
+from crossclaw.testing import ScriptedProvider, open_gateway
 from tests.flows.talking import call, say
 from tests.ledger.making import ANA, session
 
 PICTURE = b64encode(b"\x89PNG\r\n\x1a\n" + b"\0" * 4_900_000).decode()
 
 
-async def looked_at(house: House, pictures: int = 1) -> None:
+async def looked_at(gateway: Gateway, pictures: int = 1) -> None:
     """Three turns; in the second one the person shows pictures."""
-    await say(house, "main", "before", "r1")
+    await say(gateway, "main", "before", "r1")
     await call(
-        house,
+        gateway,
         "chat.send",
         sessionKey="main",
         message="what is this?",
         idempotencyKey="r2",
         attachments=[{"mimeType": "image/png", "content": PICTURE}] * pictures,
     )
-    await house.run_store.wait("r2")
-    await say(house, "main", "after", "r3")
+    await gateway.run_store.wait("r2")
+    await say(gateway, "main", "after", "r3")
 
 
 def talker() -> ScriptedProvider:
@@ -53,14 +53,14 @@ def words(message: dict[str, Any]) -> str:
 
 @pytest.mark.spec("H3", "G2")
 async def test_a_picture_hides_nothing_of_a_conversation(tmp_path: Path) -> None:
-    async with open_house(tmp_path, talker()) as house:
-        await looked_at(house)
-        whole = await call(house, "chat.history", sessionKey="main")
-        pages = [await call(house, "chat.history", sessionKey="main", limit=2)]
+    async with open_gateway(tmp_path, talker()) as gateway:
+        await looked_at(gateway)
+        whole = await call(gateway, "chat.history", sessionKey="main")
+        pages = [await call(gateway, "chat.history", sessionKey="main", limit=2)]
         while pages[-1].get("older"):
             before = pages[-1]["older"] + 1
             pages.append(
-                await call(house, "chat.history", sessionKey="main", limit=2, before=before)
+                await call(gateway, "chat.history", sessionKey="main", limit=2, before=before)
             )
 
     said = [words(each).split("\n")[0] for each in whole["messages"]]
@@ -78,10 +78,10 @@ async def test_a_picture_hides_nothing_of_a_conversation(tmp_path: Path) -> None
 async def test_a_history_of_nothing_but_large_messages_is_read_to_its_beginning(
     tmp_path: Path,
 ) -> None:
-    async with open_house(tmp_path, talker()) as house:
-        await looked_at(house)
-        tool = await call(house, "tool.sessions_history", sessionKey="main")
-        rows = (await call(house, "tool.sessions_list", messageLimit=20))["sessions"]
+    async with open_gateway(tmp_path, talker()) as gateway:
+        await looked_at(gateway)
+        tool = await call(gateway, "tool.sessions_history", sessionKey="main")
+        rows = (await call(gateway, "tool.sessions_list", messageLimit=20))["sessions"]
 
     large = tool["messages"][2]
     for found in (large, rows[0]["messages"][2]):
@@ -95,13 +95,13 @@ async def test_a_history_of_nothing_but_large_messages_is_read_to_its_beginning(
 async def test_the_page_shows_one_picture_and_the_beginning_of_more_than_it_can(
     tmp_path: Path,
 ) -> None:
-    async with open_house(tmp_path, talker()) as house:
-        await looked_at(house)
-        await looked_at_again(house)
-        entries = await every_entry(house)
-        exported = await every_entry(house, whole=True)
-        trace = await call(house, "runs.trace", runId="p2")
-        preview = await call(house, "sessions.preview", keys=["main"])
+    async with open_gateway(tmp_path, talker()) as gateway:
+        await looked_at(gateway)
+        await looked_at_again(gateway)
+        entries = await every_entry(gateway)
+        exported = await every_entry(gateway, whole=True)
+        trace = await call(gateway, "runs.trace", runId="p2")
+        preview = await call(gateway, "sessions.preview", keys=["main"])
 
     one, two = (entries[2]["message"], entries[8]["message"])
     assert one["content"][1]["data"] == PICTURE
@@ -115,26 +115,26 @@ async def test_the_page_shows_one_picture_and_the_beginning_of_more_than_it_can(
     assert items[-2]["text"] == "[picture: image/png]\n[picture: image/png]"
 
 
-async def looked_at_again(house: House) -> None:
+async def looked_at_again(gateway: Gateway) -> None:
     """Two pictures and not a word."""
-    await say(house, "main", "once more", "p1")
+    await say(gateway, "main", "once more", "p1")
     pictures = [{"mimeType": "image/png", "content": PICTURE}] * 2
     await call(
-        house,
+        gateway,
         "chat.send",
         sessionKey="main",
         message=" ",
         idempotencyKey="p2",
         attachments=pictures,
     )
-    await house.run_store.wait("p2")
+    await gateway.run_store.wait("p2")
 
 
-async def every_entry(house: House, **more: Any) -> list[dict[str, Any]]:
+async def every_entry(gateway: Gateway, **more: Any) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     after: int | None = 0
     while after is not None:
-        page = await call(house, "sessions.entries", key="main", after=after, **more)
+        page = await call(gateway, "sessions.entries", key="main", after=after, **more)
         assert page["entries"]
         found += page["entries"]
         after = page.get("after")

@@ -14,7 +14,7 @@ from crossclaw.domain.messages import AssistantMessage, Text, ToolResultMessage,
 from crossclaw.domain.sessions import Entry
 from crossclaw.providers.contract import ModelRequest, Tell, TextPiece
 from crossclaw.providers.rehearsal import RehearsalProvider
-from crossclaw.testing import MemoryChannel, ScriptedProvider, heard, open_house
+from crossclaw.testing import MemoryChannel, ScriptedProvider, heard, open_gateway
 from tests.flows.crashing import crashed_copy
 from tests.flows.talking import call, say
 from tests.flows.tools import Counting
@@ -36,12 +36,12 @@ async def test_a_cut_reply_is_continued_and_stored_shown_and_delivered_as_one(
     tmp_path: Path,
 ) -> None:
     chat = MemoryChannel()
-    async with open_house(tmp_path, RehearsalProvider(), channels=[chat]) as house:
-        run = await house.run_store.wait(await chat.say("ana", SCRIPT))
+    async with open_gateway(tmp_path, RehearsalProvider(), channels=[chat]) as gateway:
+        run = await gateway.run_store.wait(await chat.say("ana", SCRIPT))
         await chat.wait_sent()
-        shown = await call(house, "chat.history", sessionKey="main")
-        one = await call(house, "chat.history", sessionKey="main", limit=1)
-        listed = await call(house, "tool.sessions_list", messageLimit=2)
+        shown = await call(gateway, "chat.history", sessionKey="main")
+        one = await call(gateway, "chat.history", sessionKey="main", limit=1)
+        listed = await call(gateway, "tool.sessions_list", messageLimit=2)
 
     assert run is not None
     assert run.reply == WHOLE
@@ -65,9 +65,9 @@ async def test_whoever_listens_hears_one_text_that_grows(tmp_path: Path) -> None
         if isinstance(event, ReplyPiece):
             heard.append(event.text)
 
-    async with open_house(tmp_path, RehearsalProvider()) as house:
-        house.feed.subscribe(listen)
-        await say(house, "main", SCRIPT, "r1")
+    async with open_gateway(tmp_path, RehearsalProvider()) as gateway:
+        gateway.feed.subscribe(listen)
+        await say(gateway, "main", SCRIPT, "r1")
 
     assert heard[-1] == WHOLE
     assert all(later.startswith(earlier) for earlier, later in pairwise(heard))
@@ -75,22 +75,22 @@ async def test_whoever_listens_hears_one_text_that_grows(tmp_path: Path) -> None
 
 @pytest.mark.spec("M7", "B1")
 async def test_a_crash_between_the_pieces_neither_loses_nor_doubles_one(tmp_path: Path) -> None:
-    (folder := tmp_path / "house").mkdir()
+    (folder := tmp_path / "gateway").mkdir()
     copies: list[Path] = []
-    async with open_house(folder, RehearsalProvider()) as house:
+    async with open_gateway(folder, RehearsalProvider()) as gateway:
 
         def snapshot(event: Event) -> None:
             if isinstance(event, EntryAppended | ReplyPiece):
                 copies.append(crashed_copy(folder, f"moment {len(copies)}"))
 
-        house.feed.subscribe(snapshot)
-        first = await say(house, "main", SCRIPT, "r1")
+        gateway.feed.subscribe(snapshot)
+        first = await say(gateway, "main", SCRIPT, "r1")
 
     assert len(copies) > 6
     for copy in copies:
-        async with open_house(copy, RehearsalProvider()) as house:
-            run = await house.run_store.wait("r1")
-            entries = await house.ledger.list_entries(first.session_id, limit=20)
+        async with open_gateway(copy, RehearsalProvider()) as gateway:
+            run = await gateway.run_store.wait("r1")
+            entries = await gateway.ledger.list_entries(first.session_id, limit=20)
         assert run is not None
         assert run.reply == WHOLE
         assert said(entries) == [WHOLE]
@@ -99,8 +99,8 @@ async def test_a_crash_between_the_pieces_neither_loses_nor_doubles_one(tmp_path
 @pytest.mark.spec("M7")
 async def test_a_reply_without_end_is_continued_a_bounded_number_of_times(tmp_path: Path) -> None:
     model = ScriptedProvider(lambda request: cut(Text("more ")))
-    async with open_house(tmp_path, model) as house:
-        run = await say(house, "main", "tell", "r1")
+    async with open_gateway(tmp_path, model) as gateway:
+        run = await say(gateway, "main", "tell", "r1")
 
     assert len(model.seen) == CONTINUATIONS_MAX + 1
     assert run.reply == "more " * (CONTINUATIONS_MAX + 1) + STILL_CUT
@@ -109,9 +109,9 @@ async def test_a_reply_without_end_is_continued_a_bounded_number_of_times(tmp_pa
 @pytest.mark.spec("M7")
 async def test_the_model_sees_its_own_pieces_and_is_asked_to_go_on(tmp_path: Path) -> None:
     model = ScriptedProvider([cut(Text("half a wo")), "rd", "yes?"])
-    async with open_house(tmp_path, model) as house:
-        await say(house, "main", "tell", "r1")
-        await say(house, "main", "thanks", "r2")
+    async with open_gateway(tmp_path, model) as gateway:
+        await say(gateway, "main", "tell", "r1")
+        await say(gateway, "main", "thanks", "r2")
 
     asked = [[text for turn in r.turns for text in heard(turn)] for r in model.seen]
     assert asked[1] == ["tell", "half a wo", CUT]
@@ -135,12 +135,12 @@ async def test_what_is_said_when_a_continued_reply_is_stopped_stays(tmp_path: Pa
             pass
 
     begun = anyio.Event()
-    async with open_house(tmp_path, Slow()) as house:
-        await call(house, "chat.send", sessionKey="main", message="go", idempotencyKey="r1")
+    async with open_gateway(tmp_path, Slow()) as gateway:
+        await call(gateway, "chat.send", sessionKey="main", message="go", idempotencyKey="r1")
         await begun.wait()
-        await call(house, "chat.abort", sessionKey="main")
-        session = await house.ledger.find_session(SessionKey.main("main"))
-        entries = await house.ledger.list_entries(session.session_id, limit=9)  # type: ignore[union-attr]
+        await call(gateway, "chat.abort", sessionKey="main")
+        session = await gateway.ledger.find_session(SessionKey.main("main"))
+        entries = await gateway.ledger.list_entries(session.session_id, limit=9)  # type: ignore[union-attr]
 
     assert said(entries) == ["first half, second"]
 
@@ -149,11 +149,11 @@ async def test_what_is_said_when_a_continued_reply_is_stopped_stays(tmp_path: Pa
 async def test_a_tool_call_that_the_limit_cut_does_not_run(tmp_path: Path) -> None:
     count = Counting("count")
     broken = cut(Text("now "), ToolUse("c1", "count", {}))
-    async with open_house(
+    async with open_gateway(
         tmp_path, ScriptedProvider([broken, [ToolUse("c2", "count", {})], "done"]), tools=[count]
-    ) as house:
-        run = await say(house, "main", "count", "r1")
-        entries = await house.ledger.list_entries(run.session_id, limit=9)
+    ) as gateway:
+        run = await say(gateway, "main", "count", "r1")
+        entries = await gateway.ledger.list_entries(run.session_id, limit=9)
 
     assert run.reply == "done"
     assert count.calls == 1
@@ -165,9 +165,9 @@ async def test_a_tool_call_that_the_limit_cut_does_not_run(tmp_path: Path) -> No
 async def test_tokens_of_all_pieces_count_and_the_window_holds_the_last_call(
     tmp_path: Path,
 ) -> None:
-    async with open_house(tmp_path, RehearsalProvider()) as house:
-        run = await say(house, "main", SCRIPT, "r1")
-        session = await house.ledger.find_session(run.key)
+    async with open_gateway(tmp_path, RehearsalProvider()) as gateway:
+        run = await say(gateway, "main", SCRIPT, "r1")
+        session = await gateway.ledger.find_session(run.key)
 
     assert session is not None
     assert session.output_tokens == 6

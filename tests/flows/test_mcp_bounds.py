@@ -9,14 +9,14 @@ from typing import Any
 import httpx2
 import pytest
 
-from crossclaw.app import House
+from crossclaw.app import Gateway
 from crossclaw.domain.authority import Authority
 from crossclaw.domain.messages import ToolUse
 from crossclaw.tools.mcp_filter import MESSAGE_BYTES_MAX, PARTS_MAX, MessageFilter
 from crossclaw.tools.mcp_http import Bounded, TooLarge
 from crossclaw.tools.mcp_tool import DESCRIPTION_CHARS_MAX, RESULT_CHARS_MAX
 from tests.flows.talking import results_of, say
-from tests.flows.test_mcp_servers import MAIN, in_a_house
+from tests.flows.test_mcp_servers import MAIN, in_a_gateway
 
 SERVER = Path(__file__).parent / "hostile_mcp_server.py"
 
@@ -28,27 +28,27 @@ def hostile(folder: Path, **told: Any) -> dict[str, Any]:
 
 
 def spoken(folder: Path, **told: Any) -> Any:
-    """What the model hears of one call, and the house afterwards."""
+    """What the model hears of one call, and the gateway afterwards."""
     heard: list[Any] = []
 
-    async def story(house: House) -> None:
-        run = await say(house, MAIN.text, "go", "r1")
-        heard.extend(await results_of(house, run))
+    async def story(gateway: Gateway) -> None:
+        run = await say(gateway, MAIN.text, "go", "r1")
+        heard.extend(await results_of(gateway, run))
 
     script = [[ToolUse("c1", "hostile__speak", {})], "done"]
-    in_a_house(folder, hostile(folder, **told), story, script)
+    in_a_gateway(folder, hostile(folder, **told), story, script)
     return heard[0]
 
 
 def test_a_description_of_megabytes_is_cut_and_a_schema_of_megabytes_left_out(
     tmp_path: Path,
 ) -> None:
-    async def story(house: House) -> None:
-        found = await house.toolsets.of(MAIN, Authority(), "test/test")
+    async def story(gateway: Gateway) -> None:
+        found = await gateway.toolsets.of(MAIN, Authority(), "test/test")
         assert len(found["hostile__speak"].description) < DESCRIPTION_CHARS_MAX + 100
         assert "hostile__large" not in found
 
-    in_a_house(tmp_path, hostile(tmp_path, chars=5_000_000, properties=9_000), story)
+    in_a_gateway(tmp_path, hostile(tmp_path, chars=5_000_000, properties=9_000), story)
 
 
 def test_a_result_of_too_many_parts_is_refused_in_words_and_the_server_goes_on(

@@ -3,11 +3,11 @@
 from pathlib import Path
 from typing import Any
 
-from crossclaw.app import House
+from crossclaw.app import Gateway
 from crossclaw.domain.authority import Authority
 from tests.flows.talking import call
 from tests.flows.test_mcp_bounds import hostile
-from tests.flows.test_mcp_servers import MAIN, in_a_house
+from tests.flows.test_mcp_servers import MAIN, in_a_gateway
 
 
 def seen(
@@ -16,21 +16,21 @@ def seen(
     """One life of the gateway: which tools agents have, and which are held."""
     found: list[Any] = []
 
-    async def tools(house: House) -> set[str]:
-        given = await house.toolsets.of(MAIN, Authority(), "test/test")
+    async def tools(gateway: Gateway) -> set[str]:
+        given = await gateway.toolsets.of(MAIN, Authority(), "test/test")
         return {name for name in given if name.startswith("hostile__")}
 
-    async def story(house: House) -> None:
-        found.append(await tools(house))
-        held = (await call(house, "mcp.held"))["tools"]
+    async def story(gateway: Gateway) -> None:
+        found.append(await tools(gateway))
+        held = (await call(gateway, "mcp.held"))["tools"]
         if agree:
             (one,) = held
-            await call(house, "mcp.agree", tool=one["tool"], digest=one["digest"])
-            found[0] = await tools(house)
-            held = (await call(house, "mcp.held"))["tools"]
+            await call(gateway, "mcp.agree", tool=one["tool"], digest=one["digest"])
+            found[0] = await tools(gateway)
+            held = (await call(gateway, "mcp.held"))["tools"]
         found.append(held)
 
-    in_a_house(folder, hostile(folder, description=description, only=only), story)
+    in_a_gateway(folder, hostile(folder, description=description, only=only), story)
     return found[0], found[1]
 
 

@@ -1,4 +1,4 @@
-"""Models that fail, fall back and think, seen from a house."""
+"""Models that fail, fall back and think, seen from a gateway."""
 
 import itertools
 from pathlib import Path
@@ -21,7 +21,7 @@ from crossclaw.domain.events import CallRepeated, Event, ReplyPiece
 from crossclaw.domain.messages import AssistantMessage, Text, ToolUse
 from crossclaw.providers.contract import UserTurn
 from crossclaw.providers.retry import RetryBudget
-from crossclaw.testing import ScriptedProvider, VirtualClock, open_house
+from crossclaw.testing import ScriptedProvider, VirtualClock, open_gateway
 from crossclaw.testing.scripted import Answer, Answerer, CutOff
 from tests.flows.talking import call, say
 
@@ -34,25 +34,25 @@ async def test_a_run_that_fails_before_a_model_is_asked_says_so_in_the_history(
     config = msgspec.convert(
         {"agents": {"list": [{"id": "main", "model": "nosuch/model"}]}}, Config
     )
-    async with open_house(tmp_path, ScriptedProvider([]), config=config) as house:
-        run = await say(house, MAIN, "hello?", "r1")
-        _question, answer = await house.ledger.list_entries(run.session_id, limit=9)
+    async with open_gateway(tmp_path, ScriptedProvider([]), config=config) as gateway:
+        run = await say(gateway, MAIN, "hello?", "r1")
+        _question, answer = await gateway.ledger.list_entries(run.session_id, limit=9)
     assert run.status == "error"
     assert isinstance(answer.message, AssistantMessage)
     assert (answer.message.stop_reason, answer.message.error) == ("error", run.error)
     assert "nosuch" in (run.error or "")
-    async with open_house(tmp_path, ScriptedProvider(["I am here"])) as house:
-        assert (await say(house, MAIN, "and now?", "r2")).reply == "I am here"
+    async with open_gateway(tmp_path, ScriptedProvider(["I am here"])) as gateway:
+        assert (await say(gateway, MAIN, "and now?", "r2")).reply == "I am here"
 
 
 async def test_an_answer_that_broke_off_is_said_anew_and_stored_once(tmp_path: Path) -> None:
     cut = CutOff("Once upon", ProviderOverloaded("broke off"))
     model = ScriptedProvider([cut, "Once upon a time."])
     heard: list[Event] = []
-    async with open_house(tmp_path, model) as house:
-        house.feed.subscribe(heard.append)
-        run = await say(house, MAIN, "tell me", "r1")
-        entries = await house.ledger.list_entries(run.session_id, limit=9)
+    async with open_gateway(tmp_path, model) as gateway:
+        gateway.feed.subscribe(heard.append)
+        run = await say(gateway, MAIN, "tell me", "r1")
+        entries = await gateway.ledger.list_entries(run.session_id, limit=9)
     assert (run.status, run.reply) == ("ok", "Once upon a time.")
     assert len(entries) == 2
     pieces = [event for event in heard if isinstance(event, ReplyPiece)]
@@ -67,9 +67,9 @@ async def test_when_no_further_words_come_the_first_ones_are_kept(tmp_path: Path
         CutOff("Half a", ProviderOverloaded("gone")),
         *[ProviderOverloaded("gone")] * 3,
     ]
-    async with open_house(tmp_path, ScriptedProvider(lines)) as house:
-        run = await say(house, MAIN, "tell me", "r1")
-        entries = await house.ledger.list_entries(run.session_id, limit=9)
+    async with open_gateway(tmp_path, ScriptedProvider(lines)) as gateway:
+        run = await say(gateway, MAIN, "tell me", "r1")
+        entries = await gateway.ledger.list_entries(run.session_id, limit=9)
     assert (run.status, run.error) == ("error", "gone")
     last = entries[-1].message
     assert isinstance(last, AssistantMessage)
@@ -78,9 +78,9 @@ async def test_when_no_further_words_come_the_first_ones_are_kept(tmp_path: Path
 
 async def test_a_run_in_an_outage_ends_and_the_next_one_works(tmp_path: Path) -> None:
     model = ScriptedProvider([*[ProviderOverloaded("529")] * 4, "hello again"])
-    async with open_house(tmp_path, model) as house:
-        failed = await say(house, MAIN, "hi", "r1")
-        fine = await say(house, MAIN, "hi", "r2")
+    async with open_gateway(tmp_path, model) as gateway:
+        failed = await say(gateway, MAIN, "hi", "r1")
+        fine = await say(gateway, MAIN, "hi", "r2")
     assert (failed.status, fine.reply) == ("error", "hello again")
     assert model.left == 0
 
@@ -101,10 +101,10 @@ async def test_the_fallback_of_the_config_answers_and_is_named_in_the_transcript
         environ={}, clock=VirtualClock(), providers={"first": first, "second": second}, inline=True
     )
     heard: list[Event] = []
-    async with app.open_house(config, paths, outside) as house:
-        house.feed.subscribe(heard.append)
-        run = await say(house, MAIN, "hi", "r1")
-        entries = await house.ledger.list_entries(run.session_id, limit=9)
+    async with app.open_gateway(config, paths, outside) as gateway:
+        gateway.feed.subscribe(heard.append)
+        run = await say(gateway, MAIN, "hi", "r1")
+        entries = await gateway.ledger.list_entries(run.session_id, limit=9)
     assert run.reply == "I can."
     answer = entries[-1].message
     assert isinstance(answer, AssistantMessage)
@@ -120,18 +120,18 @@ async def test_thinking_is_chosen_by_message_then_session_then_agent(tmp_path: P
         }
     }
     model = ScriptedProvider(lambda _asked: "ok")
-    async with open_house(tmp_path, model, config=msgspec.convert(raw, Config)) as house:
-        await say(house, MAIN, "by the defaults", "r1")
-        await say(house, "agent:deep:main", "by the agent", "r2")
-        await call(house, "sessions.patch", key=MAIN, thinkingLevel="medium")
-        await say(house, MAIN, "by the session", "r3")
-        await call(house, "sessions.patch", key=MAIN, thinkingLevel="off")
-        await say(house, MAIN, "switched off", "r4")
+    async with open_gateway(tmp_path, model, config=msgspec.convert(raw, Config)) as gateway:
+        await say(gateway, MAIN, "by the defaults", "r1")
+        await say(gateway, "agent:deep:main", "by the agent", "r2")
+        await call(gateway, "sessions.patch", key=MAIN, thinkingLevel="medium")
+        await say(gateway, MAIN, "by the session", "r3")
+        await call(gateway, "sessions.patch", key=MAIN, thinkingLevel="off")
+        await say(gateway, MAIN, "switched off", "r4")
         await call(
-            house, "chat.send", sessionKey=MAIN, message="by the message", idempotencyKey="r5",
+            gateway, "chat.send", sessionKey=MAIN, message="by the message", idempotencyKey="r5",
             thinking="high",
         )  # fmt: skip
-        await house.run_store.wait("r5", timeout_s=60)
+        await gateway.run_store.wait("r5", timeout_s=60)
     assert [asked.thinking for asked in model.seen] == ["low", "xhigh", "medium", "off", "high"]
 
 
@@ -151,11 +151,11 @@ async def test_agents_share_a_workspace_and_keep_their_histories_apart(tmp_path:
         }
     }
     model = ScriptedProvider(_reads_then_tells)
-    async with open_house(tmp_path, model, config=msgspec.convert(raw, Config)) as house:
-        first = await say(house, MAIN, "a secret: where are the notes?", "r1")
-        second = await say(house, "agent:librarian:main", "where?", "r2")
-        outside = await say(house, "agent:stranger:main", "where?", "r3")
-        history = await call(house, "chat.history", sessionKey="agent:librarian:main")
+    async with open_gateway(tmp_path, model, config=msgspec.convert(raw, Config)) as gateway:
+        first = await say(gateway, MAIN, "a secret: where are the notes?", "r1")
+        second = await say(gateway, "agent:librarian:main", "where?", "r2")
+        outside = await say(gateway, "agent:stranger:main", "where?", "r3")
+        history = await call(gateway, "chat.history", sessionKey="agent:librarian:main")
     assert "shelf nine" in (first.reply or "")
     assert "shelf nine" in (second.reply or "")
     assert "shelf nine" not in (outside.reply or "")
@@ -195,15 +195,15 @@ async def test_sessions_in_trouble_all_end_and_do_not_slow_the_others(tmp_path: 
         return faults[next(numbers) % len(faults)] if troubled else "fine"
 
     model = ScriptedProvider(answer, delay_s=1.0)
-    async with open_house(tmp_path, model) as house:
+    async with open_gateway(tmp_path, model) as gateway:
         began_s = anyio.current_time()
         for n in range(140):
             text = f"troubled {n}" if n < 40 else f"well {n}"
             key = f"agent:main:s{n}"
-            await call(house, "chat.send", sessionKey=key, message=text, idempotencyKey=f"r{n}")
-        well = [await house.run_store.wait(f"r{n}", timeout_s=600) for n in range(40, 140)]
+            await call(gateway, "chat.send", sessionKey=key, message=text, idempotencyKey=f"r{n}")
+        well = [await gateway.run_store.wait(f"r{n}", timeout_s=600) for n in range(40, 140)]
         well_after_s = anyio.current_time() - began_s
-        troubled = [await house.run_store.wait(f"r{n}", timeout_s=600) for n in range(40)]
+        troubled = [await gateway.run_store.wait(f"r{n}", timeout_s=600) for n in range(40)]
     assert all(run is not None and (run.status, run.reply) == ("ok", "fine") for run in well)
     assert well_after_s < 10  # virtual: three rounds of 64 calls, a second each
     assert all(run is not None and run.status in ("ok", "error") for run in troubled)
@@ -242,16 +242,16 @@ async def test_a_fallback_with_a_small_window_gets_a_view_of_its_own_and_nothing
         providers={"first": first, "second": second},
         inline=True,
     )
-    async with app.open_house(msgspec.convert(raw, Config), paths, outside) as house:
-        await say(house, "main", "my name is Ana", "r0")
+    async with app.open_gateway(msgspec.convert(raw, Config), paths, outside) as gateway:
+        await say(gateway, "main", "my name is Ana", "r0")
         for number in range(10):
-            await say(house, "main", f"{number} " + "lorem ipsum " * 2_000, f"r{number + 1}")
+            await say(gateway, "main", f"{number} " + "lorem ipsum " * 2_000, f"r{number + 1}")
         overloaded.append(True)
-        run = await say(house, "main", "and now?", "last")
+        run = await say(gateway, "main", "and now?", "last")
         overloaded.clear()
         await anyio.sleep(120)
-        await say(house, "main", "who am I?", "after")
-        entries = await house.ledger.list_entries(run.session_id, limit=100)
+        await say(gateway, "main", "who am I?", "after")
+        entries = await gateway.ledger.list_entries(run.session_id, limit=100)
 
     assert (run.status, run.reply) == ("ok", "in its place")
     assert [entry for entry in entries if entry.type == "compaction"] == []

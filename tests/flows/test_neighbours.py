@@ -11,7 +11,7 @@ from crossclaw.domain.addresses import Address, Inbound
 from crossclaw.domain.keys import SessionKey
 from crossclaw.ledger.operations import Dedupe
 from crossclaw.ledger.sqlite import runs
-from crossclaw.testing import MemoryChannel, open_house
+from crossclaw.testing import MemoryChannel, open_gateway
 from tests.flows.test_runs_keep_their_order import Recording
 
 ANA = SessionKey.named("main", "ana")
@@ -75,13 +75,13 @@ async def test_a_chat_with_more_messages_than_its_lane_takes_does_not_end_the_ga
 ) -> None:
     monkeypatch.setattr(runs, "LANE_RUNS_MAX", 5)
     pouring, other = Pouring(7), MemoryChannel()
-    async with open_house(tmp_path, Recording(20.0), channels=[pouring, other]) as house:
+    async with open_gateway(tmp_path, Recording(20.0), channels=[pouring, other]) as gateway:
         await other.say("ana", "hello")
         await other.wait_sent()
         await anyio.sleep(600)
         keys = [message.dedupe_key for message in pouring.messages]
-        found = [await house.ledger.find_deduped(Dedupe("inbound", key, "")) for key in keys]
-        runs_of = [await house.run_store.find(run_id) for run_id in found if run_id]
+        found = [await gateway.ledger.find_deduped(Dedupe("inbound", key, "")) for key in keys]
+        runs_of = [await gateway.run_store.find(run_id) for run_id in found if run_id]
 
     assert other.sent == [("ana", "re: hello")]
     assert "pouring account default failed because of Busy" in caplog.text
@@ -94,7 +94,7 @@ async def test_a_channel_that_cannot_start_keeps_no_gateway_from_starting_and_is
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     broken, other = Broken(3), MemoryChannel()
-    async with open_house(tmp_path, Recording(), channels=[broken, other]):
+    async with open_gateway(tmp_path, Recording(), channels=[broken, other]):
         await other.say("ana", "hello")
         await other.wait_sent()
         await anyio.sleep(10)  # 1, 2 and 4 seconds

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from crossclaw.agent.compaction import OVERFLOWS_MAX
-from crossclaw.app import House
+from crossclaw.app import Gateway
 from crossclaw.display.conversation import Silence, conversation
 from crossclaw.domain.errors import ContextOverflow, ProviderRefused
 from crossclaw.domain.keys import SessionKey
@@ -24,7 +24,7 @@ from crossclaw.domain.messages import (
 from crossclaw.domain.runs import NewRun, Run
 from crossclaw.domain.sessions import NewSession
 from crossclaw.providers.contract import ModelRequest, Part, UserTurn
-from crossclaw.testing import ScriptedProvider, open_house
+from crossclaw.testing import ScriptedProvider, open_gateway
 from tests.flows.talking import call
 
 MAIN = SessionKey.main("main")
@@ -53,11 +53,11 @@ def strict(request: ModelRequest) -> Any:
     return f"heard {len(words)}"
 
 
-async def give(house: House, content: Any, run_id: str) -> Run:
+async def give(gateway: Gateway, content: Any, run_id: str) -> Run:
     message = UserMessage(content, provenance=Provenance("person"))
     new = NewRun(run_id=run_id, key=MAIN, kind="agent", message=message)
-    await house.lanes.submit(new, NewSession(key=MAIN, session_id="s"))
-    run = await house.run_store.wait(run_id)
+    await gateway.lanes.submit(new, NewSession(key=MAIN, session_id="s"))
+    run = await gateway.run_store.wait(run_id)
     assert run is not None
     return run
 
@@ -71,10 +71,10 @@ async def test_a_refused_picture_becomes_a_note_and_its_question_is_answered(
     tmp_path: Path,
 ) -> None:
     model = ScriptedProvider(strict)
-    async with open_house(tmp_path, model) as house:
-        first = await give(house, [Text("what is this?"), picture()], "r1")
-        second = await give(house, "and now?", "r2")
-        entries = await house.ledger.with_media(await house.ledger.list_entries("s", limit=20))
+    async with open_gateway(tmp_path, model) as gateway:
+        first = await give(gateway, [Text("what is this?"), picture()], "r1")
+        second = await give(gateway, "and now?", "r2")
+        entries = await gateway.ledger.with_media(await gateway.ledger.list_entries("s", limit=20))
 
     assert (first.status, second.status) == ("ok", "ok")
     assert "refused it" in str(blocks(model.seen[-1]))
@@ -89,9 +89,9 @@ async def test_a_first_message_larger_than_the_window_does_not_block_what_follow
     tmp_path: Path,
 ) -> None:
     model = ScriptedProvider(strict)
-    async with open_house(tmp_path, model) as house:
-        first = await give(house, "x" * 900_000, "r1")
-        second = await give(house, "a plain question", "r2")
+    async with open_gateway(tmp_path, model) as gateway:
+        first = await give(gateway, "x" * 900_000, "r1")
+        second = await give(gateway, "a plain question", "r2")
 
     assert (first.status, second.status) == ("ok", "ok")
     assert "more characters of this message are left out" in str(blocks(model.seen[-1]))
@@ -104,11 +104,11 @@ async def test_a_setting_that_is_wrong_makes_nobody_forget(tmp_path: Path) -> No
     model = ScriptedProvider(
         lambda request: ProviderRefused("no such model") if wrong else strict(request)
     )
-    async with open_house(tmp_path, model) as house:
+    async with open_gateway(tmp_path, model) as gateway:
         for number in range(3):
-            assert (await give(house, f"question {number}", f"r{number}")).status == "error"
+            assert (await give(gateway, f"question {number}", f"r{number}")).status == "error"
         wrong.clear()
-        last = await give(house, "works?", "last")
+        last = await give(gateway, "works?", "last")
 
     assert last.status == "ok"
     assert all(f"question {number}" in str(blocks(model.seen[-1])) for number in range(3))
@@ -117,10 +117,10 @@ async def test_a_setting_that_is_wrong_makes_nobody_forget(tmp_path: Path) -> No
 @pytest.mark.spec("M2", "M5")
 async def test_a_phone_photo_makes_nobody_forget(tmp_path: Path) -> None:
     model = ScriptedProvider(lambda request: "seen")
-    async with open_house(tmp_path, model) as house:
-        await give(house, "my name is Ana", "r1")
-        await give(house, [Text("look"), picture("A" * 6_000_000)], "r2")
-        await give(house, "who am I?", "r3")
+    async with open_gateway(tmp_path, model) as gateway:
+        await give(gateway, "my name is Ana", "r1")
+        await give(gateway, [Text("look"), picture("A" * 6_000_000)], "r2")
+        await give(gateway, "who am I?", "r3")
 
     assert "my name is Ana" in str(blocks(model.seen[-1]))
 
@@ -154,10 +154,10 @@ async def test_after_any_hostile_messages_a_plain_question_is_answered(
     tmp_path_factory: pytest.TempPathFactory, hostile: list[Any]
 ) -> None:
     model = ScriptedProvider(strict)
-    async with open_house(tmp_path_factory.mktemp("house"), model) as house:
+    async with open_gateway(tmp_path_factory.mktemp("gateway"), model) as gateway:
         for number, content in enumerate(hostile):
-            await give(house, content, f"r{number}")
-        last = await give(house, "a plain question", "last")
+            await give(gateway, content, f"r{number}")
+        last = await give(gateway, "a plain question", "last")
 
     assert last.status == "ok", last.error
     assert (last.reply or "").startswith("heard")
@@ -165,8 +165,8 @@ async def test_after_any_hostile_messages_a_plain_question_is_answered(
 
 async def test_a_turn_without_a_word_is_asked_for_once_more(tmp_path: Path) -> None:
     model = ScriptedProvider(["", "here I am"])
-    async with open_house(tmp_path, model) as house:
-        run = await give(house, "are you there?", "r1")
+    async with open_gateway(tmp_path, model) as gateway:
+        run = await give(gateway, "are you there?", "r1")
 
     assert (run.status, run.reply) == ("ok", "here I am")
     assert "ended without a word" in str(blocks(model.seen[1])[-1])
@@ -174,9 +174,9 @@ async def test_a_turn_without_a_word_is_asked_for_once_more(tmp_path: Path) -> N
 
 async def test_a_model_that_says_nothing_twice_is_shown_as_saying_nothing(tmp_path: Path) -> None:
     model = ScriptedProvider(["", ""])
-    async with open_house(tmp_path, model) as house:
-        run = await give(house, "are you there?", "r1")
-        history = await call(house, "chat.history", sessionKey="main")
+    async with open_gateway(tmp_path, model) as gateway:
+        run = await give(gateway, "are you there?", "r1")
+        history = await call(gateway, "chat.history", sessionKey="main")
 
     assert (run.status, run.reply) == ("ok", "")
     assert len(model.seen) == 2
@@ -186,9 +186,9 @@ async def test_a_model_that_says_nothing_twice_is_shown_as_saying_nothing(tmp_pa
 @pytest.mark.spec("M5")
 async def test_a_file_larger_than_the_window_makes_room_for_what_follows(tmp_path: Path) -> None:
     model = ScriptedProvider(strict)
-    async with open_house(tmp_path, model) as house:
-        await give(house, [Text("read this"), file(b"x" * 900_000)], "r1")
-        await give(house, "unspeakable", "r2")
-        last = await give(house, "a plain question", "r3")
+    async with open_gateway(tmp_path, model) as gateway:
+        await give(gateway, [Text("read this"), file(b"x" * 900_000)], "r1")
+        await give(gateway, "unspeakable", "r2")
+        last = await give(gateway, "a plain question", "r3")
 
     assert (last.status, last.error) == ("ok", None)

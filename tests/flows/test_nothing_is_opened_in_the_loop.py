@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from crossclaw.app import House
+from crossclaw.app import Gateway
 from crossclaw.domain.messages import ToolUse
 from crossclaw.testing import ScriptedProvider
 from tests.flows.talking import say
-from tests.flows.test_hands import BOXED, in_a_house
+from tests.flows.test_hands import BOXED, in_a_gateway
 
 _watched: dict[int, list[str]] = {}
 """By thread: what it has opened. A hook of the interpreter stays for good, so it looks here."""
@@ -46,16 +46,16 @@ def test_a_turn_with_every_file_tool_opens_nothing_of_the_workspace_in_the_loop(
     model = ScriptedProvider([*WORKS, "done"])
     heard: list[str] = []
 
-    async def story(house: House) -> None:
+    async def story(gateway: Gateway) -> None:
         _watched[threading.get_ident()] = heard
         try:
-            assert (await say(house, "main", "please", "r1")).reply == "done"
-            assert await house.schedule.heartbeats._nothing_to_look_after("main") is False
+            assert (await say(gateway, "main", "please", "r1")).reply == "done"
+            assert await gateway.schedule.heartbeats._nothing_to_look_after("main") is False
             Path(__file__).open("rb").close()  # noqa: ASYNC230  the watch sees the loop's own opening
         finally:
             _watched.clear()
 
-    in_a_house(tmp_path, model, story, raw)
+    in_a_gateway(tmp_path, model, story, raw)
 
     assert __file__ in heard
     assert "be brief" in model.seen[0].system

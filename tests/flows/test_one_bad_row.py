@@ -9,7 +9,7 @@ import anyio
 import apsw
 import pytest
 
-from crossclaw.app import House
+from crossclaw.app import Gateway
 from crossclaw.domain.authority import Authority
 from crossclaw.domain.errors import StoreDamaged
 from crossclaw.domain.keys import SessionKey
@@ -18,7 +18,7 @@ from crossclaw.door.principal import session_principal
 from crossclaw.ledger.sqlite import damage as damage_module
 from crossclaw.ledger.sqlite.inspecting import damaged_rows
 from crossclaw.providers.contract import ModelRequest, Tell
-from crossclaw.testing import ScriptedProvider, open_house
+from crossclaw.testing import ScriptedProvider, open_gateway
 from tests.flows.talking import call, say
 
 GOOD, BAD = "agent:main:good", "agent:main:bad"
@@ -47,22 +47,22 @@ def damage(folder: Path, kind: str, also: str = "1") -> None:
     db.close()
 
 
-async def furnished(house: House) -> None:
+async def furnished(gateway: Gateway) -> None:
     for key in (GOOD, BAD):
-        await say(house, key, "a needle", f"first {key}")
-        await say(house, key, "another needle", f"second {key}")
+        await say(gateway, key, "a needle", f"first {key}")
+        await say(gateway, key, "another needle", f"second {key}")
 
 
-async def reads(house: House) -> dict[str, Any]:
+async def reads(gateway: Gateway) -> dict[str, Any]:
     me = session_principal(SessionKey.main("main"), Authority())
     return {
-        "search": await call(house, "sessions.search", query="needle"),
-        "entry search": await call(house, "sessions.entries.search", query="needle"),
-        "previews": await call(house, "sessions.preview", keys=[GOOD, BAD]),
-        "entries": await call(house, "sessions.entries", key=BAD),
-        "history": await call(house, "chat.history", sessionKey=BAD),
-        "tool list": await call(house, "tool.sessions_list", me, messageLimit=5),
-        "tool history": await call(house, "tool.sessions_history", me, sessionKey=BAD),
+        "search": await call(gateway, "sessions.search", query="needle"),
+        "entry search": await call(gateway, "sessions.entries.search", query="needle"),
+        "previews": await call(gateway, "sessions.preview", keys=[GOOD, BAD]),
+        "entries": await call(gateway, "sessions.entries", key=BAD),
+        "history": await call(gateway, "chat.history", sessionKey=BAD),
+        "tool list": await call(gateway, "tool.sessions_list", me, messageLimit=5),
+        "tool history": await call(gateway, "tool.sessions_history", me, sessionKey=BAD),
     }
 
 
@@ -71,13 +71,13 @@ async def reads(house: House) -> dict[str, Any]:
 async def test_a_damaged_entry_hurts_no_search_no_preview_and_no_other_entry(
     tmp_path: Path, kind: str
 ) -> None:
-    async with open_house(tmp_path, ScriptedProvider(lambda _: "yes")) as house:
-        await furnished(house)
+    async with open_gateway(tmp_path, ScriptedProvider(lambda _: "yes")) as gateway:
+        await furnished(gateway)
         damage(tmp_path, kind)
-        found = await reads(house)
-        after = await say(house, BAD, "and now?", "third")
-        counted = house.ledger.unreadable()["entries"]
-        needing = (await call(house, "attention.list", kinds=["store"]))["rows"]
+        found = await reads(gateway)
+        after = await say(gateway, BAD, "and now?", "third")
+        counted = gateway.ledger.unreadable()["entries"]
+        needing = (await call(gateway, "attention.list", kinds=["store"]))["rows"]
 
     assert [hit["sessionKey"] for hit in found["search"]["results"]].count(GOOD) == 2
     assert [hit["key"] for hit in found["entry search"]["hits"]].count(GOOD) == 2
@@ -108,11 +108,11 @@ async def test_a_damaged_entry_hurts_no_search_no_preview_and_no_other_entry(
 async def test_a_page_of_nothing_but_damaged_entries_hides_nothing_before_it(
     tmp_path: Path,
 ) -> None:
-    async with open_house(tmp_path, ScriptedProvider(lambda _: "yes")) as house:
-        await furnished(house)
+    async with open_gateway(tmp_path, ScriptedProvider(lambda _: "yes")) as gateway:
+        await furnished(gateway)
         damage(tmp_path, "another role", also="4")
-        page = await call(house, "chat.history", sessionKey=BAD, limit=1)
-        earlier = await call(house, "chat.history", sessionKey=BAD, before=page["older"] + 1)
+        page = await call(gateway, "chat.history", sessionKey=BAD, limit=1)
+        earlier = await call(gateway, "chat.history", sessionKey=BAD, before=page["older"] + 1)
 
     assert page["older"] == 3
     assert len(earlier["messages"]) == 3
@@ -138,18 +138,18 @@ ROWS: dict[str, Callable[[apsw.Connection], Any]] = {
 @pytest.mark.spec("B1")
 @pytest.mark.parametrize("what", ROWS)
 async def test_a_damaged_session_or_run_leaves_the_others_alone(tmp_path: Path, what: str) -> None:
-    async with open_house(tmp_path, ScriptedProvider(lambda _: "yes")) as house:
-        await furnished(house)
+    async with open_gateway(tmp_path, ScriptedProvider(lambda _: "yes")) as gateway:
+        await furnished(gateway)
         db = apsw.Connection(str(tmp_path / "state" / "crossclaw.sqlite"))
         ROWS[what](db)
         db.close()
-        listed = await call(house, "sessions.list")
-        table = await call(house, "sessions.table")
-        seen = await call(house, "map.get")
-        shown = await call(house, "sessions.preview", keys=[BAD, GOOD])
-        good = await say(house, GOOD, "and now?", "third")
+        listed = await call(gateway, "sessions.list")
+        table = await call(gateway, "sessions.table")
+        seen = await call(gateway, "map.get")
+        shown = await call(gateway, "sessions.preview", keys=[BAD, GOOD])
+        good = await say(gateway, GOOD, "and now?", "third")
 
-        counted = house.ledger.unreadable()
+        counted = gateway.ledger.unreadable()
 
     marks = {row["key"]: row.get("unreadable", False) for row in listed["sessions"]}
     of_session = what.startswith("a session")
@@ -169,24 +169,26 @@ async def test_a_damaged_session_can_be_begun_anew_and_deleted_by_who_sees_every
     tmp_path: Path, what: str
 ) -> None:
     me = session_principal(SessionKey.main("main"), Authority())
-    async with open_house(tmp_path, ScriptedProvider(lambda _: "yes")) as house:
-        await furnished(house)
+    async with open_gateway(tmp_path, ScriptedProvider(lambda _: "yes")) as gateway:
+        await furnished(gateway)
         db = apsw.Connection(str(tmp_path / "state" / "crossclaw.sqlite"))
-        before = (await house.ledger.list_transcripts(SessionKey.stored(BAD), limit=9, offset=0))[0]
+        before = (await gateway.ledger.list_transcripts(SessionKey.stored(BAD), limit=9, offset=0))[
+            0
+        ]
         ROWS[what](db)
         with pytest.raises(StoreDamaged):
-            await house.resolver.resolve_whole_or_damaged(me, BAD, "create")
-        fresh = await call(house, "sessions.reset", key=BAD)
-        said = await say(house, BAD, "and now?", "third")
-        old = await house.ledger.list_entries(before.session_id, limit=9)
+            await gateway.resolver.resolve_whole_or_damaged(me, BAD, "create")
+        fresh = await call(gateway, "sessions.reset", key=BAD)
+        said = await say(gateway, BAD, "and now?", "third")
+        old = await gateway.ledger.list_entries(before.session_id, limit=9)
         bound = db.execute("SELECT authority FROM sessions WHERE key = ?", (BAD,)).get
         ROWS[what](db)
-        gone = await call(house, "sessions.delete", key=BAD)
-        again = await call(house, "sessions.delete", key=BAD)
+        gone = await call(gateway, "sessions.delete", key=BAD)
+        again = await call(gateway, "sessions.delete", key=BAD)
         left = {table: db.execute(f"SELECT count(*) FROM {table} WHERE key = ?", (BAD,)).get
                 for table in ("sessions", "transcripts")}  # fmt: skip
         db.close()
-        good = await say(house, GOOD, "and now?", "fourth")
+        good = await say(gateway, GOOD, "and now?", "fourth")
 
     assert fresh["ok"]
     assert said.status == "ok"
@@ -202,13 +204,13 @@ async def test_an_open_run_that_cannot_be_read_ends_at_the_next_start_and_its_se
     tmp_path: Path,
 ) -> None:
     model = ScriptedProvider(lambda _: "yes", delay_s=1_000)
-    async with open_house(tmp_path, model) as house:
-        await call(house, "chat.send", sessionKey=BAD, message="hello", idempotencyKey="lost")
+    async with open_gateway(tmp_path, model) as gateway:
+        await call(gateway, "chat.send", sessionKey=BAD, message="hello", idempotencyKey="lost")
     db = apsw.Connection(str(tmp_path / "state" / "crossclaw.sqlite"))
     db.execute("UPDATE runs SET plan = '{' WHERE run_id = 'lost'")
     db.close()
-    async with open_house(tmp_path, ScriptedProvider(lambda _: "yes")) as house:
-        after = await say(house, BAD, "still there?", "next")
+    async with open_gateway(tmp_path, ScriptedProvider(lambda _: "yes")) as gateway:
+        after = await say(gateway, BAD, "still there?", "next")
 
     assert after.status == "ok"
 
@@ -252,20 +254,20 @@ async def test_an_open_run_that_is_damaged_ends_in_error_and_its_session_goes_on
 ) -> None:
     lost, sql = OPEN[what]
     model = Waiting(lambda _: "yes")
-    async with open_house(tmp_path, model) as house:
+    async with open_gateway(tmp_path, model) as gateway:
         for name in ("first", "second", "third"):
-            await call(house, "chat.send", sessionKey=BAD, message=name, idempotencyKey=name)
+            await call(gateway, "chat.send", sessionKey=BAD, message=name, idempotencyKey=name)
             await model.at_work.wait()
         db = apsw.Connection(str(tmp_path / "state" / "crossclaw.sqlite"))
         db.execute(sql)
         db.close()
         model.go_on.set()
         began = anyio.current_time()
-        third = await house.run_store.wait("third", timeout_s=60)
+        third = await gateway.run_store.wait("third", timeout_s=60)
         waited_s = anyio.current_time() - began
-        ended = await house.run_store.wait(lost, timeout_s=60)
-        after = await say(house, BAD, "still there?", "next")
-        stored = await call(house, "sessions.entries", key=BAD)
+        ended = await gateway.run_store.wait(lost, timeout_s=60)
+        after = await say(gateway, BAD, "still there?", "next")
+        stored = await call(gateway, "sessions.entries", key=BAD)
 
     assert third
     assert third.status == "ok"
@@ -280,21 +282,21 @@ async def test_an_open_run_that_is_damaged_ends_in_error_and_its_session_goes_on
 
 @pytest.mark.spec("B1")
 async def test_a_gateway_starts_although_a_main_session_is_damaged(tmp_path: Path) -> None:
-    async with open_house(tmp_path, ScriptedProvider(lambda _: "yes")) as house:
+    async with open_gateway(tmp_path, ScriptedProvider(lambda _: "yes")) as gateway:
         for key in (GOOD, "agent:main:main"):
-            await say(house, key, "hello", key)
+            await say(gateway, key, "hello", key)
     db = apsw.Connection(str(tmp_path / "state" / "crossclaw.sqlite"))
     db.execute("UPDATE sessions SET authority = '{' WHERE key = 'agent:main:main'")
     db.close()
-    async with open_house(tmp_path, ScriptedProvider(lambda _: "yes")) as house:
-        after = await say(house, GOOD, "still there?", "next")
+    async with open_gateway(tmp_path, ScriptedProvider(lambda _: "yes")) as gateway:
+        after = await say(gateway, GOOD, "still there?", "next")
 
     assert after.status == "ok"
 
 
 async def test_damaged_rows_are_named_for_people(tmp_path: Path) -> None:
-    async with open_house(tmp_path, ScriptedProvider(lambda _: "yes")) as house:
-        await furnished(house)
+    async with open_gateway(tmp_path, ScriptedProvider(lambda _: "yes")) as gateway:
+        await furnished(gateway)
     path = tmp_path / "state" / "crossclaw.sqlite"
     assert list(damaged_rows(path)) == []
     damage(tmp_path, "half of it")

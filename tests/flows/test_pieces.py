@@ -7,7 +7,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from crossclaw.app import House
+from crossclaw.app import Gateway
 from crossclaw.channels.contract import Piece
 from crossclaw.channels.manifest import Rate, Traits
 from crossclaw.config.channels import ChannelSettings
@@ -15,7 +15,7 @@ from crossclaw.domain.addresses import Address
 from crossclaw.domain.errors import DeliveryError, DeliveryUncertain
 from crossclaw.ledger.operations import Delivery
 from crossclaw.ledger.pieces import MarkDelivered
-from crossclaw.testing import MemoryChannel, ScriptedProvider, open_house
+from crossclaw.testing import MemoryChannel, ScriptedProvider, open_gateway
 from tests.flows.crashing import crashed_copy
 
 LONG = "\n\n".join(f"**Part {number}** " + "word " * 12 for number in (1, 2, 3))
@@ -30,8 +30,8 @@ def parts(chat: MemoryChannel) -> list[str]:
     return [piece.text.split(" word")[0] for piece in chat.pieces]
 
 
-async def reply_of(house: House, run_id: str) -> Delivery:
-    found = await house.ledger.find_delivery(f"reply:{run_id}")
+async def reply_of(gateway: Gateway, run_id: str) -> Delivery:
+    found = await gateway.ledger.find_delivery(f"reply:{run_id}")
     assert found is not None
     return found
 
@@ -40,7 +40,7 @@ async def reply_of(house: House, run_id: str) -> Delivery:
 async def test_a_retry_goes_on_with_the_piece_that_failed(tmp_path: Path) -> None:
     chat = platform()
     away = DeliveryError("away", retryable=True)
-    async with open_house(tmp_path, ScriptedProvider([LONG]), channels=[chat]) as house:
+    async with open_gateway(tmp_path, ScriptedProvider([LONG]), channels=[chat]) as gateway:
         send = chat.send
 
         async def second_fails_twice(piece: Piece) -> str | None:
@@ -52,7 +52,7 @@ async def test_a_retry_goes_on_with_the_piece_that_failed(tmp_path: Path) -> Non
         chat.send = second_fails_twice  # type: ignore[method-assign]
         run_id = await chat.say("ana", "hi")
         await anyio.sleep(60)
-        found = await reply_of(house, run_id)
+        found = await reply_of(gateway, run_id)
 
     assert parts(chat) == ["Part 1", "Part 2", "Part 3"]
     assert [piece.formatted[:13] for piece in chat.pieces] == [
@@ -80,41 +80,41 @@ class Stuck(MemoryChannel):
 async def test_a_crash_in_the_middle_repeats_nothing_that_arrived(
     tmp_path: Path, knows_key_s: float, state: str, seen: list[str]
 ) -> None:
-    folder = tmp_path / "house"
+    folder = tmp_path / "gateway"
     folder.mkdir()
     stuck = Stuck(traits=SHORT_MESSAGES)
-    async with open_house(folder, ScriptedProvider([LONG]), channels=[stuck]):
+    async with open_gateway(folder, ScriptedProvider([LONG]), channels=[stuck]):
         run_id = await stuck.say("ana", "hi")
         await anyio.sleep(10)
         left = crashed_copy(folder)
     assert parts(stuck) == ["Part 1"]
 
     chat = platform(knows_key_s=knows_key_s)
-    async with open_house(left, ScriptedProvider([]), channels=[chat]) as house:
+    async with open_gateway(left, ScriptedProvider([]), channels=[chat]) as gateway:
         await anyio.sleep(60)
-        found = await reply_of(house, run_id)
+        found = await reply_of(gateway, run_id)
         assert (found.state, parts(chat)) == (state, seen)
         if state == "uncertain":  # somebody looks, and it is there
-            assert await house.ledger.do(MarkDelivered(delivery_id=found.delivery_id, at=1))
-            assert not await house.ledger.do(MarkDelivered(delivery_id=found.delivery_id, at=1))
-            house.outbox.wake()
+            assert await gateway.ledger.do(MarkDelivered(delivery_id=found.delivery_id, at=1))
+            assert not await gateway.ledger.do(MarkDelivered(delivery_id=found.delivery_id, at=1))
+            gateway.outbox.wake()
             await anyio.sleep(10)
             assert parts(chat) == ["Part 3"]
-            assert (await reply_of(house, run_id)).state == "delivered"
+            assert (await reply_of(gateway, run_id)).state == "delivered"
 
 
 async def test_the_platform_may_tell_later_that_a_piece_has_arrived(tmp_path: Path) -> None:
     chat = platform()
-    async with open_house(tmp_path, ScriptedProvider([LONG]), channels=[chat]) as house:
+    async with open_gateway(tmp_path, ScriptedProvider([LONG]), channels=[chat]) as gateway:
         chat.faults.append(DeliveryUncertain("cut off"))
         run_id = await chat.say("ana", "hi")
         await anyio.sleep(10)
-        before = await reply_of(house, run_id)
+        before = await reply_of(gateway, run_id)
         assert chat.host is not None
         await chat.host.confirm_delivery(f"reply:{run_id}#1", "m1")
-        house.outbox.wake()
+        gateway.outbox.wake()
         await anyio.sleep(10)
-        after = await reply_of(house, run_id)
+        after = await reply_of(gateway, run_id)
 
     assert (before.state, after.state, parts(chat)) == (
         "uncertain",
@@ -128,11 +128,11 @@ async def test_a_key_is_used_again_as_long_as_the_first_attempt_is_remembered(
     tmp_path: Path,
 ) -> None:
     chat = MemoryChannel(knows_key_s=20)
-    async with open_house(tmp_path, ScriptedProvider(["hello"]), channels=[chat]) as house:
+    async with open_gateway(tmp_path, ScriptedProvider(["hello"]), channels=[chat]) as gateway:
         chat.faults.extend([DeliveryUncertain("cut off")] * 8)
         run_id = await chat.say("ana", "hi")
         await anyio.sleep(600)
-        found = await reply_of(house, run_id)
+        found = await reply_of(gateway, run_id)
 
     assert (found.state, chat.tries) == (
         "uncertain",
@@ -146,7 +146,7 @@ async def test_an_account_is_silent_as_long_as_its_platform_asks_and_no_other_is
 ) -> None:
     chat, other = MemoryChannel("memory"), MemoryChannel("other")
     slow = DeliveryError("slow down", retryable=True, retry_after_s=100, stops_account=True)
-    async with open_house(
+    async with open_gateway(
         tmp_path, ScriptedProvider(["one", "two", "three"]), channels=[chat, other]
     ):
         chat.faults.append(slow)
@@ -172,7 +172,7 @@ async def test_messages_go_no_faster_than_the_platform_takes_them(tmp_path: Path
 
     chat = Watched(traits=Traits(rate=Rate(2, 1.0), chat_rate=Rate(1, 3.0)))
     chat.times = []
-    async with open_house(tmp_path, ScriptedProvider(["x"] * 8), channels=[chat]):
+    async with open_gateway(tmp_path, ScriptedProvider(["x"] * 8), channels=[chat]):
         for number in range(4):
             for group in ("g1", "g2"):
                 await chat.say("ana", f"{number}", group=group, message_id=f"{group}{number}")
@@ -193,7 +193,7 @@ async def test_what_the_config_says_about_length_holds_within_the_platforms_limi
     )
     chat = platform(settings=settings)
     short = "First.\n\nSecond."
-    async with open_house(tmp_path, ScriptedProvider([LONG, short]), channels=[chat]):
+    async with open_gateway(tmp_path, ScriptedProvider([LONG, short]), channels=[chat]):
         await chat.say("ana", "hi")
         await anyio.sleep(10)
         await chat.say("ana", "hi")

@@ -70,13 +70,15 @@ class Service:
 
 
 @asynccontextmanager
-async def house_at(folder: Path, server: FakeModelServer, wire: str) -> AsyncGenerator[app.House]:
+async def gateway_at(
+    folder: Path, server: FakeModelServer, wire: str
+) -> AsyncGenerator[app.Gateway]:
     async with opened(wire, server) as provider:
         paths = Paths(home=folder, state_dir=folder / "s", config_path=folder / "c.json")
         raw = {"agents": {"defaults": {"model": f"{wire}/{MODELS[wire]}"}}}
         outside = app.Outside(environ={}, providers={wire: provider})
-        async with app.open_house(msgspec.convert(raw, Config), paths, outside) as house:
-            yield house
+        async with app.open_gateway(msgspec.convert(raw, Config), paths, outside) as gateway:
+            yield gateway
 
 
 @pytest.mark.spec("M5")
@@ -87,14 +89,14 @@ async def test_the_picture_that_a_service_names_gives_way_and_no_other(
     """It was answered before, so only its name tells it from the newer ones."""
     service = Service(wire)
     with FakeModelServer(service) as server:
-        async with house_at(tmp_path, server, wire) as house:
-            await give(house, "hello", "r0")
-            await give(house, [Text("a good one"), GOOD], "r1")
-            await give(house, [Text("and a"), BAD], "r2")
+        async with gateway_at(tmp_path, server, wire) as gateway:
+            await give(gateway, "hello", "r0")
+            await give(gateway, [Text("a good one"), GOOD], "r1")
+            await give(gateway, [Text("and a"), BAD], "r2")
             service.is_strict = True
-            third = await give(house, [Text("another good one"), GOOD], "r3")
-            fourth = await give(house, "and now?", "r4")
-            entries = await house.ledger.list_entries("s", limit=20)
+            third = await give(gateway, [Text("another good one"), GOOD], "r3")
+            fourth = await give(gateway, "and now?", "r4")
+            entries = await gateway.ledger.list_entries("s", limit=20)
 
     assert (third.status, fourth.status) == ("ok", "ok"), third.error
     sent = [text for _, text in places(server.requests[-1].body)]
@@ -110,14 +112,14 @@ async def test_many_refused_pictures_block_no_session(tmp_path: Path) -> None:
     """Named one at a time; after two all give way, also that of the first request, behind a summary."""
     service = Service("anthropic")
     with FakeModelServer(service) as server:
-        async with house_at(tmp_path, server, "anthropic") as house:
+        async with gateway_at(tmp_path, server, "anthropic") as gateway:
             for number in range(4):
-                await give(house, [Text(f"picture {number}"), BAD], f"r{number}")
-            await call(house, "sessions.compact", key="main")
+                await give(gateway, [Text(f"picture {number}"), BAD], f"r{number}")
+            await call(gateway, "sessions.compact", key="main")
             for number in range(4, 8):
-                await give(house, [Text(f"picture {number}"), BAD], f"r{number}")
+                await give(gateway, [Text(f"picture {number}"), BAD], f"r{number}")
             service.is_strict = True
-            run = await give(house, "a plain question", "last")
+            run = await give(gateway, "a plain question", "last")
 
     assert (run.status, run.reply) == ("ok", "fine"), run.error
     assert "picture 0" in str(server.requests[-1].body)

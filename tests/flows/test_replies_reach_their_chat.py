@@ -8,7 +8,7 @@ import pytest
 
 from crossclaw.domain.errors import DeliveryError, DeliveryUncertain, PlatformUnreachable
 from crossclaw.ledger.operations import Delivery
-from crossclaw.testing import MemoryChannel, open_house
+from crossclaw.testing import MemoryChannel, open_gateway
 from crossclaw.testing.time import NOON_MS, VirtualClock
 from tests.flows.crashing import crashed_copy
 from tests.flows.talking import call
@@ -17,15 +17,15 @@ from tests.flows.test_runs_keep_their_order import Recording
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    (tmp_path / "house").mkdir()
-    return tmp_path / "house"
+    (tmp_path / "gateway").mkdir()
+    return tmp_path / "gateway"
 
 
 async def delivery_after(folder: Path, chat: MemoryChannel, seconds: float = 3600) -> Delivery:
-    async with open_house(folder, Recording(), channels=[chat]) as house:
+    async with open_gateway(folder, Recording(), channels=[chat]) as gateway:
         run_id = await chat.say("ana", "hi")
         await anyio.sleep(seconds)
-        found = await house.ledger.find_delivery(f"reply:{run_id}")
+        found = await gateway.ledger.find_delivery(f"reply:{run_id}")
     assert found is not None
     return found
 
@@ -81,10 +81,10 @@ async def test_a_platform_that_is_not_to_be_reached_for_hours_loses_nobody_a_rep
     away = PlatformUnreachable("the network is unreachable")
     chat.faults.extend([away] * 100)
 
-    async with open_house(folder, Recording(), channels=[chat]) as house:
+    async with open_gateway(folder, Recording(), channels=[chat]) as gateway:
         first, second = [await chat.say(who, "hi") for who in ("ana", "ben")]
         await anyio.sleep(3 * 3600)
-        found = [await house.ledger.find_delivery(f"reply:{each}") for each in (first, second)]
+        found = [await gateway.ledger.find_delivery(f"reply:{each}") for each in (first, second)]
 
     assert [(each.state, each.attempt) for each in found if each] == [("delivered", 1)] * 2
     assert sorted(chat.sent) == [("ana", "re: hi"), ("ben", "re: hi")]
@@ -96,11 +96,11 @@ async def test_a_reply_that_waits_for_its_platform_goes_out_as_soon_as_the_accou
 ) -> None:
     chat = MemoryChannel()
     chat.faults.extend([PlatformUnreachable("not connected yet")] * 6)
-    async with open_house(folder, Recording(), channels=[chat]) as house:
+    async with open_gateway(folder, Recording(), channels=[chat]) as gateway:
         await chat.say("ana", "hi")
         await anyio.sleep(65)
         tries = chat.tries
-        house.outbox.look_again()
+        gateway.outbox.look_again()
         await anyio.sleep(0.5)
 
     assert (tries, chat.tries, chat.sent) == (6, 7, [("ana", "re: hi")])
@@ -132,14 +132,14 @@ async def test_a_chat_gets_its_messages_in_order_and_others_do_not_wait_for_it(
     folder: Path,
 ) -> None:
     chat = MemoryChannel()
-    async with open_house(folder, Recording(), channels=[chat]) as house:
-        await house.run_store.wait(await chat.say("ana", "one", group="g1"))
+    async with open_gateway(folder, Recording(), channels=[chat]) as gateway:
+        await gateway.run_store.wait(await chat.say("ana", "one", group="g1"))
         await chat.wait_sent(1)
         chat.faults.append(DeliveryError("503", retryable=True, retry_after_s=60))
-        await house.run_store.wait(await chat.say("ana", "two", group="g1"))
+        await gateway.run_store.wait(await chat.say("ana", "two", group="g1"))
         await anyio.sleep(1)
-        await house.run_store.wait(await chat.say("ana", "three", group="g1"))
-        await house.run_store.wait(await chat.say("ben", "other", group="g2"))
+        await gateway.run_store.wait(await chat.say("ana", "three", group="g1"))
+        await gateway.run_store.wait(await chat.say("ben", "other", group="g2"))
         await anyio.sleep(600)
 
     assert [text for to, text in chat.sent if to == "g1"] == ["re: one", "re: two", "re: three"]
@@ -161,16 +161,16 @@ async def test_a_crash_while_sending_is_settled_by_what_the_platform_can_do(
             return None
 
     stuck = Stuck()
-    async with open_house(folder, Recording(), channels=[stuck]) as house:
+    async with open_gateway(folder, Recording(), channels=[stuck]) as gateway:
         run_id = await stuck.say("ana", "hi")
         await anyio.sleep(10)
         left = crashed_copy(folder)
         await anyio.sleep(10)
 
     chat = MemoryChannel(knows_key_s=knows_key_s)
-    async with open_house(left, Recording(), channels=[chat]) as house:
+    async with open_gateway(left, Recording(), channels=[chat]) as gateway:
         await anyio.sleep(60)
-        found = await house.ledger.find_delivery(f"reply:{run_id}")
+        found = await gateway.ledger.find_delivery(f"reply:{run_id}")
 
     assert found is not None
     assert (found.state, chat.tries) == (state, tries)
@@ -181,22 +181,22 @@ async def test_a_reply_for_a_channel_that_is_not_set_up_waits_for_it_but_not_for
     folder: Path,
 ) -> None:
     chat = MemoryChannel("telegram")
-    async with open_house(folder, Recording(1000), channels=[chat]) as house:
+    async with open_gateway(folder, Recording(1000), channels=[chat]) as gateway:
         run_id = await chat.say("ana", "hi")
         await anyio.sleep(1)
 
-    async with open_house(folder, Recording()) as house:
-        await house.run_store.wait(run_id)
+    async with open_gateway(folder, Recording()) as gateway:
+        await gateway.run_store.wait(run_id)
         await anyio.sleep(600)
-        waiting = await house.ledger.find_delivery(f"reply:{run_id}")
+        waiting = await gateway.ledger.find_delivery(f"reply:{run_id}")
         left = crashed_copy(folder)
     next_week = VirtualClock(NOON_MS + 8 * 86_400_000)
-    async with open_house(folder, Recording(), clock=next_week) as house:
+    async with open_gateway(folder, Recording(), clock=next_week) as gateway:
         await anyio.sleep(10)
-        given_up = await house.ledger.find_delivery(f"reply:{run_id}")
+        given_up = await gateway.ledger.find_delivery(f"reply:{run_id}")
 
     later = MemoryChannel("telegram")
-    async with open_house(left, Recording(), channels=[later]):
+    async with open_gateway(left, Recording(), channels=[later]):
         await anyio.sleep(10)
     assert waiting is not None
     assert (waiting.state, waiting.attempt, later.sent) == ("pending", 0, [("ana", "re: hi")])
@@ -207,12 +207,12 @@ async def test_a_reply_for_a_channel_that_is_not_set_up_waits_for_it_but_not_for
 @pytest.mark.spec("Y4")
 async def test_the_send_policy_is_asked_at_the_moment_of_delivery(folder: Path) -> None:
     chat = MemoryChannel("telegram")
-    async with open_house(folder, Recording(10.0), channels=[chat]) as house:
+    async with open_gateway(folder, Recording(10.0), channels=[chat]) as gateway:
         run_id = await chat.say("ana", "hi")
-        await call(house, "sessions.patch", key="main", sendPolicy="deny")
-        await house.run_store.wait(run_id)
+        await call(gateway, "sessions.patch", key="main", sendPolicy="deny")
+        await gateway.run_store.wait(run_id)
         await anyio.sleep(60)
-        found = await house.ledger.find_delivery(f"reply:{run_id}")
+        found = await gateway.ledger.find_delivery(f"reply:{run_id}")
 
     assert found is not None
     assert (found.state, found.error) == ("failed", "send blocked by session policy")
@@ -221,11 +221,11 @@ async def test_the_send_policy_is_asked_at_the_moment_of_delivery(folder: Path) 
 
 async def test_a_run_that_somebody_stopped_says_nothing_of_that_in_the_chat(folder: Path) -> None:
     chat = MemoryChannel("telegram")
-    async with open_house(folder, Recording(60.0), channels=[chat]) as house:
+    async with open_gateway(folder, Recording(60.0), channels=[chat]) as gateway:
         run_id = await chat.say("ana", "hi")
         await anyio.sleep(1)
-        await call(house, "chat.abort", sessionKey="main")
-        run = await house.run_store.wait(run_id)
+        await call(gateway, "chat.abort", sessionKey="main")
+        run = await gateway.run_store.wait(run_id)
         await anyio.sleep(60)
 
     assert run is not None

@@ -11,7 +11,7 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import Provenance
 from crossclaw.door.registry import Caller
 from crossclaw.sessions.arrivals import Arrival, Road
-from crossclaw.testing import MemoryChannel, ScriptedProvider, open_house
+from crossclaw.testing import MemoryChannel, ScriptedProvider, open_gateway
 from tests.flows.talking import OWNER
 
 pytestmark = pytest.mark.spec("B3", "N8")
@@ -28,11 +28,11 @@ async def test_the_words_of_the_owner_and_of_others_are_not_answered_with_one_ri
 ) -> None:
     """They wait together in one group, and each run has its own sender's authority."""
     chat, model = MemoryChannel(), ScriptedProvider(lambda _request: "ok", delay_s=5)
-    async with open_house(tmp_path, model, config=config(), channels=[chat]) as house:
+    async with open_gateway(tmp_path, model, config=config(), channels=[chat]) as gateway:
         runs = [
             await chat.say(who, f"{who} speaks", group="g1") for who in ("bob", "ana", "bob", "ana")
         ]
-        ended = [await house.run_store.wait(each) for each in runs]
+        ended = [await gateway.run_store.wait(each) for each in runs]
 
     assert [run.authority.owner for run in ended if run] == [False, True, False, True]
     assert [run.merged_into for run in ended if run] == [None] * 4
@@ -54,8 +54,8 @@ async def test_who_may_use_commands_is_decided_by_the_sender(
 ) -> None:
     chat, model = MemoryChannel(), ScriptedProvider(lambda _request: "plain words")
     named = config(allowFrom=allow_from)
-    async with open_house(tmp_path, model, config=named, channels=[chat]) as house:
-        run = await house.run_store.wait(await chat.say(who, "/status", group="g1"))
+    async with open_gateway(tmp_path, model, config=named, channels=[chat]) as gateway:
+        run = await gateway.run_store.wait(await chat.say(who, "/status", group="g1"))
 
     assert run is not None
     assert (run.kind == "command") is obeyed
@@ -73,8 +73,8 @@ async def test_words_of_others_have_no_owners_rights_whoever_passes_them_on(
         origin=Provenance("person"),
         caller=Caller(principal=OWNER),
     )
-    async with open_house(tmp_path, ScriptedProvider(lambda _request: "ok")) as house:
-        run = await house.run_store.wait((await house.intake.require(said)).run_id)
+    async with open_gateway(tmp_path, ScriptedProvider(lambda _request: "ok")) as gateway:
+        run = await gateway.run_store.wait((await gateway.intake.require(said)).run_id)
 
     assert run is not None
     assert run.authority.owner is owner

@@ -28,9 +28,9 @@ async def asked_of_the_fallback(folder: Path, rules: dict[str, Any]) -> tuple[se
     outside = app.Outside(
         environ={}, clock=VirtualClock(), providers={"first": first, "second": second}, inline=True
     )
-    async with app.open_house(msgspec.convert(raw, Config), paths, outside) as house:
-        run = await say(house, "main", "go", "r1")
-        results = await results_of(house, run)
+    async with app.open_gateway(msgspec.convert(raw, Config), paths, outside) as gateway:
+        run = await say(gateway, "main", "go", "r1")
+        results = await results_of(gateway, run)
     assert run.reply == "done"
     return {spec.name for spec in second.seen[0].tools}, results
 
@@ -71,9 +71,9 @@ async def test_what_a_fallback_spawns_has_no_more_than_the_fallback(
     paths = Paths(tmp_path, tmp_path / "state", tmp_path / "openclaw.json")
     given = {"first": first, "second": second, "third": third}
     outside = app.Outside(environ={}, clock=VirtualClock(), providers=given, inline=True)
-    async with app.open_house(msgspec.convert(raw, Config), paths, outside) as house:
-        run = await say(house, "main", "go", "r1")
-        (result,) = await results_of(house, run)
-        await house.run_store.wait(result["runId"], timeout_s=60)
+    async with app.open_gateway(msgspec.convert(raw, Config), paths, outside) as gateway:
+        run = await say(gateway, "main", "go", "r1")
+        (result,) = await results_of(gateway, run)
+        await gateway.run_store.wait(result["runId"], timeout_s=60)
 
     assert ("read" in {spec.name for spec in third.seen[0].tools}) is offered

@@ -7,7 +7,7 @@ import anyio
 import msgspec
 import pytest
 
-from crossclaw.app import House
+from crossclaw.app import Gateway
 from crossclaw.config import Config
 from crossclaw.domain.errors import KeyReused
 from crossclaw.domain.keys import SessionKey
@@ -15,7 +15,7 @@ from crossclaw.domain.messages import AssistantMessage, Text, ToolUse, UserMessa
 from crossclaw.domain.runs import Run
 from crossclaw.ledger.operations import Submit
 from crossclaw.providers.contract import ModelRequest, Tell, TextPiece
-from crossclaw.testing import ScriptedProvider, open_house, submit
+from crossclaw.testing import ScriptedProvider, open_gateway, submit
 from tests.flows.tools import Hanging
 
 ANA = SessionKey.named("main", "ana")
@@ -48,8 +48,8 @@ class Recording:
         pass
 
 
-async def ask(house: House, key: SessionKey, text: str) -> Run:
-    run = await house.run_store.wait((await submit(house, key, text)).run_id)
+async def ask(gateway: Gateway, key: SessionKey, text: str) -> Run:
+    run = await gateway.run_store.wait((await submit(gateway, key, text)).run_id)
     assert run is not None
     return run
 
@@ -57,9 +57,9 @@ async def ask(house: House, key: SessionKey, text: str) -> Run:
 @pytest.mark.spec("M2")
 async def test_a_session_answers_one_message_after_the_other(tmp_path: Path) -> None:
     model = Recording()
-    async with open_house(tmp_path, model) as house:
-        ids = [(await submit(house, ANA, f"m{n}")).run_id for n in range(5)]
-        last = await house.run_store.wait(ids[-1])
+    async with open_gateway(tmp_path, model) as gateway:
+        ids = [(await submit(gateway, ANA, f"m{n}")).run_id for n in range(5)]
+        last = await gateway.run_store.wait(ids[-1])
 
     assert last is not None
     assert [words for words, _, _ in model.spans] == ["m0", "m1", "m2", "m3", "m4"]
@@ -69,9 +69,9 @@ async def test_a_session_answers_one_message_after_the_other(tmp_path: Path) -> 
 async def test_a_thousand_sessions_take_as_long_as_one(tmp_path: Path) -> None:
     model = Recording(60.0)
     began = anyio.current_time()
-    async with open_house(tmp_path, model) as house, anyio.create_task_group() as tasks:
+    async with open_gateway(tmp_path, model) as gateway, anyio.create_task_group() as tasks:
         for number in range(200):
-            tasks.start_soon(ask, house, SessionKey.named("main", f"s{number}"), "hi")
+            tasks.start_soon(ask, gateway, SessionKey.named("main", f"s{number}"), "hi")
     took = anyio.current_time() - began
 
     # The provider's cap of 64 calls makes four waves out of two hundred.
@@ -85,22 +85,24 @@ async def test_the_configured_number_of_runs_is_honoured(tmp_path: Path) -> None
     agents = msgspec.structs.replace(config.agents, defaults=defaults)
     model = Recording()
     async with (
-        open_house(tmp_path, model, config=msgspec.structs.replace(config, agents=agents)) as house,
+        open_gateway(
+            tmp_path, model, config=msgspec.structs.replace(config, agents=agents)
+        ) as gateway,
         anyio.create_task_group() as tasks,
     ):
         for number in range(9):
-            tasks.start_soon(ask, house, SessionKey.named("main", f"s{number}"), "hi")
+            tasks.start_soon(ask, gateway, SessionKey.named("main", f"s{number}"), "hi")
 
     assert model.most_at_once == 3
 
 
 async def test_the_same_run_id_is_one_run_and_another_message_is_refused(tmp_path: Path) -> None:
-    async with open_house(tmp_path, ScriptedProvider(["once"])) as house:
-        first = await submit(house, ANA, "hi", run_id="mine")
-        again = await submit(house, ANA, "hi", run_id="mine")
+    async with open_gateway(tmp_path, ScriptedProvider(["once"])) as gateway:
+        first = await submit(gateway, ANA, "hi", run_id="mine")
+        again = await submit(gateway, ANA, "hi", run_id="mine")
         with pytest.raises(KeyReused):
-            await submit(house, ANA, "something else", run_id="mine")
-        run = await house.run_store.wait("mine")
+            await submit(gateway, ANA, "something else", run_id="mine")
+        run = await gateway.run_store.wait("mine")
 
     assert (first.run_id, again.run_id, again.duplicate) == ("mine", "mine", True)
     assert run is not None
@@ -108,10 +110,10 @@ async def test_the_same_run_id_is_one_run_and_another_message_is_refused(tmp_pat
 
 
 async def test_waiting_ends_when_its_time_is_over_and_the_run_goes_on(tmp_path: Path) -> None:
-    async with open_house(tmp_path, Recording(100.0)) as house:
-        run_id = (await submit(house, ANA, "slow")).run_id
-        early = await house.run_store.wait(run_id, timeout_s=10)
-        late = await house.run_store.wait(run_id, timeout_s=200)
+    async with open_gateway(tmp_path, Recording(100.0)) as gateway:
+        run_id = (await submit(gateway, ANA, "slow")).run_id
+        early = await gateway.run_store.wait(run_id, timeout_s=10)
+        late = await gateway.run_store.wait(run_id, timeout_s=200)
 
     assert early is not None
     assert late is not None
@@ -119,18 +121,18 @@ async def test_waiting_ends_when_its_time_is_over_and_the_run_goes_on(tmp_path: 
 
 
 async def test_waiting_for_nobody_ends_with_nothing(tmp_path: Path) -> None:
-    async with open_house(tmp_path, ScriptedProvider([])) as house:
-        assert await house.run_store.wait("never heard of", timeout_s=30) is None
+    async with open_gateway(tmp_path, ScriptedProvider([])) as gateway:
+        assert await gateway.run_store.wait("never heard of", timeout_s=30) is None
 
 
 async def test_a_run_over_its_time_is_stopped_and_the_next_one_runs(tmp_path: Path) -> None:
     model = Recording(100.0)
-    async with open_house(tmp_path, model) as house:
-        slow = await submit(house, ANA, "slow", timeout_ms=30_000)
-        fine = await submit(house, ANA, "fine", timeout_ms=130_000)
+    async with open_gateway(tmp_path, model) as gateway:
+        slow = await submit(gateway, ANA, "slow", timeout_ms=30_000)
+        fine = await submit(gateway, ANA, "fine", timeout_ms=130_000)
         stopped, ended = (
-            await house.run_store.wait(slow.run_id),
-            await house.run_store.wait(fine.run_id),
+            await gateway.run_store.wait(slow.run_id),
+            await gateway.run_store.wait(fine.run_id),
         )
 
     assert stopped is not None
@@ -146,14 +148,14 @@ async def test_an_aborted_run_keeps_the_words_it_had_said(tmp_path: Path) -> Non
             tell(TextPiece("Once upon a "))
             return await super().complete(request, tell)
 
-    async with open_house(tmp_path, Halfway(1000.0)) as house:
-        run_id = (await submit(house, ANA, "tell me a story")).run_id
+    async with open_gateway(tmp_path, Halfway(1000.0)) as gateway:
+        run_id = (await submit(gateway, ANA, "tell me a story")).run_id
         await anyio.sleep(1)
-        assert await house.lanes.abort(run_id, "enough") is True
-        run = await house.run_store.wait(run_id)
-        session = await house.ledger.find_session(ANA)
-        entries = await house.ledger.list_entries(run.session_id, limit=9)  # type: ignore[union-attr]
-        assert await house.lanes.abort(run_id, "again") is False
+        assert await gateway.lanes.abort(run_id, "enough") is True
+        run = await gateway.run_store.wait(run_id)
+        session = await gateway.ledger.find_session(ANA)
+        entries = await gateway.ledger.list_entries(run.session_id, limit=9)  # type: ignore[union-attr]
+        assert await gateway.lanes.abort(run_id, "again") is False
 
     assert run is not None
     assert session is not None
@@ -166,12 +168,12 @@ async def test_an_aborted_run_keeps_the_words_it_had_said(tmp_path: Path) -> Non
 async def test_aborting_a_session_stops_the_running_and_the_queued(tmp_path: Path) -> None:
     hang = Hanging()
     model = ScriptedProvider([[ToolUse("c", "hang", {})]])
-    async with open_house(tmp_path, model, tools=[hang]) as house:
-        ids = [(await submit(house, ANA, f"m{n}")).run_id for n in range(3)]
+    async with open_gateway(tmp_path, model, tools=[hang]) as gateway:
+        ids = [(await submit(gateway, ANA, f"m{n}")).run_id for n in range(3)]
         await hang.begun.wait()
-        aborted = await house.lanes.abort_session(ANA, "stop")
-        runs = [await house.run_store.wait(run_id) for run_id in ids]
-        entries = await house.ledger.list_entries(runs[0].session_id, limit=9)  # type: ignore[union-attr]
+        aborted = await gateway.lanes.abort_session(ANA, "stop")
+        runs = [await gateway.run_store.wait(run_id) for run_id in ids]
+        entries = await gateway.ledger.list_entries(runs[0].session_id, limit=9)  # type: ignore[union-attr]
 
     assert sorted(aborted) == sorted(ids)
     assert [run.status for run in runs if run] == ["aborted"] * 3
@@ -179,22 +181,22 @@ async def test_aborting_a_session_stops_the_running_and_the_queued(tmp_path: Pat
     assert sorted(texts) == ["m0", "m1", "m2"]  # nothing accepted is lost
 
 
-async def status_of(house: House, run_id: str) -> str | None:
-    run = await house.run_store.find(run_id)
+async def status_of(gateway: Gateway, run_id: str) -> str | None:
+    run = await gateway.run_store.find(run_id)
     return run.status if run else None
 
 
 async def test_a_message_to_an_idle_session_begins_in_the_step_that_accepts_it(
     tmp_path: Path,
 ) -> None:
-    async with open_house(tmp_path, Recording()) as house:
-        first = await submit(house, ANA, "m0")
-        assert await status_of(house, first.run_id) == "running"
-        second = await submit(house, ANA, "m1")
-        assert await status_of(house, second.run_id) == "queued"
-        assert await house.run_store.wait(second.run_id)
-        third = await submit(house, ANA, "m2")  # while the lane looks whether there is more
-        last = await house.run_store.wait(third.run_id)
+    async with open_gateway(tmp_path, Recording()) as gateway:
+        first = await submit(gateway, ANA, "m0")
+        assert await status_of(gateway, first.run_id) == "running"
+        second = await submit(gateway, ANA, "m1")
+        assert await status_of(gateway, second.run_id) == "queued"
+        assert await gateway.run_store.wait(second.run_id)
+        third = await submit(gateway, ANA, "m2")  # while the lane looks whether there is more
+        last = await gateway.run_store.wait(third.run_id)
 
     assert last is not None
     assert last.reply == "re: m2"
@@ -204,11 +206,11 @@ async def test_a_message_begins_after_it_was_accepted_in_the_words_of_the_feed(
     tmp_path: Path,
 ) -> None:
     told: list[str] = []
-    async with open_house(tmp_path, Recording()) as house:
-        house.feed.subscribe(lambda event: told.append(type(event).__name__))
-        submitted = await submit(house, ANA, "hi")
+    async with open_gateway(tmp_path, Recording()) as gateway:
+        gateway.feed.subscribe(lambda event: told.append(type(event).__name__))
+        submitted = await submit(gateway, ANA, "hi")
         assert told == ["RunAccepted"]  # whoever submits may say that it listens before more comes
-        await house.run_store.wait(submitted.run_id)
+        await gateway.run_store.wait(submitted.run_id)
 
     assert told[:3] == ["RunAccepted", "EntryAppended", "RunStarted"]
 
@@ -218,26 +220,26 @@ async def test_without_a_free_slot_a_message_is_accepted_and_waits(tmp_path: Pat
     defaults = msgspec.structs.replace(config.agents.defaults, max_concurrent=1)
     agents = msgspec.structs.replace(config.agents, defaults=defaults)
     config = msgspec.structs.replace(config, agents=agents)
-    async with open_house(tmp_path, Recording(), config=config) as house:
-        first = await submit(house, ANA, "first")
-        second = await submit(house, SessionKey.named("main", "ben"), "second")
-        assert await status_of(house, first.run_id) == "running"
-        assert await status_of(house, second.run_id) == "queued"
-        ended = await house.run_store.wait(second.run_id)
+    async with open_gateway(tmp_path, Recording(), config=config) as gateway:
+        first = await submit(gateway, ANA, "first")
+        second = await submit(gateway, SessionKey.named("main", "ben"), "second")
+        assert await status_of(gateway, first.run_id) == "running"
+        assert await status_of(gateway, second.run_id) == "queued"
+        ended = await gateway.run_store.wait(second.run_id)
 
     assert ended is not None
     assert ended.status == "ok"
-    assert house.slots.taken == 0
+    assert gateway.slots.taken == 0
 
 
 async def test_a_message_that_is_refused_leaves_its_lane_free(tmp_path: Path) -> None:
-    async with open_house(tmp_path, Recording()) as house:
-        await house.run_store.wait((await submit(house, ANA, "hi", run_id="mine")).run_id)
+    async with open_gateway(tmp_path, Recording()) as gateway:
+        await gateway.run_store.wait((await submit(gateway, ANA, "hi", run_id="mine")).run_id)
         await anyio.sleep(1)
         with pytest.raises(KeyReused):
-            await submit(house, ANA, "something else", run_id="mine")
-        assert house.slots.taken == 0
-        run = await ask(house, ANA, "and now?")
+            await submit(gateway, ANA, "something else", run_id="mine")
+        assert gateway.slots.taken == 0
+        run = await ask(gateway, ANA, "and now?")
 
     assert run.reply == "re: and now?"
 
@@ -245,8 +247,8 @@ async def test_a_message_that_is_refused_leaves_its_lane_free(tmp_path: Path) ->
 async def test_a_caller_who_leaves_while_its_message_is_accepted_is_answered_all_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with open_house(tmp_path, Recording()) as house:
-        commit = house.ledger.commit
+    async with open_gateway(tmp_path, Recording()) as gateway:
+        commit = gateway.ledger.commit
         with anyio.CancelScope() as gone:
 
             async def leave_and_commit(*ops: Any) -> list[Any]:
@@ -254,11 +256,11 @@ async def test_a_caller_who_leaves_while_its_message_is_accepted_is_answered_all
                     gone.cancel()
                 return await commit(*ops)
 
-            monkeypatch.setattr(house.ledger, "commit", leave_and_commit)
-            await submit(house, ANA, "hi", run_id="mine")
-        run = await house.run_store.wait("mine", timeout_s=30)
-        after = await ask(house, ANA, "and me?")
+            monkeypatch.setattr(gateway.ledger, "commit", leave_and_commit)
+            await submit(gateway, ANA, "hi", run_id="mine")
+        run = await gateway.run_store.wait("mine", timeout_s=30)
+        after = await ask(gateway, ANA, "and me?")
 
     assert run is not None
     assert (run.reply, after.reply) == ("re: hi", "re: and me?")
-    assert house.slots.taken == 0
+    assert gateway.slots.taken == 0

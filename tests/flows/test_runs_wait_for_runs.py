@@ -7,13 +7,13 @@ import anyio
 import msgspec
 import pytest
 
-from crossclaw.app import House
+from crossclaw.app import Gateway
 from crossclaw.config import Config
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import Text, ToolUse
 from crossclaw.domain.runs import Run
 from crossclaw.providers.contract import ModelRequest, UserTurn
-from crossclaw.testing import ScriptedProvider, open_house, submit
+from crossclaw.testing import ScriptedProvider, open_gateway, submit
 from crossclaw.tools.contract import Tool, ToolContext
 from tests.flows.tools import declared
 
@@ -30,14 +30,14 @@ class Ask(Tool[Question]):
     declared, description, params = declared("ask", "once"), "Asks another session.", Question
 
     def __init__(self) -> None:
-        self.house: House | None = None
+        self.gateway: Gateway | None = None
 
     async def call(self, context: ToolContext, params: Question) -> Any:
-        assert self.house is not None
+        assert self.gateway is not None
         run_id = f"{context.run.run_id}/{context.tool_use_id}"
         key = SessionKey.named("main", params.session)
-        await submit(self.house, key, params.text, run_id=run_id)
-        waited = await self.house.waits.wait(context.run, run_id, params.timeout_s)
+        await submit(self.gateway, key, params.text, run_id=run_id)
+        waited = await self.gateway.waits.wait(context.run, run_id, params.timeout_s)
         if waited.circle:
             return "circle " + " → ".join(key.name for key in waited.circle)
         return waited.run.reply if waited.run and waited.run.ended else "timeout"
@@ -70,18 +70,20 @@ async def run_story(
     agents = msgspec.structs.replace(config.agents, defaults=defaults)
     config = msgspec.structs.replace(config, agents=agents)
     ask, model = Ask(), ScriptedProvider(obedient, delay_s=thinks_s)
-    async with open_house(folder, model, tools=[ask], config=config) as house:
-        ask.house = house
+    async with open_gateway(folder, model, tools=[ask], config=config) as gateway:
+        ask.gateway = gateway
         ids = [
-            (await submit(house, SessionKey.named("main", name), text)).run_id
+            (await submit(gateway, SessionKey.named("main", name), text)).run_id
             for name, text in messages
         ]
-        runs = [await house.run_store.wait(run_id) for run_id in ids]
-        for key in await house.ledger.lanes_with_work():  # what was asked and nobody waits for now
-            for run in await house.ledger.list_open_runs(key):
-                await house.run_store.wait(run.run_id)
+        runs = [await gateway.run_store.wait(run_id) for run_id in ids]
+        for (
+            key
+        ) in await gateway.ledger.lanes_with_work():  # what was asked and nobody waits for now
+            for run in await gateway.ledger.list_open_runs(key):
+                await gateway.run_store.wait(run.run_id)
         await anyio.wait_all_tasks_blocked()
-        assert house.slots.taken == 0
+        assert gateway.slots.taken == 0
     return [run for run in runs if run is not None]
 
 

@@ -14,7 +14,7 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import UserMessage, decode_message, encode_message
 from crossclaw.domain.spawns import SpawnReport, report_text
 from crossclaw.providers.rehearsal import RehearsalProvider
-from crossclaw.testing import MemoryChannel, open_house
+from crossclaw.testing import MemoryChannel, open_gateway
 from crossclaw.tools.contract import ToolContext
 from tests.flows.spawning import announces_in, config_of, family, reported
 from tests.flows.talking import call, results_of, say, two_agents
@@ -53,12 +53,12 @@ async def test_what_a_policy_refuses_is_answered_as_forbidden_by_every_session_t
         },
         "tools": {"agentToAgent": {"enabled": False}},
     }
-    async with open_house(
+    async with open_gateway(
         tmp_path, RehearsalProvider(), config=msgspec.convert(raw, Config)
-    ) as house:
-        run = await say(house, "main", told(tool, **arguments), "r1")
-        (in_a_run,) = await results_of(house, run)
-        own = house.toolsets.known[tool]
+    ) as gateway:
+        run = await say(gateway, "main", told(tool, **arguments), "r1")
+        (in_a_run,) = await results_of(gateway, run)
+        own = gateway.toolsets.known[tool]
         outside = await own.call(
             ToolContext(SessionKey.main("main"), run.authority), own.read(arguments)
         )
@@ -79,16 +79,16 @@ async def test_a_message_between_sessions_carries_key_channel_and_tool_of_its_so
     chat, model = MemoryChannel("telegram"), RehearsalProvider()
     send = told("sessions_send", agentId="librarian", message="say: yes")
     inbound = Inbound(address=Address("telegram", "7"), sender="7", text=send, message_id="1")
-    async with open_house(tmp_path, model, config=two_agents(), channels=[chat]) as house:
-        await house.intake.receive_inbound(inbound)
-        await house.run_store.wait(
-            (await house.ledger.list_open_runs(SessionKey.main("main")))[0].run_id
+    async with open_gateway(tmp_path, model, config=two_agents(), channels=[chat]) as gateway:
+        await gateway.intake.receive_inbound(inbound)
+        await gateway.run_store.wait(
+            (await gateway.ledger.list_open_runs(SessionKey.main("main")))[0].run_id
         )
         history = await call(
-            house, "tool.sessions_history", sessionKey="agent:librarian:main", limit=1000
+            gateway, "tool.sessions_history", sessionKey="agent:librarian:main", limit=1000
         )
-        wire = await call(house, "chat.history", sessionKey="agent:librarian:main")
-        await house.exporter.flush()
+        wire = await call(gateway, "chat.history", sessionKey="agent:librarian:main")
+        await gateway.exporter.flush()
     (path,) = (tmp_path / "state" / "sessions" / "librarian").glob("*.jsonl")
     written = [json.loads(line) for line in path.read_text().splitlines()]
     stored = [each["message"] for each in written if "message" in each]
@@ -106,11 +106,11 @@ async def test_a_message_between_sessions_carries_key_channel_and_tool_of_its_so
 
 @pytest.mark.spec("S5")
 async def test_a_task_and_its_report_carry_their_source(tmp_path: Path) -> None:
-    async with open_house(tmp_path, family()) as house:
-        await say(house, "main", "go", "r1")
-        spawn = await reported(house)
-        child = await call(house, "tool.sessions_history", sessionKey=spawn.child_key)
-        main = await call(house, "tool.sessions_history", sessionKey="main")
+    async with open_gateway(tmp_path, family()) as gateway:
+        await say(gateway, "main", "go", "r1")
+        spawn = await reported(gateway)
+        child = await call(gateway, "tool.sessions_history", sessionKey=spawn.child_key)
+        main = await call(gateway, "tool.sessions_history", sessionKey="main")
 
     task, asked = [each for each in child["messages"] if each["role"] == "user"]
     report = next(each for each in main["messages"] if "Status:" in str(each["content"]))
@@ -141,10 +141,10 @@ def test_a_row_with_the_older_name_of_the_source_is_read_and_written_with_the_ne
 @pytest.mark.spec("P5")
 @pytest.mark.parametrize("announce", ["Result: it is 42", "just words", "Notes:\nResult: 42"])
 async def test_a_report_without_notes_says_so(tmp_path: Path, announce: str) -> None:
-    async with open_house(tmp_path, family(announce=announce)) as house:
-        await say(house, "main", "go", "r1")
-        await reported(house)
-        (report,) = await announces_in(house)
+    async with open_gateway(tmp_path, family(announce=announce)) as gateway:
+        await say(gateway, "main", "go", "r1")
+        await reported(gateway)
+        (report,) = await announces_in(gateway)
 
     assert [line.partition(":")[0] for line in report.splitlines()[:3]] == [
         "Status",
@@ -171,15 +171,17 @@ async def test_last_channel_is_in_every_row_that_has_a_channel(tmp_path: Path) -
         chat_id="-5",
     )
     config = config_of({"session": {"dmScope": "main"}})
-    async with open_house(tmp_path, RehearsalProvider(), config=config, channels=[chat]) as house:
-        await say(house, "main", "say: hi", "r1")
-        await house.intake.receive_inbound(group)
+    async with open_gateway(
+        tmp_path, RehearsalProvider(), config=config, channels=[chat]
+    ) as gateway:
+        await say(gateway, "main", "say: hi", "r1")
+        await gateway.intake.receive_inbound(group)
         turn = {"kind": "agentTurn", "message": "say: tick"}
         every = {"kind": "every", "everyMs": 60_000}
-        job = await call(house, "cron.add", name="j", schedule=every, payload=turn)
-        await house.run_store.wait((await call(house, "cron.run", id=job["id"]))["runId"])
-        tool = (await call(house, "tool.sessions_list"))["sessions"]
-        wire = (await call(house, "sessions.list"))["sessions"]
+        job = await call(gateway, "cron.add", name="j", schedule=every, payload=turn)
+        await gateway.run_store.wait((await call(gateway, "cron.run", id=job["id"]))["runId"])
+        tool = (await call(gateway, "tool.sessions_list"))["sessions"]
+        wire = (await call(gateway, "sessions.list"))["sessions"]
 
     for rows in (tool, wire):
         assert {(row["channel"], row.get("lastChannel")) for row in rows} == {
@@ -191,11 +193,11 @@ async def test_last_channel_is_in_every_row_that_has_a_channel(tmp_path: Path) -
 
 @pytest.mark.spec("M3", "H2", "M4")
 async def test_a_result_says_also_that_it_is_no_error(tmp_path: Path) -> None:
-    async with open_house(tmp_path, RehearsalProvider()) as house:
-        await say(house, "main", told("sessions_list"), "r1")
-        await say(house, "main", told("sessions_history", sessionKey="agent:main:none"), "r2")
-        history = await call(house, "tool.sessions_history", sessionKey="main", includeTools=True)
-        await house.exporter.flush()
+    async with open_gateway(tmp_path, RehearsalProvider()) as gateway:
+        await say(gateway, "main", told("sessions_list"), "r1")
+        await say(gateway, "main", told("sessions_history", sessionKey="agent:main:none"), "r2")
+        history = await call(gateway, "tool.sessions_history", sessionKey="main", includeTools=True)
+        await gateway.exporter.flush()
     (path,) = (tmp_path / "state" / "sessions" / "main").glob("*.jsonl")
     written = [json.loads(line) for line in path.read_text().splitlines()]
     results = [each for each in history["messages"] if each["role"] == "toolResult"]
@@ -217,12 +219,12 @@ async def test_only_reply_skip_ends_the_rounds_and_the_other_token_is_text_to_th
     """The target's first reply is ANNOUNCE_SKIP: the requester reads it, answers, and so on."""
     config = two_agents(agentToAgent={"maxPingPongTurns": 2})
     ask = told("sessions_send", agentId="librarian", message="say: ANNOUNCE_SKIP")
-    async with open_house(tmp_path, RehearsalProvider(), config=config) as house:
-        run = await say(house, "main", ask, "r1")
-        (result,) = await results_of(house, run)
-        first = await house.run_store.wait(follower_id(result["runId"], "round-1"), timeout_s=60)
-        entries = await house.ledger.list_entries(run.session_id, limit=100)
-        await house.run_store.wait(follower_id(result["runId"], "announce"), timeout_s=60)
+    async with open_gateway(tmp_path, RehearsalProvider(), config=config) as gateway:
+        run = await say(gateway, "main", ask, "r1")
+        (result,) = await results_of(gateway, run)
+        first = await gateway.run_store.wait(follower_id(result["runId"], "round-1"), timeout_s=60)
+        entries = await gateway.ledger.list_entries(run.session_id, limit=100)
+        await gateway.run_store.wait(follower_id(result["runId"], "announce"), timeout_s=60)
 
     assert result["reply"] == "ANNOUNCE_SKIP"
     assert first is not None

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from crossclaw.config import Config
-from crossclaw.testing import MemoryChannel, ScriptedProvider, open_house
+from crossclaw.testing import MemoryChannel, ScriptedProvider, open_gateway
 from tests.flows.talking import call, say
 
 
@@ -18,11 +18,11 @@ def config(**session: Any) -> Config:
 
 async def test_by_default_nothing_is_ever_reset(tmp_path: Path) -> None:
     model = ScriptedProvider(lambda r: "ok")
-    async with open_house(tmp_path, model) as house:
-        first = await say(house, "main", "hi", "r1")
+    async with open_gateway(tmp_path, model) as gateway:
+        first = await say(gateway, "main", "hi", "r1")
     await anyio.sleep(30 * 3600)  # over a night and a day
-    async with open_house(tmp_path, model) as house:
-        assert (await say(house, "main", "hi", "r2")).session_id == first.session_id
+    async with open_gateway(tmp_path, model) as gateway:
+        assert (await say(gateway, "main", "hi", "r2")).session_id == first.session_id
 
 
 @pytest.mark.parametrize("door", ["chat.send", "agent", "channel"])
@@ -32,35 +32,37 @@ async def test_an_idle_session_begins_anew_whichever_door_the_message_takes(
     chat = MemoryChannel()
     settings = config(reset={"mode": "idle", "idleMinutes": 30})
     model = ScriptedProvider(lambda r: "ok")
-    async with open_house(tmp_path, model, config=settings, channels=[chat]) as house:
-        first = await say(house, "main", "old words", "r1")
+    async with open_gateway(tmp_path, model, config=settings, channels=[chat]) as gateway:
+        first = await say(gateway, "main", "old words", "r1")
         await anyio.sleep(31 * 60)
         run_id = "r2"
         if door == "channel":
             run_id = await chat.say("ana", "new words")
         elif door == "agent":
-            await call(house, "agent", sessionKey="main", message="new words", idempotencyKey="r2")
+            await call(
+                gateway, "agent", sessionKey="main", message="new words", idempotencyKey="r2"
+            )
         else:
-            await say(house, "main", "new words", "r2")
-        run = await house.run_store.wait(run_id, timeout_s=60)
+            await say(gateway, "main", "new words", "r2")
+        run = await gateway.run_store.wait(run_id, timeout_s=60)
 
         assert run is not None
         assert run.session_id != first.session_id
         assert "old words" not in str(model.seen[-1].turns)
-        old = await house.ledger.list_entries(first.session_id, limit=10)
+        old = await gateway.ledger.list_entries(first.session_id, limit=10)
         assert len(old) == 2
 
 
 async def test_a_session_that_is_at_work_is_not_reset_under_it(tmp_path: Path) -> None:
     slow = ScriptedProvider(lambda r: "ok", delay_s=3600)
     settings = config(reset={"mode": "idle", "idleMinutes": 1})
-    async with open_house(tmp_path, slow, config=settings) as house:
+    async with open_gateway(tmp_path, slow, config=settings) as gateway:
         raw: dict[str, Any] = {"timeoutMs": 10 * 3600 * 1000}
-        await call(house, "chat.send", sessionKey="main", message="a", idempotencyKey="r1", **raw)
+        await call(gateway, "chat.send", sessionKey="main", message="a", idempotencyKey="r1", **raw)
         await anyio.sleep(600)
-        await call(house, "chat.send", sessionKey="main", message="b", idempotencyKey="r2", **raw)
-        first = await house.run_store.wait("r1", timeout_s=3 * 3600)
-        second = await house.run_store.wait("r2", timeout_s=3 * 3600)
+        await call(gateway, "chat.send", sessionKey="main", message="b", idempotencyKey="r2", **raw)
+        first = await gateway.run_store.wait("r1", timeout_s=3 * 3600)
+        second = await gateway.run_store.wait("r2", timeout_s=3 * 3600)
 
         assert first is not None
         assert second is not None
@@ -76,14 +78,16 @@ async def test_the_rule_is_that_of_the_chat_it_was_last_written_in(
     chats = {name: MemoryChannel(name) for name in ("memory", "other")}
     settings = config(resetByChannel={"memory": {"mode": "idle", "idleMinutes": 30}})
     model = ScriptedProvider(lambda r: "ok")
-    async with open_house(tmp_path, model, config=settings, channels=[*chats.values()]) as house:
+    async with open_gateway(
+        tmp_path, model, config=settings, channels=[*chats.values()]
+    ) as gateway:
         runs = []
         for name in ("other" if written_in == "memory" else "memory", written_in):
             runs.append(
-                await house.run_store.wait(await chats[name].say("ana", "hi"), timeout_s=60)
+                await gateway.run_store.wait(await chats[name].say("ana", "hi"), timeout_s=60)
             )
         await anyio.sleep(31 * 60)
-        last = await say(house, "main", "still there?", "r3")
+        last = await say(gateway, "main", "still there?", "r3")
 
     assert runs[1] is not None
     assert (last.session_id != runs[1].session_id) is (written_in == "memory")
@@ -92,11 +96,11 @@ async def test_the_rule_is_that_of_the_chat_it_was_last_written_in(
 async def test_a_session_without_an_address_has_the_rule_of_its_channel(tmp_path: Path) -> None:
     settings = config(resetByChannel={"webchat": {"mode": "idle", "idleMinutes": 30}})
     model = ScriptedProvider(lambda r: "ok")
-    async with open_house(tmp_path, model, config=settings) as house:
-        first = await say(house, "main", "hi", "r1")
-        session = await house.ledger.find_session(first.key)
+    async with open_gateway(tmp_path, model, config=settings) as gateway:
+        first = await say(gateway, "main", "hi", "r1")
+        session = await gateway.ledger.find_session(first.key)
         await anyio.sleep(31 * 60)
-        second = await say(house, "main", "hi", "r2")
+        second = await say(gateway, "main", "hi", "r2")
 
     assert session is not None
     assert (session.channel, session.last_address) == ("webchat", None)

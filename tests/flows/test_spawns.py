@@ -7,7 +7,7 @@ from typing import Any
 import anyio
 import pytest
 
-from crossclaw.app import House
+from crossclaw.app import Gateway
 from crossclaw.domain.authority import Authority
 from crossclaw.domain.errors import Invalid, ProviderRefused
 from crossclaw.domain.events import Event, Injected
@@ -17,24 +17,24 @@ from crossclaw.domain.sessions import Session
 from crossclaw.domain.sight import EVERYTHING
 from crossclaw.ledger.operations import DeleteSession
 from crossclaw.providers.contract import ModelRequest, UserTurn
-from crossclaw.testing import MemoryChannel, ScriptedProvider, heard, open_house, told
+from crossclaw.testing import MemoryChannel, ScriptedProvider, heard, open_gateway, told
 from crossclaw.tools.contract import ToolContext
 from tests.flows.crashing import crashed_copy
 from tests.flows.spawning import MAIN, announces_in, children, config_of, family, reported
 from tests.flows.talking import call, results_of, say
 
 
-async def child_of(house: House) -> Session:
-    (spawn,) = await children(house)
-    found = await house.ledger.find_session(SessionKey.parse(spawn.child_key))
+async def child_of(gateway: Gateway) -> Session:
+    (spawn,) = await children(gateway)
+    found = await gateway.ledger.find_session(SessionKey.parse(spawn.child_key))
     assert found is not None
     return found
 
 
-async def spawn_result(house: House, run_id: str = "r1") -> Any:
-    run = await house.run_store.find(run_id)
+async def spawn_result(gateway: Gateway, run_id: str = "r1") -> Any:
+    run = await gateway.run_store.find(run_id)
     assert run is not None
-    return (await results_of(house, run))[0]
+    return (await results_of(gateway, run))[0]
 
 
 # ── accepted ───────────────────────────────────────────────────────────────────────────────────
@@ -42,17 +42,17 @@ async def spawn_result(house: House, run_id: str = "r1") -> Any:
 
 @pytest.mark.spec("P2", "K4")
 async def test_a_spawn_is_accepted_at_once_while_the_child_still_works(tmp_path: Path) -> None:
-    async with open_house(tmp_path, family(child_s=60)) as house:
-        await say(house, "main", "go", "r1")
-        result = await spawn_result(house)
-        (spawn,) = await children(house)
+    async with open_gateway(tmp_path, family(child_s=60)) as gateway:
+        await say(gateway, "main", "go", "r1")
+        result = await spawn_result(gateway)
+        (spawn,) = await children(gateway)
 
         assert result["status"] == "accepted"
         assert result["runId"] == "r1::c1"
         assert result["childSessionKey"] == spawn.child_key
         assert spawn.child_key.startswith("agent:main:subagent:")
         assert spawn.state == "running"
-        run = await house.run_store.find("r1::c1")
+        run = await gateway.run_store.find("r1::c1")
         assert run is not None
         assert run.kind == "spawn"
         assert not run.plan.deliver
@@ -76,27 +76,27 @@ async def test_a_spawn_is_accepted_at_once_while_the_child_still_works(tmp_path:
 async def test_a_spawn_that_cannot_be_says_why_and_nothing_starts(
     tmp_path: Path, arguments: dict[str, Any], words: str
 ) -> None:
-    async with open_house(tmp_path, family(arguments=arguments)) as house:
-        await say(house, "main", "go", "r1")
+    async with open_gateway(tmp_path, family(arguments=arguments)) as gateway:
+        await say(gateway, "main", "go", "r1")
 
-        assert words in str(await spawn_result(house))
-        assert await children(house) == []
-        assert len(await house.ledger.list_sessions(limit=10, sight=EVERYTHING)) == 1
+        assert words in str(await spawn_result(gateway))
+        assert await children(gateway) == []
+        assert len(await gateway.ledger.list_sessions(limit=10, sight=EVERYTHING)) == 1
 
 
 @pytest.mark.spec("P1")
 async def test_a_child_has_the_model_thinking_and_label_that_were_asked_for(tmp_path: Path) -> None:
     arguments = {"model": "scripted/other", "thinking": "high", "label": "seeker"}
     model = family(arguments=arguments)
-    async with open_house(tmp_path, model) as house:
-        await say(house, "main", "go", "r1")
-        await reported(house)
-        child = await child_of(house)
+    async with open_gateway(tmp_path, model) as gateway:
+        await say(gateway, "main", "go", "r1")
+        await reported(gateway)
+        child = await child_of(gateway)
 
         assert (child.model, child.thinking, child.label) == ("scripted/other", "high", "seeker")
         asked = [r for r in model.seen if "You are a sub-agent" in told(r)]
         assert [(r.model, r.thinking) for r in asked] == [("other", "high"), ("other", "high")]
-        sent = await call(house, "sessions.send", label="seeker", message="still there?")
+        sent = await call(gateway, "sessions.send", label="seeker", message="still there?")
         assert sent["status"] == "ok"
 
 
@@ -105,11 +105,11 @@ async def test_a_child_that_was_not_asked_for_in_a_chat_reports_to_the_chat_of_i
     tmp_path: Path,
 ) -> None:
     chat = MemoryChannel()
-    async with open_house(tmp_path, family(child_s=60), channels=[chat]) as house:
+    async with open_gateway(tmp_path, family(child_s=60), channels=[chat]) as gateway:
         await chat.say("ana", "hello")
         await chat.wait_sent()
-        await say(house, "main", "go", "r1")
-        (spawn,) = await children(house)
+        await say(gateway, "main", "go", "r1")
+        (spawn,) = await children(gateway)
 
     assert spawn.reply_to is not None
     assert (spawn.reply_to.channel, spawn.reply_to.to) == ("memory", "ana")
@@ -121,11 +121,11 @@ async def test_children_get_the_configured_model_and_timeout_when_nothing_is_sai
 ) -> None:
     defaults = {"subagents": {"model": "scripted/cheap", "runTimeoutSeconds": 7}}
     config = config_of({"agents": {"defaults": defaults}})
-    async with open_house(tmp_path, family(), config=config) as house:
-        await say(house, "main", "go", "r1")
-        run = await house.run_store.find("r1::c1")
+    async with open_gateway(tmp_path, family(), config=config) as gateway:
+        await say(gateway, "main", "go", "r1")
+        run = await gateway.run_store.find("r1::c1")
 
-        assert (await child_of(house)).model == "scripted/cheap"
+        assert (await child_of(gateway)).model == "scripted/cheap"
         assert run is not None
         assert run.plan.timeout_ms == 7000
 
@@ -133,14 +133,14 @@ async def test_children_get_the_configured_model_and_timeout_when_nothing_is_sai
 @pytest.mark.spec("P1")
 async def test_a_label_never_keeps_a_child_from_starting(tmp_path: Path) -> None:
     """Whether the first with that label is at work or has ended."""
-    async with open_house(tmp_path, family(arguments={"label": "seeker"}, child_s=60)) as house:
+    async with open_gateway(tmp_path, family(arguments={"label": "seeker"}, child_s=60)) as gateway:
         for number in range(3):
-            await say(house, "main", "go", f"r{number}")
+            await say(gateway, "main", "go", f"r{number}")
         await anyio.sleep(600)
-        await say(house, "main", "go", "r3")
+        await say(gateway, "main", "go", "r3")
 
-        spawned = await children(house)
-        found = [await house.ledger.find_session(SessionKey.parse(s.child_key)) for s in spawned]
+        spawned = await children(gateway)
+        found = [await gateway.ledger.find_session(SessionKey.parse(s.child_key)) for s in spawned]
         assert [session and session.label for session in found] == ["seeker"] * 4
 
 
@@ -148,14 +148,14 @@ async def test_a_label_never_keeps_a_child_from_starting(tmp_path: Path) -> None
 async def test_a_label_that_several_visible_sessions_have_is_answered_with_their_keys(
     tmp_path: Path,
 ) -> None:
-    async with open_house(tmp_path, family(arguments={"label": "seeker"})) as house:
-        await say(house, "main", "go", "r1")
-        await reported(house)
-        alone = await call(house, "sessions.send", label="seeker", message="there?")
-        await say(house, "main", "go", "r2")
-        spawned = await children(house)
+    async with open_gateway(tmp_path, family(arguments={"label": "seeker"})) as gateway:
+        await say(gateway, "main", "go", "r1")
+        await reported(gateway)
+        alone = await call(gateway, "sessions.send", label="seeker", message="there?")
+        await say(gateway, "main", "go", "r2")
+        spawned = await children(gateway)
         with pytest.raises(Invalid, match="several sessions have the label 'seeker'") as refusal:
-            await call(house, "sessions.send", label="seeker", message="there?")
+            await call(gateway, "sessions.send", label="seeker", message="there?")
 
         assert alone["status"] == "ok"
         assert all(spawn.child_key in str(refusal.value) for spawn in spawned)
@@ -164,17 +164,17 @@ async def test_a_label_that_several_visible_sessions_have_is_answered_with_their
 @pytest.mark.spec("P3")
 async def test_another_agent_is_spawned_only_where_the_config_names_it(tmp_path: Path) -> None:
     asked = {"agentId": "helper"}
-    async with open_house(tmp_path / "a", family(arguments=asked), config=config_of()) as house:
-        await say(house, "main", "go", "r1")
-        refusal = await spawn_result(house)
+    async with open_gateway(tmp_path / "a", family(arguments=asked), config=config_of()) as gateway:
+        await say(gateway, "main", "go", "r1")
+        refusal = await spawn_result(gateway)
         assert refusal["status"] == "forbidden"
         assert "subagents.allowAgents" in refusal["error"]
-        assert await children(house) == []
+        assert await children(gateway) == []
     agents = [{"id": "main", "subagents": {"allowAgents": ["Helper"]}}, {"id": "helper"}]
     config = config_of({"agents": {"list": agents}})
-    async with open_house(tmp_path / "b", family(arguments=asked), config=config) as house:
-        await say(house, "main", "go", "r1")
-        assert (await reported(house)).child_key.startswith("agent:helper:subagent:")
+    async with open_gateway(tmp_path / "b", family(arguments=asked), config=config) as gateway:
+        await say(gateway, "main", "go", "r1")
+        assert (await reported(gateway)).child_key.startswith("agent:helper:subagent:")
 
 
 @pytest.mark.spec("P3")
@@ -185,8 +185,8 @@ async def test_agents_list_tells_whom_one_may_spawn(tmp_path: Path) -> None:
         {"id": "other", "subagents": {"allowAgents": ["*"]}},
     ]
     config = config_of({"agents": {"list": agents}})
-    async with open_house(tmp_path, family(), config=config) as house:
-        tool = house.toolsets.known["agents_list"]
+    async with open_gateway(tmp_path, family(), config=config) as gateway:
+        tool = gateway.toolsets.known["agents_list"]
         mine = await tool.call(ToolContext(MAIN, Authority()), tool.read({}))
         theirs = await tool.call(ToolContext(SessionKey.main("other"), Authority()), tool.read({}))
 
@@ -207,9 +207,9 @@ async def test_agents_list_tells_whom_one_may_spawn(tmp_path: Path) -> None:
 @pytest.mark.spec("P4")
 async def test_a_child_has_every_tool_but_the_session_tools(tmp_path: Path) -> None:
     model = family()
-    async with open_house(tmp_path, model) as house:
-        await say(house, "main", "go", "r1")
-        await reported(house)
+    async with open_gateway(tmp_path, model) as gateway:
+        await say(gateway, "main", "go", "r1")
+        await reported(gateway)
 
     parent, child = model.seen[0], next(r for r in model.seen if "You are a sub-agent" in told(r))
     mine, theirs = ({tool.name for tool in request.tools} for request in (parent, child))
@@ -236,9 +236,9 @@ async def test_the_config_changes_a_childs_tools_but_never_lets_it_spawn(
 ) -> None:
     model = family()
     config = config_of({"tools": {"subagents": {"tools": policy}}})
-    async with open_house(tmp_path, model, config=config) as house:
-        await say(house, "main", "go", "r1")
-        await reported(house)
+    async with open_gateway(tmp_path, model, config=config) as gateway:
+        await say(gateway, "main", "go", "r1")
+        await reported(gateway)
 
     child = next(r for r in model.seen if "You are a sub-agent" in told(r))
     names = {tool.name for tool in child.tools}
@@ -256,18 +256,18 @@ async def test_a_message_from_outside_does_not_make_a_child_more_than_a_child(
         return "done"
 
     model = family(work=work)
-    async with open_house(tmp_path, model) as house:
-        await say(house, "main", "go", "r1")
-        spawn = await reported(house)
+    async with open_gateway(tmp_path, model) as gateway:
+        await say(gateway, "main", "go", "r1")
+        spawn = await reported(gateway)
         before = len(model.seen)
-        await say(house, spawn.child_key, "now spawn something", "r2")
-        run = await house.run_store.find("r2")
+        await say(gateway, spawn.child_key, "now spawn something", "r2")
+        run = await gateway.run_store.find("r2")
 
         assert not {"sessions_spawn", "sessions_send"} & {t.name for t in model.seen[before].tools}
         assert run is not None
         assert not run.authority.may_spawn
         assert not run.authority.owner
-        answer = await call(house, "sessions.spawn", sessionKey=spawn.child_key, task="more")
+        answer = await call(gateway, "sessions.spawn", sessionKey=spawn.child_key, task="more")
         assert answer["status"] == "forbidden"
         assert "cannot spawn" in answer["error"]
 
@@ -283,22 +283,22 @@ async def test_a_child_that_calls_the_spawn_tool_anyway_hears_that_there_is_none
             return str([block.text for block in last.results[0].content if isinstance(block, Text)])
         return [ToolUse("x", "sessions_spawn", {"task": "deeper"})]
 
-    async with open_house(tmp_path, family(work=work, announce="ANNOUNCE_SKIP")) as house:
-        await say(house, "main", "go", "r1")
-        spawn = await reported(house)
+    async with open_gateway(tmp_path, family(work=work, announce="ANNOUNCE_SKIP")) as gateway:
+        await say(gateway, "main", "go", "r1")
+        spawn = await reported(gateway)
 
         assert spawn.outcome is not None
         assert "is not available here: being a sub-agent" in (spawn.outcome.reply or "")
-        assert len(await children(house)) == 1
+        assert len(await children(gateway)) == 1
 
 
 @pytest.mark.spec("B4")
 async def test_a_spawn_is_a_hop_and_a_chain_without_hops_ends(tmp_path: Path) -> None:
     config = config_of({"session": {"agentToAgent": {"maxHops": 1}}})
-    async with open_house(tmp_path, family(), config=config) as house:
-        await say(house, "main", "go", "r1")
-        await reported(house)
-        run = await house.run_store.find("r1::c1")
+    async with open_gateway(tmp_path, family(), config=config) as gateway:
+        await say(gateway, "main", "go", "r1")
+        await reported(gateway)
+        run = await gateway.run_store.find("r1::c1")
 
         assert run is not None
         assert (run.authority.hops_left, run.cause.hops, run.cause.chain) == (0, 1, ("r1",))
@@ -312,16 +312,16 @@ async def test_the_report_reaches_the_parents_transcript_and_the_chat_it_asked_i
     tmp_path: Path,
 ) -> None:
     chat = MemoryChannel()
-    async with open_house(tmp_path, family(), channels=[chat]) as house:
+    async with open_gateway(tmp_path, family(), channels=[chat]) as gateway:
         await chat.say("ana", "go")
-        await reported(house)
+        await reported(gateway)
         await chat.wait_sent(2)
-        (text,) = await announces_in(house)
+        (text,) = await announces_in(gateway)
 
         assert text.startswith(
             "Status: success\nResult: it is 42\nNotes: quick\n\nStats: runtime 0s"
         )
-        child = await child_of(house)
+        child = await child_of(gateway)
         for part in ("tokens ", child.key.text, child.session_id, f"{child.session_id}.jsonl"):
             assert part in text
         assert chat.sent == [("ana", "ok"), ("ana", text)]
@@ -332,15 +332,15 @@ async def test_the_parents_next_turn_knows_the_report_and_no_run_was_started_for
     tmp_path: Path,
 ) -> None:
     model, events = family(), list[Event]()
-    async with open_house(tmp_path, model) as house:
-        house.feed.subscribe(events.append)
-        await say(house, "main", "go", "r1")
-        await reported(house)
+    async with open_gateway(tmp_path, model) as gateway:
+        gateway.feed.subscribe(events.append)
+        await say(gateway, "main", "go", "r1")
+        await reported(gateway)
         assert [type(each) for each in events].count(Injected) == 1  # the page's chat hears it
         asked = len(model.seen)
         await anyio.sleep(60)
         assert len(model.seen) == asked
-        await say(house, "main", "and?", "r2")
+        await say(gateway, "main", "and?", "r2")
 
         last = model.seen[-1].turns[-1]
         assert isinstance(last, UserTurn)
@@ -358,13 +358,13 @@ async def test_the_parents_next_turn_knows_the_report_and_no_run_was_started_for
 async def test_a_parent_that_wants_to_be_woken_answers_the_report(tmp_path: Path) -> None:
     chat = MemoryChannel()
     config = config_of({"agents": {"defaults": {"subagents": {"wakeParent": True}}}})
-    async with open_house(tmp_path, family(), config=config, channels=[chat]) as house:
+    async with open_gateway(tmp_path, family(), config=config, channels=[chat]) as gateway:
         await chat.say("ana", "go")
-        await reported(house)
+        await reported(gateway)
         await chat.wait_sent(2)
 
         assert chat.sent == [("ana", "ok"), ("ana", "ok")]
-        assert len(await announces_in(house)) == 1
+        assert len(await announces_in(gateway)) == 1
 
 
 @pytest.mark.spec("P5", "P6")
@@ -373,12 +373,12 @@ async def test_a_child_that_asks_for_silence_leaves_a_note_and_nothing_is_posted
     tmp_path: Path, token: str
 ) -> None:
     chat = MemoryChannel()
-    async with open_house(tmp_path, family(announce=token), channels=[chat]) as house:
+    async with open_gateway(tmp_path, family(announce=token), channels=[chat]) as gateway:
         await chat.say("ana", "go")
-        await reported(house)
+        await reported(gateway)
         await anyio.sleep(60)
 
-        (note,) = await announces_in(house)
+        (note,) = await announces_in(gateway)
         assert "Status: success" in note
         assert "SKIP" not in note
         assert chat.sent == [("ana", "ok")]
@@ -400,12 +400,12 @@ async def test_a_woken_parent_that_asks_for_silence_posts_nothing(
 
     chat = MemoryChannel()
     config = config_of({"agents": {"defaults": {"subagents": {"wakeParent": True}}}})
-    async with open_house(
+    async with open_gateway(
         tmp_path, ScriptedProvider(answer), config=config, channels=[chat]
-    ) as house:
+    ) as gateway:
         await chat.say("ana", "go")
-        spawn = await reported(house)
-        woken = await house.run_store.wait(f"{spawn.run_id}::wake", timeout_s=60)
+        spawn = await reported(gateway)
+        woken = await gateway.run_store.wait(f"{spawn.run_id}::wake", timeout_s=60)
         await anyio.sleep(60)
 
         assert woken is not None
@@ -415,11 +415,11 @@ async def test_a_woken_parent_that_asks_for_silence_posts_nothing(
 
 @pytest.mark.spec("P5")
 async def test_a_task_that_ends_in_a_token_has_no_result(tmp_path: Path) -> None:
-    async with open_house(tmp_path, family(work="ANNOUNCE_SKIP", announce="")) as house:
-        await say(house, "main", "go", "r1")
-        await reported(house)
+    async with open_gateway(tmp_path, family(work="ANNOUNCE_SKIP", announce="")) as gateway:
+        await say(gateway, "main", "go", "r1")
+        await reported(gateway)
 
-        assert (await announces_in(house))[0].startswith("Status: success\nResult: (no output)\n")
+        assert (await announces_in(gateway))[0].startswith("Status: success\nResult: (no output)\n")
 
 
 @pytest.mark.spec("P5")
@@ -440,21 +440,21 @@ async def test_a_task_that_ends_in_a_token_has_no_result(tmp_path: Path) -> None
 async def test_whatever_a_child_says_becomes_status_result_and_notes(
     tmp_path: Path, reply: str, begins: str
 ) -> None:
-    async with open_house(tmp_path, family(announce=reply)) as house:
-        await say(house, "main", "go", "r1")
-        await reported(house)
+    async with open_gateway(tmp_path, family(announce=reply)) as gateway:
+        await say(gateway, "main", "go", "r1")
+        await reported(gateway)
 
-        assert (await announces_in(house))[0].startswith(begins)
+        assert (await announces_in(gateway))[0].startswith(begins)
 
 
 @pytest.mark.spec("P5")
 async def test_a_child_that_fails_is_still_asked_and_its_status_is_the_runtimes(
     tmp_path: Path,
 ) -> None:
-    async with open_house(tmp_path, family(work=ProviderRefused("no credit"))) as house:
-        await say(house, "main", "go", "r1")
-        await reported(house)
-        (text,) = await announces_in(house)
+    async with open_gateway(tmp_path, family(work=ProviderRefused("no credit"))) as gateway:
+        await say(gateway, "main", "go", "r1")
+        await reported(gateway)
+        (text,) = await announces_in(gateway)
 
         assert text.startswith("Status: error\nResult: it is 42\nNotes: quick")
 
@@ -462,10 +462,10 @@ async def test_a_child_that_fails_is_still_asked_and_its_status_is_the_runtimes(
 @pytest.mark.spec("P5", "P6")
 async def test_when_the_announce_fails_too_the_runtime_writes_the_report(tmp_path: Path) -> None:
     broken = ProviderRefused("no credit")
-    async with open_house(tmp_path, family(work=broken, announce=broken)) as house:
-        await say(house, "main", "go", "r1")
-        await reported(house)
-        (text,) = await announces_in(house)
+    async with open_gateway(tmp_path, family(work=broken, announce=broken)) as gateway:
+        await say(gateway, "main", "go", "r1")
+        await reported(gateway)
+        (text,) = await announces_in(gateway)
 
         assert text.startswith("Status: error\nResult: (no output)\nNotes: ")
         assert "no credit" in text
@@ -478,11 +478,11 @@ async def test_a_child_over_its_time_is_stopped_and_reported_as_timeout(tmp_path
         return [ToolUse(f"t{len(request.turns)}", "read", {"path": "none"})]
 
     model = family(work=work, arguments={"runTimeoutSeconds": 5}, child_s=3)
-    async with open_house(tmp_path, model) as house:
-        await say(house, "main", "go", "r1")
-        await reported(house)
+    async with open_gateway(tmp_path, model) as gateway:
+        await say(gateway, "main", "go", "r1")
+        await reported(gateway)
 
-        assert (await announces_in(house))[0].startswith("Status: timeout\nResult: it is 42")
+        assert (await announces_in(gateway))[0].startswith("Status: timeout\nResult: it is 42")
 
 
 # ── stopping, deleting, resetting ──────────────────────────────────────────────────────────────
@@ -491,45 +491,45 @@ async def test_a_child_over_its_time_is_stopped_and_reported_as_timeout(tmp_path
 @pytest.mark.spec("P8")
 @pytest.mark.parametrize("how", ["/stop", "chat.abort"])
 async def test_stopping_the_parent_stops_its_children_and_says_so(tmp_path: Path, how: str) -> None:
-    async with open_house(tmp_path, family(child_s=1000)) as house:
-        await call(house, "sessions.spawn", task="long work")
+    async with open_gateway(tmp_path, family(child_s=1000)) as gateway:
+        await call(gateway, "sessions.spawn", task="long work")
         await anyio.sleep(1)
         if how == "/stop":
-            await call(house, "chat.send", sessionKey="main", message="/stop", idempotencyKey="s")
+            await call(gateway, "chat.send", sessionKey="main", message="/stop", idempotencyKey="s")
         else:
-            await call(house, "chat.abort", sessionKey="main")
+            await call(gateway, "chat.abort", sessionKey="main")
 
-        spawn = await reported(house)
+        spawn = await reported(gateway)
         assert spawn.status == "aborted"
-        (text,) = await announces_in(house)
+        (text,) = await announces_in(gateway)
         assert text.startswith("Status: aborted\nResult: (no output)\nNotes: its parent: stopped")
 
 
 @pytest.mark.spec("P8")
 async def test_deleting_the_parent_stops_its_children_and_nobody_is_told(tmp_path: Path) -> None:
     chat = MemoryChannel()
-    async with open_house(tmp_path, family(child_s=10), channels=[chat]) as house:
+    async with open_gateway(tmp_path, family(child_s=10), channels=[chat]) as gateway:
         await chat.say("ana", "go", group="g1")
         await chat.wait_sent(1)
         key = SessionKey.group("main", "memory", "g1")
         await anyio.sleep(1)
-        await call(house, "sessions.delete", key=key.text)
-        spawn = await reported(house, key)
+        await call(gateway, "sessions.delete", key=key.text)
+        spawn = await reported(gateway, key)
         await anyio.sleep(600)
 
         assert spawn.status == "aborted"
-        assert await house.ledger.find_session(key) is None
+        assert await gateway.ledger.find_session(key) is None
 
 
 async def test_a_parent_that_was_reset_hears_the_report_in_its_new_transcript(
     tmp_path: Path,
 ) -> None:
-    async with open_house(tmp_path, family(child_s=10)) as house:
-        await say(house, "main", "go", "r1")
-        await call(house, "sessions.reset", key="main")
-        assert (await reported(house)).status == "success"
+    async with open_gateway(tmp_path, family(child_s=10)) as gateway:
+        await say(gateway, "main", "go", "r1")
+        await call(gateway, "sessions.reset", key="main")
+        assert (await reported(gateway)).status == "success"
 
-        assert len(await announces_in(house)) == 1
+        assert len(await announces_in(gateway)) == 1
 
 
 @pytest.mark.spec("P6")
@@ -539,20 +539,20 @@ async def test_a_parent_that_was_archived_is_told_in_transcript_and_chat_and_not
 ) -> None:
     chat, model = MemoryChannel(), family(child_s=10)
     config = config_of({"agents": {"defaults": {"subagents": {"wakeParent": wakes}}}})
-    async with open_house(tmp_path, model, config=config, channels=[chat]) as house:
+    async with open_gateway(tmp_path, model, config=config, channels=[chat]) as gateway:
         await chat.say("ana", "go", group="g1")
         await chat.wait_sent(1)
         key = SessionKey.group("main", "memory", "g1")
-        await call(house, "sessions.archive", key=key.text)
-        await reported(house, key)
+        await call(gateway, "sessions.archive", key=key.text)
+        await reported(gateway, key)
         await chat.wait_sent(2)
         asked = len(model.seen)
         await anyio.sleep(60)
 
-        (text,) = await announces_in(house, key)
+        (text,) = await announces_in(gateway, key)
         assert [said for _, said in chat.sent] == ["ok", text]
         assert len(model.seen) == asked
-        parent = await house.ledger.find_session(key)
+        parent = await gateway.ledger.find_session(key)
         assert parent is not None
         assert parent.archived_at is not None
 
@@ -560,15 +560,15 @@ async def test_a_parent_that_was_archived_is_told_in_transcript_and_chat_and_not
 async def test_a_report_for_a_parent_that_is_gone_ends_the_spawn_all_the_same(
     tmp_path: Path,
 ) -> None:
-    async with open_house(tmp_path, family(child_s=10)) as house:
-        await call(house, "sessions.spawn", sessionKey="agent:main:desk", task="work")
+    async with open_gateway(tmp_path, family(child_s=10)) as gateway:
+        await call(gateway, "sessions.spawn", sessionKey="agent:main:desk", task="work")
         await anyio.sleep(1)
         intake = SessionKey.named("main", "desk")
         # As if its children had not been stopped, nor will be for years.
-        await house.ledger.do(DeleteSession(key=intake, at=10**14))
+        await gateway.ledger.do(DeleteSession(key=intake, at=10**14))
 
-        assert (await reported(house, intake)).status == "success"
-        assert await house.ledger.find_session(intake) is None
+        assert (await reported(gateway, intake)).status == "success"
+        assert await gateway.ledger.find_session(intake) is None
 
 
 # ── put away ───────────────────────────────────────────────────────────────────────────────────
@@ -576,22 +576,22 @@ async def test_a_report_for_a_parent_that_is_gone_ends_the_spawn_all_the_same(
 
 @pytest.mark.spec("P7")
 async def test_a_child_is_archived_an_hour_after_its_end_and_stays_readable(tmp_path: Path) -> None:
-    async with open_house(tmp_path, family()) as house:
-        await say(house, "main", "go", "r1")
-        await reported(house)
-        child = await child_of(house)
+    async with open_gateway(tmp_path, family()) as gateway:
+        await say(gateway, "main", "go", "r1")
+        await reported(gateway)
+        child = await child_of(gateway)
         await anyio.sleep(59 * 60)
-        assert (await child_of(house)).archived_at is None
+        assert (await child_of(gateway)).archived_at is None
         await anyio.sleep(2 * 60)
-        assert (await child_of(house)).archived_at is not None
+        assert (await child_of(gateway)).archived_at is not None
 
-        listed = await house.ledger.list_sessions(limit=10, sight=EVERYTHING)
+        listed = await gateway.ledger.list_sessions(limit=10, sight=EVERYTHING)
         assert [session.key for session in listed] == [MAIN]
         for reference in (child.key.text, child.session_id):
-            read = await call(house, "tool.sessions_history", sessionKey=reference)
+            read = await call(gateway, "tool.sessions_history", sessionKey=reference)
             assert len(read["messages"]) == 4
         with pytest.raises(Exception, match="is archived"):
-            await say(house, child.key.text, "hello?", "r2")
+            await say(gateway, child.key.text, "hello?", "r2")
 
 
 @pytest.mark.spec("P7")
@@ -599,30 +599,30 @@ async def test_the_hour_counts_from_the_end_so_that_a_running_child_is_never_arc
     tmp_path: Path,
 ) -> None:
     config = config_of({"agents": {"defaults": {"subagents": {"archiveAfterMinutes": 0.5}}}})
-    async with open_house(tmp_path, family(child_s=300), config=config) as house:
-        await call(house, "sessions.spawn", task="slow work")
+    async with open_gateway(tmp_path, family(child_s=300), config=config) as gateway:
+        await call(gateway, "sessions.spawn", task="slow work")
         await anyio.sleep(299)
-        assert (await child_of(house)).archived_at is None
-        await reported(house)
+        assert (await child_of(gateway)).archived_at is None
+        await reported(gateway)
         await anyio.sleep(60)
-        assert (await child_of(house)).archived_at is not None
+        assert (await child_of(gateway)).archived_at is not None
 
 
 @pytest.mark.spec("P7")
 async def test_a_child_that_somebody_talks_with_is_archived_later(tmp_path: Path) -> None:
     config = config_of({"agents": {"defaults": {"subagents": {"archiveAfterMinutes": 1}}}})
     slow = ScriptedProvider(lambda request: "yes", delay_s=20)
-    async with open_house(tmp_path, slow, config=config) as house:
-        await call(house, "sessions.spawn", task="work")
-        spawn = await reported(house)
+    async with open_gateway(tmp_path, slow, config=config) as gateway:
+        await call(gateway, "sessions.spawn", task="work")
+        spawn = await reported(gateway)
         key = SessionKey.parse(spawn.child_key)
         await anyio.sleep(25)
-        await call(house, "chat.send", sessionKey=key.text, message="hm?", idempotencyKey="r2")
+        await call(gateway, "chat.send", sessionKey=key.text, message="hm?", idempotencyKey="r2")
         await anyio.sleep(10)
-        assert (await child_of(house)).archived_at is None
+        assert (await child_of(gateway)).archived_at is None
         await anyio.sleep(120)
-        assert (await child_of(house)).archived_at is not None
-        run = await house.run_store.find("r2")
+        assert (await child_of(gateway)).archived_at is not None
+        run = await gateway.run_store.find("r2")
         assert run is not None
         assert run.status == "ok"
 
@@ -630,24 +630,24 @@ async def test_a_child_that_somebody_talks_with_is_archived_later(tmp_path: Path
 @pytest.mark.spec("P7")
 async def test_no_minutes_keep_a_child_for_ever(tmp_path: Path) -> None:
     config = config_of({"agents": {"defaults": {"subagents": {"archiveAfterMinutes": 0}}}})
-    async with open_house(tmp_path, family(), config=config) as house:
-        await call(house, "sessions.spawn", task="work")
-        await reported(house)
+    async with open_gateway(tmp_path, family(), config=config) as gateway:
+        await call(gateway, "sessions.spawn", task="work")
+        await reported(gateway)
     await anyio.sleep(24 * 3600)
-    async with open_house(tmp_path, family(), config=config) as house:
+    async with open_gateway(tmp_path, family(), config=config) as gateway:
         await anyio.sleep(60)
-        assert (await child_of(house)).archived_at is None
+        assert (await child_of(gateway)).archived_at is None
 
 
 @pytest.mark.spec("P7")
 async def test_cleanup_deletes_the_child_right_after_its_announce(tmp_path: Path) -> None:
-    async with open_house(tmp_path, family(arguments={"cleanup": "delete"})) as house:
-        await say(house, "main", "go", "r1")
-        spawn = await reported(house)
+    async with open_gateway(tmp_path, family(arguments={"cleanup": "delete"})) as gateway:
+        await say(gateway, "main", "go", "r1")
+        spawn = await reported(gateway)
         await anyio.sleep(1)
 
-        assert await house.ledger.find_session(SessionKey.parse(spawn.child_key)) is None
-        assert len(await announces_in(house)) == 1
+        assert await gateway.ledger.find_session(SessionKey.parse(spawn.child_key)) is None
+        assert len(await announces_in(gateway)) == 1
 
 
 # ── once ───────────────────────────────────────────────────────────────────────────────────────
@@ -655,44 +655,44 @@ async def test_cleanup_deletes_the_child_right_after_its_announce(tmp_path: Path
 
 @pytest.mark.spec("P2", "B1")
 async def test_a_retried_spawn_is_one_child_also_after_it_was_deleted(tmp_path: Path) -> None:
-    async with open_house(tmp_path, family()) as house:
+    async with open_gateway(tmp_path, family()) as gateway:
         asked: dict[str, Any] = {"task": "work", "cleanup": "delete", "idempotencyKey": "k1"}
-        first = await call(house, "sessions.spawn", **asked)
-        await reported(house)
+        first = await call(gateway, "sessions.spawn", **asked)
+        await reported(gateway)
         await anyio.sleep(1)
-        again = await call(house, "sessions.spawn", **asked)
+        again = await call(gateway, "sessions.spawn", **asked)
         await anyio.sleep(60)
 
         assert again == first
-        assert len(await children(house)) == 1
-        assert len(await announces_in(house)) == 1
-        assert len(await house.ledger.list_sessions(limit=10, sight=EVERYTHING)) == 1
+        assert len(await children(gateway)) == 1
+        assert len(await announces_in(gateway)) == 1
+        assert len(await gateway.ledger.list_sessions(limit=10, sight=EVERYTHING)) == 1
         with pytest.raises(Exception, match="another task"):
-            await call(house, "sessions.spawn", **{**asked, "task": "other work"})
+            await call(gateway, "sessions.spawn", **{**asked, "task": "other work"})
 
 
 @pytest.mark.spec("B1", "P5", "P6")
 @pytest.mark.parametrize("after_s", [0, 5, 15, 25])
-async def test_wherever_the_house_dies_the_child_is_reported_once(
+async def test_wherever_the_gateway_dies_the_child_is_reported_once(
     tmp_path: Path, after_s: float
 ) -> None:
-    folder = tmp_path / "house"
+    folder = tmp_path / "gateway"
     folder.mkdir()
     chat = MemoryChannel(knows_key_s=inf)
-    async with open_house(folder, family(child_s=10), channels=[chat]) as house:
+    async with open_gateway(folder, family(child_s=10), channels=[chat]) as gateway:
         await chat.say("ana", "go")
         await anyio.sleep(after_s)
         copy = crashed_copy(folder)
     later = MemoryChannel(knows_key_s=inf)
-    async with open_house(copy, family(), channels=[later]) as house:
-        spawn = await reported(house)
+    async with open_gateway(copy, family(), channels=[later]) as gateway:
+        spawn = await reported(gateway)
         await anyio.sleep(600)
 
         assert spawn.status == "success"
-        assert len(await announces_in(house)) == 1
-        assert len(await children(house)) == 1
+        assert len(await announces_in(gateway)) == 1
+        assert len(await children(gateway)) == 1
         posted = [text for _, text in later.sent if text.startswith("Status:")]
-        delivery = await house.ledger.find_delivery(f"spawn:{spawn.run_id}")
+        delivery = await gateway.ledger.find_delivery(f"spawn:{spawn.run_id}")
         assert (delivery is not None and delivery.state == "delivered") or len(posted) == 1
         assert len(posted) <= 1
 
@@ -700,19 +700,19 @@ async def test_wherever_the_house_dies_the_child_is_reported_once(
 @pytest.mark.spec("Y4", "P6")
 async def test_a_report_is_kept_from_a_chat_whose_send_policy_denies_it(tmp_path: Path) -> None:
     chat = MemoryChannel()
-    async with open_house(tmp_path, family(child_s=5), channels=[chat]) as house:
+    async with open_gateway(tmp_path, family(child_s=5), channels=[chat]) as gateway:
         await chat.say("ana", "go")
         await chat.wait_sent(1)
-        await call(house, "sessions.patch", key="main", sendPolicy="deny")
-        spawn = await reported(house)
+        await call(gateway, "sessions.patch", key="main", sendPolicy="deny")
+        spawn = await reported(gateway)
         await anyio.sleep(60)
 
-        delivery = await house.ledger.find_delivery(f"spawn:{spawn.run_id}")
+        delivery = await gateway.ledger.find_delivery(f"spawn:{spawn.run_id}")
         assert delivery is not None
         assert delivery.state == "failed"
         assert "send blocked by session policy" in (delivery.error or "")
         assert len(chat.sent) == 1
-        assert len(await announces_in(house)) == 1
+        assert len(await announces_in(gateway)) == 1
 
 
 # ── by a client ────────────────────────────────────────────────────────────────────────────────
@@ -720,26 +720,28 @@ async def test_a_report_is_kept_from_a_chat_whose_send_policy_denies_it(tmp_path
 
 @pytest.mark.spec("G2")
 async def test_a_client_spawns_for_a_session_and_the_report_comes_there(tmp_path: Path) -> None:
-    async with open_house(tmp_path, family()) as house:
-        answer = await call(house, "sessions.spawn", task="work", sessionKey="agent:main:desk")
+    async with open_gateway(tmp_path, family()) as gateway:
+        answer = await call(gateway, "sessions.spawn", task="work", sessionKey="agent:main:desk")
         intake = SessionKey.named("main", "desk")
-        spawn = await reported(house, intake)
+        spawn = await reported(gateway, intake)
 
         assert answer["status"] == "accepted"
         assert answer["childSessionKey"] == spawn.child_key
-        assert (await announces_in(house, intake))[0].startswith("Status: success")
+        assert (await announces_in(gateway, intake))[0].startswith("Status: success")
 
 
 async def test_session_status_tells_how_it_stands_and_sets_a_model(tmp_path: Path) -> None:
-    async with open_house(tmp_path, family(child_s=5)) as house:
-        await say(house, "main", "go", "r1")
-        told = await call(house, "tool.session_status", sessionKey="main")
+    async with open_gateway(tmp_path, family(child_s=5)) as gateway:
+        await say(gateway, "main", "go", "r1")
+        told = await call(gateway, "tool.session_status", sessionKey="main")
         assert "State: idle" in told["statusText"]
         assert "1 at work" in told["statusText"]
-        changed = await call(house, "tool.session_status", sessionKey="main", model="scripted/big")
+        changed = await call(
+            gateway, "tool.session_status", sessionKey="main", model="scripted/big"
+        )
         assert changed["changedModel"]
         assert "Model: scripted/big" in changed["statusText"]
         with pytest.raises(Exception, match="unrecognized model"):
-            await call(house, "tool.session_status", sessionKey="main", model="nope")
-        reset = await call(house, "tool.session_status", sessionKey="main", model="default")
+            await call(gateway, "tool.session_status", sessionKey="main", model="nope")
+        reset = await call(gateway, "tool.session_status", sessionKey="main", model="default")
         assert "Model: scripted/test" in reset["statusText"]

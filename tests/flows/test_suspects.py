@@ -12,7 +12,7 @@ from crossclaw.domain.suspects import SUSPECT_AFTER
 from crossclaw.ledger.opening import open_ledger
 from crossclaw.ledger.operations import Append, BeginWait, Recover
 from crossclaw.providers.contract import ModelRequest, Tell, UserTurn
-from crossclaw.testing import open_house, submit
+from crossclaw.testing import open_gateway, submit
 from tests.flows.crashing import crashed_copy
 from tests.flows.talking import two_agents
 from tests.flows.test_runs_keep_their_order import Recording
@@ -26,8 +26,8 @@ BAR_S = 15.0
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    (tmp_path / "house").mkdir()
-    return tmp_path / "house"
+    (tmp_path / "gateway").mkdir()
+    return tmp_path / "gateway"
 
 
 def session_number(number: int) -> SessionKey:
@@ -37,10 +37,10 @@ def session_number(number: int) -> SessionKey:
 async def crash_twice(folder: Path, sessions: int) -> tuple[Path, list[str]]:
     left, ids = folder, list[str]()
     for crash in range(SUSPECT_AFTER):
-        async with open_house(left, Recording(1000.0)) as house:
+        async with open_gateway(left, Recording(1000.0)) as gateway:
             if not ids:
                 keys = map(session_number, range(sessions))
-                ids = [(await submit(house, key, "hi")).run_id for key in keys]
+                ids = [(await submit(gateway, key, "hi")).run_id for key in keys]
             await anyio.sleep(1)
             left = crashed_copy(left, f"crash {crash}")
     return left, ids
@@ -52,16 +52,16 @@ async def test_three_hundred_suspects_are_all_under_way_within_fifteen_seconds(
 ) -> None:
     left, ids = await crash_twice(folder, SUSPECTS)
 
-    async with open_house(left, Recording(TURN_S)) as house:
+    async with open_gateway(left, Recording(TURN_S)) as gateway:
         began = anyio.current_time()
-        new = await submit(house, ANA, "no suspect")
-        answered = await house.run_store.wait(new.run_id)
+        new = await submit(gateway, ANA, "no suspect")
+        answered = await gateway.run_store.wait(new.run_id)
         waited_s = anyio.current_time() - began
-        behind = await submit(house, session_number(SUSPECTS - 1), "behind the last suspect")
+        behind = await submit(gateway, session_number(SUSPECTS - 1), "behind the last suspect")
         await anyio.sleep(BAR_S - waited_s)
-        runs = [await house.run_store.find(run_id) for run_id in ids]
+        runs = [await gateway.run_store.find(run_id) for run_id in ids]
         with anyio.fail_after(60):  # a provider takes 64 calls at once
-            ends = [await house.run_store.wait(run_id) for run_id in (*ids, behind.run_id)]
+            ends = [await gateway.run_store.wait(run_id) for run_id in (*ids, behind.run_id)]
 
     assert answered is not None
     assert answered.status == "ok"
@@ -74,10 +74,10 @@ async def test_three_hundred_suspects_are_all_under_way_within_fifteen_seconds(
 async def test_suspects_whose_steps_are_short_do_not_wait_for_the_window(folder: Path) -> None:
     left, ids = await crash_twice(folder, 16)
 
-    async with open_house(left, Recording(0.1)) as house:
+    async with open_gateway(left, Recording(0.1)) as gateway:
         began = anyio.current_time()
         for run_id in ids:
-            await house.run_store.wait(run_id)
+            await gateway.run_store.wait(run_id)
         took_s = anyio.current_time() - began
 
     assert took_s < 2.0
@@ -123,19 +123,19 @@ async def crashes_until_given_up(folder: Path, sessions: int, kills_after_s: flo
     left, ids, crashes, place = folder, list[str](), 0, sessions * 2 // 3
     while True:
         model = Model(silent=True)
-        async with open_house(left, model) as house:
+        async with open_gateway(left, model) as gateway:
             for number in range(sessions if not ids else 0):
                 text = "poison" if number == place else "hi"
-                ids.append((await submit(house, session_number(number), text)).run_id)
-            poison = await house.run_store.find(ids[place])
+                ids.append((await submit(gateway, session_number(number), text)).run_id)
+            poison = await gateway.run_store.find(ids[place])
             if poison is None or poison.ended:
                 break
             await model.asked.wait()
             await anyio.sleep(kills_after_s)
             crashes += 1
             left = crashed_copy(left, f"crash {crashes}")
-    async with open_house(left, Model(silent=False)) as house:
-        runs = [await house.run_store.wait(run_id) for run_id in ids]
+    async with open_gateway(left, Model(silent=False)) as gateway:
+        runs = [await gateway.run_store.wait(run_id) for run_id in ids]
     failed = [run.run_id for run in runs if run and run.status != "ok"]
     assert failed == [ids[place]]
     return crashes - SUSPECT_AFTER
@@ -154,7 +154,7 @@ async def test_who_was_given_up_stays_so_when_the_process_dies_before_it_is_said
     folder: Path,
 ) -> None:
     left, (run_id,) = await crash_twice(folder, 1)
-    async with open_house(left, Recording(1000.0)):
+    async with open_gateway(left, Recording(1000.0)):
         await anyio.sleep(1)
         left = crashed_copy(left, "third crash")
     ledger = open_ledger(left / "state" / "crossclaw.sqlite", inline=True)
@@ -176,14 +176,14 @@ async def test_runs_that_only_wait_are_never_given_up(folder: Path) -> None:
     config = two_agents(agentToAgent={"maxPingPongTurns": 0})
     left, ids = folder, list[str]()
     for crash in range(SUSPECT_AFTER + 4):
-        async with open_house(left, Model(silent=True), config=config) as house:
+        async with open_gateway(left, Model(silent=True), config=config) as gateway:
             for key in requesters if not ids else ():
-                ids.append((await submit(house, key, "send")).run_id)
+                ids.append((await submit(gateway, key, "send")).run_id)
             await anyio.sleep(20)
             left = crashed_copy(left, f"crash {crash}")
 
-    async with open_house(left, Model(silent=False), config=config) as house:
-        runs = [await house.run_store.wait(run_id) for run_id in ids]
+    async with open_gateway(left, Model(silent=False), config=config) as gateway:
+        runs = [await gateway.run_store.wait(run_id) for run_id in ids]
 
     assert [(run.status, run.reply) for run in runs if run] == [("ok", "heard")] * 9
 

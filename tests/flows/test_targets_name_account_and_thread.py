@@ -14,7 +14,7 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.sessions import NewSession, Session
 from crossclaw.ledger.operations import EnsureSession
 from crossclaw.schedule.work import bound_accounts, find_address
-from crossclaw.testing import MemoryChannel, ScriptedProvider, open_house
+from crossclaw.testing import MemoryChannel, ScriptedProvider, open_gateway
 from tests.flows.talking import call, say, two_agents
 from tests.flows.test_exchanges import LIBRARIAN, settled, talkative
 from tests.flows.test_models_allowed import HOOK
@@ -36,9 +36,9 @@ async def test_a_job_and_a_hook_reply_by_the_account_and_in_the_thread_they_name
     default, work = two_accounts()
     where = {"channel": "memory", "to": "g1", "accountId": "work"}
     provider = ScriptedProvider(lambda _request: "news")
-    async with open_house(tmp_path, provider, channels=[default, work]) as house:
+    async with open_gateway(tmp_path, provider, channels=[default, work]) as gateway:
         job = await call(
-            house,
+            gateway,
             "cron.add",
             name="report",
             schedule={"kind": "at", "at": "2026-01-01T12:01:00Z"},
@@ -46,7 +46,7 @@ async def test_a_job_and_a_hook_reply_by_the_account_and_in_the_thread_they_name
             delivery={"mode": "announce", "threadId": 7, **where},
         )
         blank = await call(
-            house,
+            gateway,
             "cron.add",
             name="blank",
             schedule={"kind": "every", "everyMs": 3_600_000},
@@ -54,12 +54,12 @@ async def test_a_job_and_a_hook_reply_by_the_account_and_in_the_thread_they_name
             delivery={"mode": "none", "to": " ", "threadId": "", "accountId": "work"},
         )
         await anyio.sleep(70)
-        run = await call(house, "hooks.agent", HOOK, message="x", threadId="9", **where)
-        await house.run_store.wait(run["runId"])
+        run = await call(gateway, "hooks.agent", HOOK, message="x", threadId="9", **where)
+        await gateway.run_store.wait(run["runId"])
         await work.wait_sent(2)
         with pytest.raises(Invalid, match="no account 'home'"):
             await call(
-                house,
+                gateway,
                 "cron.add",
                 name="lost",
                 schedule={"kind": "every", "everyMs": 60_000},
@@ -81,12 +81,12 @@ async def test_the_announce_of_an_exchange_goes_to_the_targets_account_and_threa
     default, work = two_accounts()
     config = two_agents()
     model = talkative(skip_at=1)
-    async with open_house(tmp_path, model, config=config, channels=[default, work]) as house:
+    async with open_gateway(tmp_path, model, config=config, channels=[default, work]) as gateway:
         address = Address("memory", "g1", "work", "7")
         new = NewSession(key=LIBRARIAN, session_id="s-lib", address=address)
-        await house.ledger.do(EnsureSession(new=new, at=1))
-        await say(house, "main", "ask", "r1")
-        await settled(house)
+        await gateway.ledger.do(EnsureSession(new=new, at=1))
+        await say(gateway, "main", "ask", "r1")
+        await settled(gateway)
         await work.wait_sent(1)
 
     assert arrived(work) == [("g1", "7", "All settled.")]

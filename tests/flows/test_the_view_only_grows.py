@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from crossclaw.agent.origin import OPEN
-from crossclaw.app import House
+from crossclaw.app import Gateway
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import (
     AssistantMessage,
@@ -23,7 +23,7 @@ from crossclaw.domain.runs import Run
 from crossclaw.domain.sessions import NewEntry
 from crossclaw.ledger.operations import Inject
 from crossclaw.providers.contract import ModelRequest, UserTurn
-from crossclaw.testing import ScriptedProvider, heard, open_house, told
+from crossclaw.testing import ScriptedProvider, heard, open_gateway, told
 from tests.flows.talking import call, say
 
 
@@ -69,9 +69,9 @@ async def test_an_agent_that_rewrites_its_own_orders_is_sent_the_same_prompt_and
         return script.pop(0) if "go" in heard(request.turns[0]) else "counted"
 
     model = ScriptedProvider(answer)
-    async with open_house(tmp_path, model) as house:
-        await say(house, "main", "go", "r1")
-        await say(house, "main", "and now?", "r2")
+    async with open_gateway(tmp_path, model) as gateway:
+        await say(gateway, "main", "go", "r1")
+        await say(gateway, "main", "and now?", "r2")
 
     mine = [r for r in model.seen if "go" in heard(r.turns[0])]
     assert len(mine) == 4
@@ -88,13 +88,13 @@ async def test_from_run_to_run_the_view_grows_at_its_end_with_all_its_thinking(
 ) -> None:
     look = ToolUse("c1", "sessions_list", {})
     model = ScriptedProvider([thinking(Text("a")), thinking(look), thinking(Text("b")), "c"])
-    async with open_house(tmp_path, model) as house:
+    async with open_gateway(tmp_path, model) as gateway:
         for number in range(3):
             await call(
-                house, "agent", message=f"turn {number}", extraSystemPrompt="count in Latin",
+                gateway, "agent", message=f"turn {number}", extraSystemPrompt="count in Latin",
                 idempotencyKey=f"r{number}",
             )  # fmt: skip
-            await house.run_store.wait(f"r{number}")
+            await gateway.run_store.wait(f"r{number}")
 
     sent = [flat(request) for request in model.seen]
     assert len(sent) == 4
@@ -113,18 +113,18 @@ async def test_after_a_compaction_no_thinking_is_left(tmp_path: Path) -> None:
         return thinking(Text("ok"))
 
     model = ScriptedProvider(answer)
-    async with open_house(tmp_path, model) as house:
+    async with open_gateway(tmp_path, model) as gateway:
         for number in range(6):
-            await say(house, "main", f"turn {number}", f"r{number}")
-        await call(house, "sessions.compact", key="main")
-        await say(house, "main", "after", "last")
-        await say(house, "main", "later", "later")
+            await say(gateway, "main", f"turn {number}", f"r{number}")
+        await call(gateway, "sessions.compact", key="main")
+        await say(gateway, "main", "after", "last")
+        await say(gateway, "main", "later", "later")
 
     assert [len(thoughts(request)) for request in model.seen[-2:]] == [0, 1]
 
 
-async def stored(house: House, run: Run) -> list[Any]:
-    return [e.message for e in await house.ledger.list_entries(run.session_id, limit=9)]
+async def stored(gateway: Gateway, run: Run) -> list[Any]:
+    return [e.message for e in await gateway.ledger.list_entries(run.session_id, limit=9)]
 
 
 @pytest.mark.spec("S5", "M6", "H2")
@@ -132,16 +132,16 @@ async def test_the_runtimes_words_are_beside_the_content_and_nobody_is_shown_the
     tmp_path: Path,
 ) -> None:
     model = ScriptedProvider(["yes"])
-    async with open_house(tmp_path, model) as house:
+    async with open_gateway(tmp_path, model) as gateway:
         await call(
-            house, "agent", message="hello", extraSystemPrompt="zebra facts", idempotencyKey="r1"
+            gateway, "agent", message="hello", extraSystemPrompt="zebra facts", idempotencyKey="r1"
         )
-        run = await house.run_store.wait("r1")
+        run = await gateway.run_store.wait("r1")
         assert run is not None
-        question = (await stored(house, run))[0]
-        history = await call(house, "chat.history", sessionKey="main")
-        found = await call(house, "sessions.search", query="zebra")
-        read = await call(house, "tool.sessions_history", sessionKey="main")
+        question = (await stored(gateway, run))[0]
+        history = await call(gateway, "chat.history", sessionKey="main")
+        found = await call(gateway, "sessions.search", query="zebra")
+        read = await call(gateway, "tool.sessions_history", sessionKey="main")
 
     last = model.seen[0].turns[-1]
     assert isinstance(last.content[0], Text)
@@ -158,8 +158,8 @@ async def test_the_runtimes_words_are_beside_the_content_and_nobody_is_shown_the
 
 async def test_the_time_and_the_sender_are_told_with_the_message(tmp_path: Path) -> None:
     model = ScriptedProvider(["yes"])
-    async with open_house(tmp_path, model) as house:
-        await say(house, "main", "hello", "r1")
+    async with open_gateway(tmp_path, model) as gateway:
+        await say(gateway, "main", "hello", "r1")
 
     assert "Thursday, 2026-01-01 12:00 UTC. From your owner, on webchat." in told(model.seen[0])
 
@@ -170,15 +170,15 @@ async def test_a_report_that_comes_while_the_model_is_at_work_stands_behind_its_
 ) -> None:
     look = ToolUse("c1", "sessions_list", {})
     model = ScriptedProvider([thinking(look), thinking(Text("b")), "c"], delay_s=10)
-    async with open_house(tmp_path, model) as house, anyio.create_task_group() as tasks:
-        tasks.start_soon(say, house, "main", "go", "r1")
+    async with open_gateway(tmp_path, model) as gateway, anyio.create_task_group() as tasks:
+        tasks.start_soon(say, gateway, "main", "go", "r1")
         for number in range(2):
             await anyio.sleep(5 + 5 * number)
             report = UserMessage(f"report {number}", provenance=Provenance("announce"))
             entry = NewEntry(entry_id=f"report{number}", message=report)
-            await house.ledger.do(Inject(key=SessionKey.main("main"), entries=[entry], at=1))
-        await house.run_store.wait("r1")
-        await say(house, "main", "and?", "r2")
+            await gateway.ledger.do(Inject(key=SessionKey.main("main"), entries=[entry], at=1))
+        await gateway.run_store.wait("r1")
+        await say(gateway, "main", "and?", "r2")
 
     sent = [flat(request) for request in model.seen]
     assert len(sent) == 3
@@ -192,10 +192,10 @@ async def test_a_report_that_comes_while_the_model_is_at_work_stands_behind_its_
 @pytest.mark.spec("M6")
 async def test_where_messages_come_slowly_prompts_are_kept_for_an_hour(tmp_path: Path) -> None:
     model = ScriptedProvider(lambda request: "ok")
-    async with open_house(tmp_path, model) as house:
+    async with open_gateway(tmp_path, model) as gateway:
         for number, pause_s in enumerate((1, 1, 20 * 60, 1, 3 * 3600, *[1] * 6)):
             await anyio.sleep(pause_s)
-            await say(house, "main", "hello", f"r{number}")
+            await say(gateway, "main", "hello", f"r{number}")
 
     assert [r.cache.ttl for r in model.seen] == [*["5m"] * 2, *["1h"] * 6, *["5m"] * 3]
     assert len({request.session for request in model.seen}) == 1

@@ -11,7 +11,7 @@ from crossclaw.domain.messages import Provenance
 from crossclaw.door.principal import person_principal
 from crossclaw.door.registry import Caller
 from crossclaw.sessions.arrivals import Arrival
-from crossclaw.testing import MemoryChannel, ScriptedProvider, open_house
+from crossclaw.testing import MemoryChannel, ScriptedProvider, open_gateway
 from tests.flows.talking import OWNER, call
 
 HOOK = person_principal("hook", {"hook"})
@@ -27,27 +27,27 @@ JOB: dict[str, Any] = {
 
 async def test_a_job_goes_on_when_its_session_was_put_away(tmp_path: Path) -> None:
     chat, provider = MemoryChannel(), ScriptedProvider(lambda request: "the news")
-    async with open_house(tmp_path, provider, channels=[chat]) as house:
-        await call(house, "cron.add", **JOB)
+    async with open_gateway(tmp_path, provider, channels=[chat]) as gateway:
+        await call(gateway, "cron.add", **JOB)
         await anyio.sleep(3700)
         await chat.wait_sent(1)
-        rows = (await call(house, "sessions.table"))["rows"]
+        rows = (await call(gateway, "sessions.table"))["rows"]
         for row in rows:
-            await call(house, "sessions.archive", key=row["key"])
+            await call(gateway, "sessions.archive", key=row["key"])
         await anyio.sleep(3 * 3600)
     assert len(chat.sent) >= 3
 
 
 async def test_other_jobs_go_on_when_the_session_of_one_was_put_away(tmp_path: Path) -> None:
     provider, told = ScriptedProvider(lambda request: "the news"), list[int]()
-    async with open_house(tmp_path, provider, channels=[MemoryChannel()]) as house:
-        one = await call(house, "cron.add", **JOB)
-        two = await call(house, "cron.add", **{**JOB, "name": "other"})
+    async with open_gateway(tmp_path, provider, channels=[MemoryChannel()]) as gateway:
+        one = await call(gateway, "cron.add", **JOB)
+        two = await call(gateway, "cron.add", **{**JOB, "name": "other"})
         await anyio.sleep(3700)
-        await call(house, "sessions.archive", key=f"cron:{one['id']}")
+        await call(gateway, "sessions.archive", key=f"cron:{one['id']}")
         for _ in range(3):
             await anyio.sleep(3600)
-            told.append(len((await call(house, "cron.runs", id=two["id"]))["entries"]))
+            told.append(len((await call(gateway, "cron.runs", id=two["id"]))["entries"]))
     assert told == [2, 3, 4]
 
 
@@ -56,20 +56,20 @@ async def test_a_hook_with_a_key_of_its_own_is_heard_when_its_session_was_put_aw
 ) -> None:
     chat, provider = MemoryChannel(), ScriptedProvider(lambda request: "the news")
     config = msgspec.convert({"hooks": {"allowRequestSessionKey": True}}, Config)
-    async with open_house(tmp_path, provider, config=config, channels=[chat]) as house:
+    async with open_gateway(tmp_path, provider, config=config, channels=[chat]) as gateway:
         for n in range(2):
             run = await call(
-                house,
+                gateway,
                 "hooks.agent",
                 HOOK,
                 message="x",
                 sessionKey="hook:mail",
                 idempotencyKey=f"i{n}",
             )
-            await house.run_store.wait(run["runId"])
+            await gateway.run_store.wait(run["runId"])
             if n == 0:
-                await call(house, "sessions.archive", key="hook:mail")
-        history = await call(house, "chat.history", sessionKey="hook:mail")
+                await call(gateway, "sessions.archive", key="hook:mail")
+        history = await call(gateway, "chat.history", sessionKey="hook:mail")
     assert [message["role"] for message in history["messages"]] == ["user", "assistant"] * 2
 
 
@@ -77,13 +77,13 @@ async def test_a_command_and_a_message_are_heard_in_a_chat_that_was_put_away(
     tmp_path: Path,
 ) -> None:
     chat, provider = MemoryChannel(), ScriptedProvider(lambda request: "ok")
-    async with open_house(tmp_path, provider, channels=[chat]) as house:
-        await house.run_store.wait(await chat.say("ana", "hi", group="g1"))
-        await call(house, "sessions.archive", key="agent:main:memory:group:g1")
+    async with open_gateway(tmp_path, provider, channels=[chat]) as gateway:
+        await gateway.run_store.wait(await chat.say("ana", "hi", group="g1"))
+        await call(gateway, "sessions.archive", key="agent:main:memory:group:g1")
         run = await chat.say("ana", "/status", group="g1")
-        await house.run_store.wait(run)
+        await gateway.run_store.wait(run)
         run = await chat.say("ana", "hello", group="g1")
-        await house.run_store.wait(run)
+        await gateway.run_store.wait(run)
         await anyio.sleep(600)
     assert len(chat.sent) == 3
 
@@ -93,12 +93,12 @@ async def test_what_was_on_its_way_when_its_session_was_put_away_brings_it_back(
 ) -> None:
     provider = ScriptedProvider(lambda request: "the news")
     config = msgspec.convert({"hooks": {"allowRequestSessionKey": True}}, Config)
-    async with open_house(tmp_path, provider, config=config) as house:
-        run = await call(house, "hooks.agent", HOOK, message="x", sessionKey="hook:mail")
-        await house.run_store.wait(run["runId"])
-        as_it_was = await house.resolver.resolve(OWNER, "hook:mail", "talk")
-        await call(house, "sessions.archive", key="hook:mail")
-        accepted = await house.intake.require(
+    async with open_gateway(tmp_path, provider, config=config) as gateway:
+        run = await call(gateway, "hooks.agent", HOOK, message="x", sessionKey="hook:mail")
+        await gateway.run_store.wait(run["runId"])
+        as_it_was = await gateway.resolver.resolve(OWNER, "hook:mail", "talk")
+        await call(gateway, "sessions.archive", key="hook:mail")
+        accepted = await gateway.intake.require(
             Arrival(
                 road="hook",
                 to=as_it_was,
@@ -107,7 +107,7 @@ async def test_what_was_on_its_way_when_its_session_was_put_away_brings_it_back(
                 caller=Caller(principal=HOOK),
             )
         )
-        await house.run_store.wait(accepted.run_id)
-        rows = (await call(house, "sessions.list"))["sessions"]
+        await gateway.run_store.wait(accepted.run_id)
+        rows = (await call(gateway, "sessions.list"))["sessions"]
 
     assert "hook:mail" in [row["key"] for row in rows]

@@ -1,4 +1,4 @@
-"""Control tokens are for the house: whichever way one comes, no chat and no page is shown it."""
+"""Control tokens are for the gateway: whichever way one comes, no chat and no page is shown it."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ import pytest
 from crossclaw.domain.exchanges import CONTROL_TOKENS
 from crossclaw.domain.messages import AssistantMessage, Text
 from crossclaw.providers.contract import ModelRequest, Tell
-from crossclaw.testing import MemoryChannel, ScriptedProvider, open_house
+from crossclaw.testing import MemoryChannel, ScriptedProvider, open_gateway
 from tests.flows.spawning import announces_in, family, reported
 
 TOKENS = ("REPLY_SKIP", "ANNOUNCE_SKIP", "NO_REPLY", "HEARTBEAT_OK")
@@ -25,9 +25,9 @@ async def test_an_agent_that_has_nothing_to_say_in_a_chat_says_nothing(
 ) -> None:
     chat = MemoryChannel()
     replies = [f"\n {token} ", f"About {token}: it is a word.", f"{token}."]
-    async with open_house(tmp_path, ScriptedProvider(replies), channels=[chat]) as house:
+    async with open_gateway(tmp_path, ScriptedProvider(replies), channels=[chat]) as gateway:
         for number in range(len(replies)):
-            await house.run_store.wait(await chat.say("ana", f"hi {number}", group="g1"))
+            await gateway.run_store.wait(await chat.say("ana", f"hi {number}", group="g1"))
         await chat.wait_sent(2)
         await anyio.sleep(60)
 
@@ -42,8 +42,8 @@ async def test_a_token_in_several_blocks_is_still_one(tmp_path: Path) -> None:
             return AssistantMessage([Text("NO_"), Text("REPLY")], whole.timestamp)
 
     chat = MemoryChannel()
-    async with open_house(tmp_path, InBlocks(["x"]), channels=[chat]) as house:
-        run = await house.run_store.wait(await chat.say("ana", "hi"))
+    async with open_gateway(tmp_path, InBlocks(["x"]), channels=[chat]) as gateway:
+        run = await gateway.run_store.wait(await chat.say("ana", "hi"))
         await anyio.sleep(60)
 
     assert run is not None
@@ -61,11 +61,11 @@ async def test_a_child_that_announces_a_token_is_silent_under_every_heading(
 ) -> None:
     chat = MemoryChannel()
     model = family(announce=said.format(token))
-    async with open_house(tmp_path, model, channels=[chat]) as house:
+    async with open_gateway(tmp_path, model, channels=[chat]) as gateway:
         await chat.say("ana", "go")
-        await reported(house)
+        await reported(gateway)
         await anyio.sleep(60)
-        (told,) = await announces_in(house)
+        (told,) = await announces_in(gateway)
 
     assert "nothing to announce" in told
     assert [text for _, text in chat.sent] == ["ok"]
@@ -75,9 +75,9 @@ async def test_a_child_that_announces_a_token_is_silent_under_every_heading(
 async def test_what_is_said_beside_a_token_is_reported_without_it(tmp_path: Path) -> None:
     chat = MemoryChannel()
     model = family(announce="Result: ANNOUNCE_SKIP\nNotes: the shelf is empty")
-    async with open_house(tmp_path, model, channels=[chat]) as house:
+    async with open_gateway(tmp_path, model, channels=[chat]) as gateway:
         await chat.say("ana", "go")
-        await reported(house)
+        await reported(gateway)
         await chat.wait_sent(2)
 
     posted = chat.sent[-1][1]

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from crossclaw.app import House
+from crossclaw.app import Gateway
 from crossclaw.config import Config
 from crossclaw.config.toolnames import KNOWN
 from crossclaw.config.tools import SubagentTools, ToolPolicy
@@ -25,7 +25,7 @@ from crossclaw.door.registry import Params
 from crossclaw.policy.subagents import child_layers
 from crossclaw.policy.tools import decide_tool
 from crossclaw.providers.rehearsal import RehearsalProvider
-from crossclaw.testing import open_house
+from crossclaw.testing import open_gateway
 from crossclaw.tools.contract import Tool, ToolContext
 from crossclaw.tools.door_tool import tool_method
 from crossclaw.tools.invoke import Invoker, ToolNotAvailable
@@ -54,22 +54,22 @@ def config_of(raw: dict[str, Any]) -> Config:
     return msgspec.convert(raw, Config)
 
 
-async def has(house: House, key: SessionKey, **given: Any) -> set[str]:
-    return set(await house.toolsets.of(key, Authority(**given), "x/y"))
+async def has(gateway: Gateway, key: SessionKey, **given: Any) -> set[str]:
+    return set(await gateway.toolsets.of(key, Authority(**given), "x/y"))
 
 
 @pytest.mark.spec("P4", "V4")
 async def test_a_tool_from_outside_is_as_closed_as_its_group(tmp_path: Path) -> None:
-    async with open_house(tmp_path, RehearsalProvider(), tools=[Fork(), Search()]) as house:
-        await say(house, "main", "say: hi", "r1")
-        assert {"fork", "look_up"} <= await has(house, MAIN)
-        assert await has(house, MAIN) - await has(house, CHILD) == SESSION_TOOLS | {"fork"}
-        assert "look_up" not in await has(house, MAIN, sandboxed=True)
-        invoker = Invoker(house.toolsets, house.resolver, Config(), lambda agent_id: "x/y")
+    async with open_gateway(tmp_path, RehearsalProvider(), tools=[Fork(), Search()]) as gateway:
+        await say(gateway, "main", "say: hi", "r1")
+        assert {"fork", "look_up"} <= await has(gateway, MAIN)
+        assert await has(gateway, MAIN) - await has(gateway, CHILD) == SESSION_TOOLS | {"fork"}
+        assert "look_up" not in await has(gateway, MAIN, sandboxed=True)
+        invoker = Invoker(gateway.toolsets, gateway.resolver, Config(), lambda agent_id: "x/y")
         with pytest.raises(ToolNotAvailable):
             await invoker.invoke(OWNER, "fork", {}, "main")
         with pytest.raises(ToolNotAvailable):
-            await Guest(house, "bob").call("fork")
+            await Guest(gateway, "bob").call("fork")
 
 
 @pytest.mark.parametrize(
@@ -87,17 +87,19 @@ async def test_a_tool_from_outside_is_as_closed_as_its_group(tmp_path: Path) -> 
 async def test_a_rule_for_a_group_means_a_tool_that_came_later(
     tmp_path: Path, raw: dict[str, Any]
 ) -> None:
-    async with open_house(
+    async with open_gateway(
         tmp_path, RehearsalProvider(), tools=[Fork()], config=config_of(raw)
-    ) as house:
-        assert "fork" not in await has(house, MAIN)
+    ) as gateway:
+        assert "fork" not in await has(gateway, MAIN)
 
 
 async def test_what_the_gateway_denies_by_group_is_not_invoked_either(tmp_path: Path) -> None:
     raw = {"gateway": {"tools": {"allow": ["fork"], "deny": ["group:sessions"]}}}
-    async with open_house(tmp_path, RehearsalProvider(), tools=[Fork()]) as house:
-        await say(house, "main", "say: hi", "r1")
-        invoker = Invoker(house.toolsets, house.resolver, config_of(raw), lambda agent_id: "x/y")
+    async with open_gateway(tmp_path, RehearsalProvider(), tools=[Fork()]) as gateway:
+        await say(gateway, "main", "say: hi", "r1")
+        invoker = Invoker(
+            gateway.toolsets, gateway.resolver, config_of(raw), lambda agent_id: "x/y"
+        )
         with pytest.raises(ToolNotAvailable):
             await invoker.invoke(OWNER, "fork", {}, "main")
 
@@ -135,7 +137,7 @@ async def test_a_tool_that_does_not_say_what_it_is_does_not_load(tmp_path: Path)
 
     for tool, words in ((Silent(), "Silent does not declare"), (Odd(), "unknown group")):
         with pytest.raises(UndeclaredTool, match=words):
-            async with open_house(tmp_path / words, RehearsalProvider(), tools=[tool]):
+            async with open_gateway(tmp_path / words, RehearsalProvider(), tools=[tool]):
                 pass
     with pytest.raises(UndeclaredTool, match="'sessions_fork' is not declared"):
         tool_method("sessions_fork", "run", fork, "Forks.")
@@ -144,8 +146,8 @@ async def test_a_tool_that_does_not_say_what_it_is_does_not_load(tmp_path: Path)
 
 
 async def test_every_tool_that_is_there_can_be_named_in_a_rule(tmp_path: Path) -> None:
-    async with open_house(tmp_path, RehearsalProvider()) as house:
-        there = house.toolsets.known
+    async with open_gateway(tmp_path, RehearsalProvider()) as gateway:
+        there = gateway.toolsets.known
         assert {name: tool.declared for name, tool in there.items()} == {
             name: BUILT_IN[name] for name in there
         }

@@ -10,7 +10,7 @@ import pytest
 from crossclaw.domain.errors import NotFound
 from crossclaw.domain.traces import TraceSpan, arranged
 from crossclaw.providers.rehearsal import RehearsalProvider
-from crossclaw.testing import MemoryChannel, ScriptedProvider, open_house
+from crossclaw.testing import MemoryChannel, ScriptedProvider, open_gateway
 from tests.flows.talking import call, say, two_agents
 
 pytestmark = pytest.mark.spec("B10")
@@ -29,19 +29,21 @@ async def test_a_message_is_one_tree_down_to_calls_rounds_children_and_deliverie
     tmp_path: Path,
 ) -> None:
     chat = MemoryChannel()
-    async with open_house(
+    async with open_gateway(
         tmp_path, RehearsalProvider(), config=two_agents(), channels=[chat]
-    ) as house:
+    ) as gateway:
         run_id = await chat.say("ana", ASK)
-        await house.run_store.wait(run_id, timeout_s=600)
+        await gateway.run_store.wait(run_id, timeout_s=600)
         await anyio.sleep(60)
-        tree = await call(house, "trace.get", id=run_id)
+        tree = await call(gateway, "trace.get", id=run_id)
         (child,) = [
             s["key"] for s in tree["spans"] if ":subagent:" in s["key"] and s["name"] == "spawn"
         ]
-        same = [await call(house, "trace.get", id=name) for name in (child, "agent:librarian:main")]
+        same = [
+            await call(gateway, "trace.get", id=name) for name in (child, "agent:librarian:main")
+        ]
         with pytest.raises(NotFound):
-            await call(house, "trace.get", id="nobody")
+            await call(gateway, "trace.get", id="nobody")
 
     lines = shape(tree)
     assert lines[0] == "run chat"
@@ -68,10 +70,10 @@ async def test_a_message_is_one_tree_down_to_calls_rounds_children_and_deliverie
 
 async def test_a_trace_under_way_is_open_and_says_who_is_waited_for(tmp_path: Path) -> None:
     send = 'tool: sessions_send {"agentId": "librarian", "message": "wait: 60\\nsay: so", "timeoutSeconds": 90}'
-    async with open_house(tmp_path, RehearsalProvider(), config=two_agents()) as house:
-        await call(house, "chat.send", sessionKey="main", message=send, idempotencyKey="r1")
+    async with open_gateway(tmp_path, RehearsalProvider(), config=two_agents()) as gateway:
+        await call(gateway, "chat.send", sessionKey="main", message=send, idempotencyKey="r1")
         await anyio.sleep(5)
-        tree = await call(house, "trace.get", id="main")
+        tree = await call(gateway, "trace.get", id="main")
 
     assert "end" not in tree
     root, model, tool, wait, target, thinking = tree["spans"]
@@ -88,11 +90,11 @@ async def test_a_trace_under_way_is_open_and_says_who_is_waited_for(tmp_path: Pa
 
 
 async def test_a_trace_in_a_long_session_reads_only_its_own_part(tmp_path: Path) -> None:
-    async with open_house(tmp_path, RehearsalProvider()) as house:
+    async with open_gateway(tmp_path, RehearsalProvider()) as gateway:
         for number in range(30):
-            await say(house, "main", f"say: {number}", f"r{number}")
+            await say(gateway, "main", f"say: {number}", f"r{number}")
             await anyio.sleep(600)
-        trees = [await call(house, "trace.get", id=f"r{number}") for number in (0, 17, 29)]
+        trees = [await call(gateway, "trace.get", id=f"r{number}") for number in (0, 17, 29)]
 
     assert [[s["kind"] for s in tree["spans"]] for tree in trees] == [["run", "model"]] * 3
     assert [tree["spans"][1]["text"] for tree in trees] == ["0", "17", "29"]
@@ -102,13 +104,13 @@ async def test_the_time_in_the_queue_is_no_time_of_the_work_and_a_compaction_is_
     tmp_path: Path,
 ) -> None:
     model = ScriptedProvider(lambda request: "ok", delay_s=60)
-    async with open_house(tmp_path, model) as house:
+    async with open_gateway(tmp_path, model) as gateway:
         for number in range(3):
-            await say(house, "main", f"turn {number} " + "word " * 300, f"r{number}")
-        await call(house, "chat.send", sessionKey="main", message="busy", idempotencyKey="r9")
-        queued = await call(house, "sessions.compact", key="main")
-        await house.run_store.wait(queued["runId"], timeout_s=600)
-        tree = await call(house, "trace.get", id=queued["runId"])
+            await say(gateway, "main", f"turn {number} " + "word " * 300, f"r{number}")
+        await call(gateway, "chat.send", sessionKey="main", message="busy", idempotencyKey="r9")
+        queued = await call(gateway, "sessions.compact", key="main")
+        await gateway.run_store.wait(queued["runId"], timeout_s=600)
+        tree = await call(gateway, "trace.get", id=queued["runId"])
 
     run, compaction = tree["spans"]
     assert run["start"] < run["began"], "it stood behind another one"
@@ -148,11 +150,11 @@ def test_ten_thousand_spans_in_one_line_are_arranged() -> None:
 
 
 async def test_a_trace_is_exported_as_opentelemetry(tmp_path: Path) -> None:
-    async with open_house(tmp_path, RehearsalProvider(), config=two_agents()) as house:
-        await say(house, "main", ASK, "r1")
+    async with open_gateway(tmp_path, RehearsalProvider(), config=two_agents()) as gateway:
+        await say(gateway, "main", ASK, "r1")
         await anyio.sleep(60)
-        tree = await call(house, "trace.get", id="r1")
-        exported = await call(house, "trace.export", id="r1")
+        tree = await call(gateway, "trace.get", id="r1")
+        exported = await call(gateway, "trace.export", id="r1")
 
     (resource,) = exported["resourceSpans"]
     (scope,) = resource["scopeSpans"]
@@ -172,15 +174,15 @@ async def test_a_trace_is_exported_as_opentelemetry(tmp_path: Path) -> None:
 
 async def test_a_model_that_failed_and_a_call_that_was_cut_off_are_marked(tmp_path: Path) -> None:
     send = 'tool: sessions_send {"agentId": "librarian", "message": "wait: 600", "timeoutSeconds": 900}'
-    async with open_house(tmp_path, RehearsalProvider(), config=two_agents()) as house:
-        await say(house, "main", "fail: on holiday", "r1")
-        failed = (await call(house, "trace.get", id="r1"))["spans"]
-        await call(house, "chat.send", sessionKey="main", message=send, idempotencyKey="r2")
+    async with open_gateway(tmp_path, RehearsalProvider(), config=two_agents()) as gateway:
+        await say(gateway, "main", "fail: on holiday", "r1")
+        failed = (await call(gateway, "trace.get", id="r1"))["spans"]
+        await call(gateway, "chat.send", sessionKey="main", message=send, idempotencyKey="r2")
         await anyio.sleep(5)
-        open_call = (await call(house, "trace.get", id="r2"))["spans"][2]
-        await call(house, "chat.abort", sessionKey="main", runId="r2")
-        await house.run_store.wait("r2", timeout_s=60)
-        cut = (await call(house, "trace.get", id="r2"))["spans"]
+        open_call = (await call(gateway, "trace.get", id="r2"))["spans"][2]
+        await call(gateway, "chat.abort", sessionKey="main", runId="r2")
+        await gateway.run_store.wait("r2", timeout_s=60)
+        cut = (await call(gateway, "trace.get", id="r2"))["spans"]
 
     assert failed[0]["standing"]["name"] == "failed"
     assert open_call["standing"]["name"] == "running"

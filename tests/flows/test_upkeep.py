@@ -8,7 +8,7 @@ import pytest
 from crossclaw.config import Config, session
 from crossclaw.domain.addresses import Address, Inbound
 from crossclaw.domain.keys import SessionKey
-from crossclaw.testing import MemoryChannel, ScriptedProvider, open_house
+from crossclaw.testing import MemoryChannel, ScriptedProvider, open_gateway
 from tests.flows.talking import call, say
 
 DESK = "agent:main:desk"
@@ -20,14 +20,14 @@ def slow() -> ScriptedProvider:
 
 @pytest.mark.spec("G2")
 async def test_abort_stops_a_run_or_all_of_a_session(tmp_path: Path) -> None:
-    async with open_house(tmp_path, slow()) as house:
+    async with open_gateway(tmp_path, slow()) as gateway:
         for run_id in ("r1", "r2", "r3"):
-            await call(house, "chat.send", sessionKey=DESK, message="hi", idempotencyKey=run_id)
+            await call(gateway, "chat.send", sessionKey=DESK, message="hi", idempotencyKey=run_id)
         await anyio.sleep(1)
-        one = await call(house, "sessions.abort", runId="r2")
-        first = await call(house, "sessions.abort", key=DESK, clearQueued=False)
-        rest = await call(house, "sessions.abort", key=DESK)
-        none = await call(house, "sessions.abort", key=DESK)
+        one = await call(gateway, "sessions.abort", runId="r2")
+        first = await call(gateway, "sessions.abort", key=DESK, clearQueued=False)
+        rest = await call(gateway, "sessions.abort", key=DESK)
+        none = await call(gateway, "sessions.abort", key=DESK)
 
     assert (one["status"], one["abortedRunId"]) == ("aborted", "r2")
     assert first["runIds"] == ["r1"]
@@ -36,62 +36,64 @@ async def test_abort_stops_a_run_or_all_of_a_session(tmp_path: Path) -> None:
 
 
 async def test_a_run_of_another_session_is_not_stopped_by_a_wrong_key(tmp_path: Path) -> None:
-    async with open_house(tmp_path, slow()) as house:
-        await call(house, "chat.send", sessionKey=DESK, message="hi", idempotencyKey="r1")
-        await call(house, "sessions.create", key="agent:main:other")
+    async with open_gateway(tmp_path, slow()) as gateway:
+        await call(gateway, "chat.send", sessionKey=DESK, message="hi", idempotencyKey="r1")
+        await call(gateway, "sessions.create", key="agent:main:other")
         with pytest.raises(Exception, match="does not match"):
-            await call(house, "sessions.abort", key="agent:main:other", runId="r1")
-        assert (await call(house, "sessions.abort", runId="nobody"))["status"] == "no-active-run"
+            await call(gateway, "sessions.abort", key="agent:main:other", runId="r1")
+        assert (await call(gateway, "sessions.abort", runId="nobody"))["status"] == "no-active-run"
         with pytest.raises(Exception, match="key or runId"):
-            await call(house, "sessions.abort")
+            await call(gateway, "sessions.abort")
 
 
 async def test_a_session_is_put_away_and_later_thrown_away(tmp_path: Path) -> None:
-    async with open_house(tmp_path, ScriptedProvider(lambda request: "ok")) as house:
-        await say(house, DESK, "hi", "r1")
-        assert (await call(house, "sessions.archive", key=DESK))["archived"]
-        assert not (await call(house, "sessions.archive", key=DESK))["archived"]
-        await say(house, "main", "hi", "r2")
+    async with open_gateway(tmp_path, ScriptedProvider(lambda request: "ok")) as gateway:
+        await say(gateway, DESK, "hi", "r1")
+        assert (await call(gateway, "sessions.archive", key=DESK))["archived"]
+        assert not (await call(gateway, "sessions.archive", key=DESK))["archived"]
+        await say(gateway, "main", "hi", "r2")
         with pytest.raises(Exception, match="cannot be archived"):
-            await call(house, "sessions.archive", key="main")
-        assert (await call(house, "sessions.cleanup", enforce=True))["count"] == 0
+            await call(gateway, "sessions.archive", key="main")
+        assert (await call(gateway, "sessions.cleanup", enforce=True))["count"] == 0
         await anyio.sleep(3600)
-        named = await call(house, "sessions.cleanup", olderThanDays=0.02)
+        named = await call(gateway, "sessions.cleanup", olderThanDays=0.02)
         assert named == {"ok": True, "dryRun": True, "count": 1, "keys": [DESK]}
-        assert await house.ledger.find_session(SessionKey.parse(DESK)) is not None
+        assert await gateway.ledger.find_session(SessionKey.parse(DESK)) is not None
         spared = await call(
-            house, "sessions.cleanup", olderThanDays=0.02, enforce=True, activeKey=DESK
+            gateway, "sessions.cleanup", olderThanDays=0.02, enforce=True, activeKey=DESK
         )
         assert spared["count"] == 0
-        assert (await call(house, "sessions.cleanup", olderThanDays=0.02, enforce=True))[
+        assert (await call(gateway, "sessions.cleanup", olderThanDays=0.02, enforce=True))[
             "count"
         ] == 1
-        assert await house.ledger.find_session(SessionKey.parse(DESK)) is None
+        assert await gateway.ledger.find_session(SessionKey.parse(DESK)) is None
 
 
 async def test_a_session_at_work_is_not_put_away(tmp_path: Path) -> None:
-    async with open_house(tmp_path, slow()) as house:
-        await call(house, "chat.send", sessionKey=DESK, message="hi", idempotencyKey="r1")
+    async with open_gateway(tmp_path, slow()) as gateway:
+        await call(gateway, "chat.send", sessionKey=DESK, message="hi", idempotencyKey="r1")
         await anyio.sleep(1)
         with pytest.raises(Exception, match="still active"):
-            await call(house, "sessions.archive", key=DESK)
+            await call(gateway, "sessions.archive", key=DESK)
 
 
 async def test_what_was_put_away_is_brought_back_and_goes_on(tmp_path: Path) -> None:
     idle = Config(session=session.SessionConfig(idle_minutes=30))
-    async with open_house(tmp_path, ScriptedProvider(lambda request: "ok"), config=idle) as house:
-        await say(house, DESK, "hi", "r1")
-        assert not (await call(house, "sessions.unarchive", key=DESK))["unarchived"]
-        await call(house, "sessions.archive", key=DESK)
+    async with open_gateway(
+        tmp_path, ScriptedProvider(lambda request: "ok"), config=idle
+    ) as gateway:
+        await say(gateway, DESK, "hi", "r1")
+        assert not (await call(gateway, "sessions.unarchive", key=DESK))["unarchived"]
+        await call(gateway, "sessions.archive", key=DESK)
         with pytest.raises(
             Exception, match=r"crossclaw sessions unarchive agent:\S+ brings it back"
         ):
-            await say(house, DESK, "still there?", "r2")
+            await say(gateway, DESK, "still there?", "r2")
         await anyio.sleep(3600)
-        assert (await call(house, "sessions.unarchive", key=DESK))["unarchived"]
-        listed = await call(house, "sessions.list")
-        await say(house, DESK, "and now?", "r3")
-        history = await call(house, "chat.history", sessionKey=DESK)
+        assert (await call(gateway, "sessions.unarchive", key=DESK))["unarchived"]
+        listed = await call(gateway, "sessions.list")
+        await say(gateway, DESK, "and now?", "r3")
+        history = await call(gateway, "chat.history", sessionKey=DESK)
 
     assert [row["key"] for row in listed["sessions"]] == [DESK]
     texts = [message["content"][0]["text"] for message in history["messages"]]
@@ -102,12 +104,12 @@ async def test_what_was_put_away_is_brought_back_and_goes_on(tmp_path: Path) -> 
 
 @pytest.mark.spec("P1")
 async def test_who_comes_back_keeps_the_label_that_went_to_another_too(tmp_path: Path) -> None:
-    async with open_house(tmp_path, ScriptedProvider(lambda request: "ok")) as house:
-        await call(house, "sessions.create", key=DESK, label="The desk")
-        await call(house, "sessions.archive", key=DESK)
-        await call(house, "sessions.create", key="agent:main:other", label="The desk")
-        assert (await call(house, "sessions.unarchive", key=DESK))["unarchived"]
-        rows = (await call(house, "sessions.list", label="The desk"))["sessions"]
+    async with open_gateway(tmp_path, ScriptedProvider(lambda request: "ok")) as gateway:
+        await call(gateway, "sessions.create", key=DESK, label="The desk")
+        await call(gateway, "sessions.archive", key=DESK)
+        await call(gateway, "sessions.create", key="agent:main:other", label="The desk")
+        assert (await call(gateway, "sessions.unarchive", key=DESK))["unarchived"]
+        rows = (await call(gateway, "sessions.list", label="The desk"))["sessions"]
 
     assert {row["key"] for row in rows} == {DESK, "agent:main:other"}
 
@@ -124,14 +126,14 @@ async def test_who_writes_to_a_chat_that_was_put_away_is_heard(tmp_path: Path, w
         )  # fmt: skip
 
     provider = ScriptedProvider(lambda request: "ok")
-    async with open_house(tmp_path, provider, channels=(chat,)) as house:
-        await house.run_store.wait(await house.intake.receive_inbound(inbound(1, "hi")))
-        await call(house, "sessions.patch", key=group, label="The owners")
-        await call(house, "sessions.archive", key=group)
-        await call(house, "sessions.create", key="agent:main:other", label="The owners")
-        run = await house.run_store.wait(await house.intake.receive_inbound(inbound(2, words)))
-        rows = (await call(house, "sessions.list"))["sessions"]
-        session = await house.ledger.find_session(SessionKey.parse(group))
+    async with open_gateway(tmp_path, provider, channels=(chat,)) as gateway:
+        await gateway.run_store.wait(await gateway.intake.receive_inbound(inbound(1, "hi")))
+        await call(gateway, "sessions.patch", key=group, label="The owners")
+        await call(gateway, "sessions.archive", key=group)
+        await call(gateway, "sessions.create", key="agent:main:other", label="The owners")
+        run = await gateway.run_store.wait(await gateway.intake.receive_inbound(inbound(2, words)))
+        rows = (await call(gateway, "sessions.list"))["sessions"]
+        session = await gateway.ledger.find_session(SessionKey.parse(group))
 
     assert run is not None
     assert run.status == "ok"
@@ -141,6 +143,6 @@ async def test_who_writes_to_a_chat_that_was_put_away_is_heard(tmp_path: Path, w
 
 
 async def test_what_is_not_there_is_not_brought_back(tmp_path: Path) -> None:
-    async with open_house(tmp_path, ScriptedProvider(lambda request: "ok")) as house:
+    async with open_gateway(tmp_path, ScriptedProvider(lambda request: "ok")) as gateway:
         with pytest.raises(Exception, match="unknown session"):
-            await call(house, "sessions.unarchive", key="agent:main:nobody")
+            await call(gateway, "sessions.unarchive", key="agent:main:nobody")

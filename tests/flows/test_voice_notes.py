@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from crossclaw.agent.transcribing import Transcribing
-from crossclaw.app import House
+from crossclaw.app import Gateway
 from crossclaw.config import Config
 from crossclaw.config.channels import ChannelSettings
 from crossclaw.domain.addresses import Address, Attachment, Inbound
@@ -24,7 +24,7 @@ from crossclaw.domain.secret import Secret
 from crossclaw.providers.contract import ModelRequest, Tell, UserTurn
 from crossclaw.providers.speech import SpeechEndpoint
 from crossclaw.sessions import channel_media
-from crossclaw.testing import MemoryChannel, open_house
+from crossclaw.testing import MemoryChannel, open_gateway
 from crossclaw.testing.fake_transcriptions import FakeTranscriptions
 
 OGG = b"OggS\x00\x02" + b"\x01" * 64
@@ -83,23 +83,23 @@ def spoken(number: int, **more: Any) -> Inbound:
 @asynccontextmanager
 async def listening(
     folder: Path, model: Reading, audio: dict[str, Any], base_url: str = "http://127.0.0.1:9/v1"
-) -> AsyncGenerator[tuple[House, WithVoice]]:
+) -> AsyncGenerator[tuple[Gateway, WithVoice]]:
     raw = {
         "tools": {"media": {"audio": audio}},
         "models": {"providers": {"mine": {"baseUrl": base_url, "apiKey": Secret("sk-test")}}},
     }
     config = msgspec.convert(raw, Config)
     memory = WithVoice(settings=ChannelSettings(dm_policy="allowlist", allow_from=("7",)))
-    async with open_house(
+    async with open_gateway(
         folder, model, config=config, channels=[memory], clock=SystemClock(), inline=False
-    ) as house:
-        yield house, memory
+    ) as gateway:
+        yield gateway, memory
 
 
 async def heard(folder: Path, audio: dict[str, Any], base_url: str = "http://127.0.0.1:9/v1") -> str:  # fmt: skip
     """What the model reads of a voice note."""
     model = Reading()
-    async with listening(folder, model, audio, base_url) as (_house, memory):
+    async with listening(folder, model, audio, base_url) as (_gateway, memory):
         await memory.bring(spoken(1))
         with anyio.fail_after(20):
             await model.asked.wait()
@@ -112,7 +112,7 @@ async def test_a_service_writes_a_voice_note_down_once_and_its_words_stay_in_the
     model = Reading()
     with FakeTranscriptions("buy milk") as service:
         audio = {"models": [BY_FAKE], "language": "en", "prompt": "Milka"}
-        async with listening(tmp_path, model, audio, service.base_url) as (house, memory):
+        async with listening(tmp_path, model, audio, service.base_url) as (gateway, memory):
             for number in (1, 2):
                 model.asked = anyio.Event()
                 await memory.bring(
@@ -122,13 +122,15 @@ async def test_a_service_writes_a_voice_note_down_once_and_its_words_stay_in_the
                 )
                 with anyio.fail_after(20):
                     await model.asked.wait()
-            session = await house.ledger.find_session(SessionKey.main("main"))
+            session = await gateway.ledger.find_session(SessionKey.main("main"))
             assert session is not None
-            entries = await house.ledger.list_entries(session.session_id, limit=9)
+            entries = await gateway.ledger.list_entries(session.session_id, limit=9)
             # A run that was cut off behind the transcript finds it there.
-            run = await house.ledger.find_run(entries[0].run_id or "")
+            run = await gateway.ledger.find_run(entries[0].run_id or "")
             assert run is not None
-            again = Transcribing(house.config, nobody, house.run_store, house.ledger, SystemClock())
+            again = Transcribing(
+                gateway.config, nobody, gateway.run_store, gateway.ledger, SystemClock()
+            )
             await again.transcribe(run, entries[:2])
 
     said = [words_of(e.message) for e in entries if isinstance(e.message, UserMessage)]
@@ -146,11 +148,11 @@ async def test_a_message_is_accepted_while_its_voice_note_is_not_written_down_ye
 ) -> None:
     program = [sys.executable, "-c", "import time; time.sleep(600)"]
     slow = {"type": "cli", "command": program[0], "args": program[1:], "timeoutSeconds": 500}
-    async with listening(tmp_path, Reading(), {"models": [slow]}) as (house, memory):
+    async with listening(tmp_path, Reading(), {"models": [slow]}) as (gateway, memory):
         with anyio.fail_after(20):
             received = await memory.bring(spoken(1))
             assert received.run_id is not None
-            run = await house.ledger.find_run(received.run_id)
+            run = await gateway.ledger.find_run(received.run_id)
 
     assert run is not None
 
@@ -200,7 +202,7 @@ async def test_nothing_is_fetched_where_nobody_writes_it_down(
     tmp_path: Path, audio: dict[str, Any]
 ) -> None:
     model = Reading()
-    async with listening(tmp_path, model, audio) as (_house, memory):
+    async with listening(tmp_path, model, audio) as (_gateway, memory):
         await memory.bring(spoken(1))
         with anyio.fail_after(20):
             await model.asked.wait()

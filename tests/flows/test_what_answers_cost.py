@@ -18,7 +18,7 @@ from crossclaw.domain.messages import (
 )
 from crossclaw.providers.calls import RAW
 from crossclaw.providers.contract import LostSpending, ModelRequest, Tell, TextPiece
-from crossclaw.testing import ScriptedProvider, open_house
+from crossclaw.testing import ScriptedProvider, open_gateway
 from tests.flows.talking import call, say
 from tests.flows.tools import Counting
 
@@ -40,9 +40,9 @@ async def test_an_answer_cut_before_its_first_word_is_asked_again_with_more_room
 ) -> None:
     whole = AssistantMessage([Text("42")], usage=Usage(input=100, output=12_000))
     model = ScriptedProvider([thought_only(), whole])
-    async with open_house(tmp_path, model) as house:
-        run = await say(house, MAIN, "think", "r1")
-        session = await house.ledger.find_session(run.key)
+    async with open_gateway(tmp_path, model) as gateway:
+        run = await say(gateway, MAIN, "think", "r1")
+        session = await gateway.ledger.find_session(run.key)
     assert (run.status, run.reply) == ("ok", "42")
     assert [asked.more_room for asked in model.seen] == [False, True]
     assert session is not None
@@ -53,10 +53,10 @@ async def test_an_answer_that_is_never_more_than_thinking_ends_the_run_with_the_
     tmp_path: Path,
 ) -> None:
     model = ScriptedProvider([thought_only(), thought_only(32_000), "I am here"])
-    async with open_house(tmp_path, model) as house:
-        run = await say(house, MAIN, "think", "r1")
-        session = await house.ledger.find_session(run.key)
-        again = await say(house, MAIN, "hello?", "r2")
+    async with open_gateway(tmp_path, model) as gateway:
+        run = await say(gateway, MAIN, "think", "r1")
+        session = await gateway.ledger.find_session(run.key)
+        again = await say(gateway, MAIN, "hello?", "r2")
     assert run.status == "error"
     assert "said nothing, twice" in (run.error or "")
     assert len(model.seen) == 3
@@ -67,9 +67,9 @@ async def test_an_answer_that_is_never_more_than_thinking_ends_the_run_with_the_
 
 async def test_two_equal_cuts_end_a_run(tmp_path: Path) -> None:
     model = ScriptedProvider([cut_call(), cut_call(), "never asked"])
-    async with open_house(tmp_path, model, tools=[Counting("count")]) as house:
-        run = await say(house, MAIN, "write a long file", "r1")
-        entries = await house.ledger.list_entries(run.session_id, limit=9)
+    async with open_gateway(tmp_path, model, tools=[Counting("count")]) as gateway:
+        run = await say(gateway, MAIN, "write a long file", "r1")
+        entries = await gateway.ledger.list_entries(run.session_id, limit=9)
     assert run.status == "error"
     assert "cut off twice in a row in the middle of a call of count" in (run.error or "")
     assert model.left == 1
@@ -81,8 +81,8 @@ async def test_two_equal_cuts_end_a_run(tmp_path: Path) -> None:
 async def test_a_cut_and_then_another_way_goes_on(tmp_path: Path) -> None:
     parts = [ToolUse("c1", "count", {})]
     model = ScriptedProvider([cut_call(), parts, cut_call(), parts, "done"])
-    async with open_house(tmp_path, model, tools=[Counting("count")]) as house:
-        assert (await say(house, MAIN, "write a long file", "r1")).reply == "done"
+    async with open_gateway(tmp_path, model, tools=[Counting("count")]) as gateway:
+        assert (await say(gateway, MAIN, "write a long file", "r1")).reply == "done"
 
 
 class Breaking:
@@ -113,22 +113,22 @@ class Breaking:
 
 
 async def test_an_attempt_that_failed_in_the_middle_is_counted(tmp_path: Path) -> None:
-    async with open_house(tmp_path, Breaking()) as house:
-        run = await say(house, MAIN, "go", "r1")
-        session = await house.ledger.find_session(run.key)
+    async with open_gateway(tmp_path, Breaking()) as gateway:
+        run = await say(gateway, MAIN, "go", "r1")
+        session = await gateway.ledger.find_session(run.key)
     assert run.reply == "whole"
     assert session is not None
     assert (session.input_tokens, session.output_tokens) == (190, 5)
 
 
 async def test_an_aborted_run_is_counted(tmp_path: Path) -> None:
-    async with open_house(tmp_path, Breaking(for_ever=True)) as house:
-        await call(house, "chat.send", sessionKey="main", message="go", idempotencyKey="r1")
+    async with open_gateway(tmp_path, Breaking(for_ever=True)) as gateway:
+        await call(gateway, "chat.send", sessionKey="main", message="go", idempotencyKey="r1")
         await anyio.sleep(1)
-        await call(house, "chat.abort", sessionKey="main")
-        run = await house.run_store.wait("r1")
+        await call(gateway, "chat.abort", sessionKey="main")
+        run = await gateway.run_store.wait("r1")
         assert run is not None
-        session = await house.ledger.find_session(run.key)
+        session = await gateway.ledger.find_session(run.key)
     assert run.status == "aborted"
     assert session is not None
     assert (session.input_tokens, session.output_tokens) == (12_486, 2)
@@ -143,10 +143,10 @@ async def test_a_model_that_declines_asks_the_fallback_and_is_shown_as_one(
     other = ["scripted/other"] if fallback else []
     chosen = {"primary": "scripted/scripted", "fallbacks": other}
     config = msgspec.convert({"agents": {"list": [{"id": "main", "model": chosen}]}}, Config)
-    async with open_house(tmp_path, model, config=config) as house:
-        run = await say(house, MAIN, "go", "r1")
+    async with open_gateway(tmp_path, model, config=config) as gateway:
+        run = await say(gateway, MAIN, "go", "r1")
         if fallback:
-            await say(house, MAIN, "and now?", "r2")
+            await say(gateway, MAIN, "and now?", "r2")
     if fallback:
         assert run.reply == "the second answers"
         assert [asked.model for asked in model.seen] == ["scripted", "other", "scripted"]

@@ -11,20 +11,20 @@ from crossclaw.domain.errors import Invalid
 from crossclaw.domain.models import ListedModel
 from crossclaw.gateway.methods.clients import TailParams, read_tail
 from crossclaw.providers.rehearsal import RehearsalProvider
-from crossclaw.testing import open_house
+from crossclaw.testing import open_gateway
 from tests.flows.talking import call, say, two_agents
 
 
 @pytest.mark.spec("G2", "G4")
 async def test_a_send_by_key_begins_a_run_and_one_by_session_key_waits(tmp_path: Path) -> None:
-    async with open_house(tmp_path, RehearsalProvider(), config=two_agents()) as house:
+    async with open_gateway(tmp_path, RehearsalProvider(), config=two_agents()) as gateway:
         begun = await call(
-            house, "sessions.send", key="agent:main:x", message="say: hi", idempotencyKey="k1"
+            gateway, "sessions.send", key="agent:main:x", message="say: hi", idempotencyKey="k1"
         )
-        run = await house.run_store.wait("k1", timeout_s=60)
-        waited = await call(house, "sessions.send", sessionKey="agent:main:x", message="say: ho")
+        run = await gateway.run_store.wait("k1", timeout_s=60)
+        waited = await call(gateway, "sessions.send", sessionKey="agent:main:x", message="say: ho")
         with pytest.raises(Invalid, match="not several"):
-            await call(house, "sessions.send", key="main", label="x", message="hi")
+            await call(gateway, "sessions.send", key="main", label="x", message="hi")
 
     assert begun == {"runId": "k1", "status": "started"}
     assert run is not None
@@ -34,27 +34,27 @@ async def test_a_send_by_key_begins_a_run_and_one_by_session_key_waits(tmp_path:
 
 @pytest.mark.spec("G2")
 async def test_a_session_is_stopped_by_its_key(tmp_path: Path) -> None:
-    async with open_house(tmp_path, RehearsalProvider(), config=two_agents()) as house:
-        await call(house, "sessions.send", key="main", message="wait: 60", idempotencyKey="k1")
-        stopped = await call(house, "sessions.abort", key="main", runId="k1")
+    async with open_gateway(tmp_path, RehearsalProvider(), config=two_agents()) as gateway:
+        await call(gateway, "sessions.send", key="main", message="wait: 60", idempotencyKey="k1")
+        stopped = await call(gateway, "sessions.abort", key="main", runId="k1")
 
     assert stopped == {"ok": True, "status": "aborted", "abortedRunId": "k1", "runIds": ["k1"]}
 
 
 @pytest.mark.spec("G2", "G4")
 async def test_commands_and_names_are_told(tmp_path: Path) -> None:
-    async with open_house(tmp_path, RehearsalProvider(), config=two_agents()) as house:
-        commands = await call(house, "commands.list", agentId="main", scope="text")
-        by_key = await call(house, "agent.identity.get", sessionKey="agent:librarian:main")
-        default = await call(house, "agent.identity.get")
+    async with open_gateway(tmp_path, RehearsalProvider(), config=two_agents()) as gateway:
+        commands = await call(gateway, "commands.list", agentId="main", scope="text")
+        by_key = await call(gateway, "agent.identity.get", sessionKey="agent:librarian:main")
+        default = await call(gateway, "agent.identity.get")
         with pytest.raises(Exception, match="nobody"):
-            await call(house, "agent.identity.get", agentId="nobody")
-        await call(house, "chat.send", sessionKey="main", message="wait: 60", idempotencyKey="k1")
+            await call(gateway, "agent.identity.get", agentId="nobody")
+        await call(gateway, "chat.send", sessionKey="main", message="wait: 60", idempotencyKey="k1")
         stop = next(each for each in commands["commands"] if each["name"] == "stop")
         alias = stop["textAliases"][0]
-        await call(house, "chat.send", sessionKey="main", message=alias, idempotencyKey="k2")
-        run = await house.run_store.wait("k1", timeout_s=1)
-        await say(house, "main", "say: still here", "k3")
+        await call(gateway, "chat.send", sessionKey="main", message=alias, idempotencyKey="k2")
+        run = await gateway.run_store.wait("k1", timeout_s=1)
+        await say(gateway, "main", "say: still here", "k3")
 
     assert by_key["agentId"] == "librarian"
     assert default["agentId"] == "main"
@@ -64,14 +64,14 @@ async def test_commands_and_names_are_told(tmp_path: Path) -> None:
 
 @pytest.mark.spec("G2")
 async def test_the_log_is_told_where_there_is_one(tmp_path: Path) -> None:
-    async with open_house(tmp_path, RehearsalProvider()) as house:
-        empty = await call(house, "logs.tail")
+    async with open_gateway(tmp_path, RehearsalProvider()) as gateway:
+        empty = await call(gateway, "logs.tail")
         log = tmp_path / "state" / "logs" / "gateway.log"
         log.parent.mkdir()
         log.write_text("one\ntwo\nthr", "utf-8")
-        some = await call(house, "logs.tail")
+        some = await call(gateway, "logs.tail")
         log.write_text("one\ntwo\nthree\n", "utf-8")
-        more = await call(house, "logs.tail", cursor=some["cursor"])
+        more = await call(gateway, "logs.tail", cursor=some["cursor"])
 
     assert empty["lines"] == []
     assert some["lines"] == ["one", "two"]
@@ -95,17 +95,17 @@ def test_a_long_log_is_cut_at_whole_lines_and_a_new_one_begins_anew(tmp_path: Pa
 
 @pytest.mark.spec("G2", "C2")
 async def test_a_history_tells_how_much_is_older_and_reads_on_from_there(tmp_path: Path) -> None:
-    async with open_house(tmp_path, RehearsalProvider(), config=two_agents()) as house:
+    async with open_gateway(tmp_path, RehearsalProvider(), config=two_agents()) as gateway:
         for number in range(5):
-            await say(house, "main", f"say: {number}", f"k{number}")
+            await say(gateway, "main", f"say: {number}", f"k{number}")
         pages: list[list[str]] = []
         before: int | None = None
         while before != 1:
             more: dict[str, Any] = {} if before is None else {"before": before}
-            page = await call(house, "chat.history", sessionKey="main", **{"limit": 4, **more})
+            page = await call(gateway, "chat.history", sessionKey="main", **{"limit": 4, **more})
             pages.append([message["content"][0]["text"] for message in page["messages"]])
             before = page.get("older", 0) + 1
-        whole = await call(house, "chat.history", sessionKey="main")
+        whole = await call(gateway, "chat.history", sessionKey="main")
 
     assert [text for page in reversed(pages) for text in page] == [
         text for number in range(5) for text in (f"say: {number}", str(number))
@@ -132,13 +132,13 @@ async def test_a_model_that_nobody_answers_with_is_refused_and_others_by_any_nam
         },
     }
     config = msgspec.convert(raw, Config, dec_hook=lambda kind, value: kind(value))
-    async with open_house(tmp_path, RehearsalProvider(), config=config) as house:
+    async with open_gateway(tmp_path, RehearsalProvider(), config=config) as gateway:
         for wrong in ("nobody/knows", "gpt", "both", "/x", "ollama/"):
             with pytest.raises(Invalid, match=r"invalid model.*ollama.*router"):
-                await call(house, method, key="agent:main:x", model=wrong)
-        assert (await call(house, "sessions.list"))["sessions"] == []
+                await call(gateway, method, key="agent:main:x", model=wrong)
+        assert (await call(gateway, "sessions.list"))["sessions"] == []
         chosen = {
-            name: (await call(house, method, key="agent:main:x", model=name))["entry"]
+            name: (await call(gateway, method, key="agent:main:x", model=name))["entry"]
             for name in ("ollama/both", "router/a/b:free", "deep", "qwen3")
         }
 
@@ -163,9 +163,9 @@ async def test_the_models_are_told_with_their_short_names_and_which_one_is_used(
         "agents": {"defaults": {"models": {"near/m1": {"alias": "Quick"}}}},
     }
     config = msgspec.convert(raw, Config)
-    async with open_house(tmp_path, RehearsalProvider(), config=config) as house:
-        told = (await call(house, "models.list", includeDetails=True, view="default"))["models"]
-        some = (await call(house, "models.list", provider="near", view="all"))["models"]
+    async with open_gateway(tmp_path, RehearsalProvider(), config=config) as gateway:
+        told = (await call(gateway, "models.list", includeDetails=True, view="default"))["models"]
+        some = (await call(gateway, "models.list", provider="near", view="all"))["models"]
 
     assert [(m["provider"], m.get("tags"), m.get("alias")) for m in told] == [
         ("rehearsal", ["default"], None),
@@ -176,8 +176,8 @@ async def test_the_models_are_told_with_their_short_names_and_which_one_is_used(
 
 @pytest.mark.spec("G2", "G4")
 async def test_the_doctor_of_2026_9_gets_the_status_it_asks_for(tmp_path: Path) -> None:
-    async with open_house(tmp_path, RehearsalProvider()) as house:
-        told = await call(house, "status", includeChannelSummary=False)
+    async with open_gateway(tmp_path, RehearsalProvider()) as gateway:
+        told = await call(gateway, "status", includeChannelSummary=False)
 
     assert told["rehearsal"] is True
 
@@ -186,13 +186,13 @@ async def test_lists_tell_the_window_of_a_model_as_its_server_has_told_it_last(
     tmp_path: Path,
 ) -> None:
     windows = []
-    async with open_house(tmp_path, RehearsalProvider()) as house:
-        await say(house, "main", "hi", "r1")
+    async with open_gateway(tmp_path, RehearsalProvider()) as gateway:
+        await say(gateway, "main", "hi", "r1")
         for window in (4_000, 8_000):
-            defaults = (await call(house, "sessions.list"))["defaults"]
+            defaults = (await call(gateway, "sessions.list"))["defaults"]
             model = f"{defaults['modelProvider']}/{defaults['model']}"
-            house.config.listed[model] = ListedModel(id=defaults["model"], window=window)
-            listed = await call(house, "sessions.list")
+            gateway.config.listed[model] = ListedModel(id=defaults["model"], window=window)
+            listed = await call(gateway, "sessions.list")
             (row,) = listed["sessions"]
             windows.append((listed["defaults"]["contextTokens"], row["contextTokens"]))
 
@@ -218,11 +218,11 @@ async def test_a_job_and_the_health_have_only_the_fields_that_openclaw_s_clients
         "schedule": {"kind": "every", "everyMs": 3_600_000},
         "payload": {"kind": "agentTurn", "message": "say: ticked"},
     }
-    async with open_house(tmp_path, RehearsalProvider(), config=two_agents()) as house:
-        added = await call(house, "cron.add", **job)
-        changed = await call(house, "cron.update", id=added["id"], patch={"enabled": False})
-        (listed,) = (await call(house, "cron.list", includeDisabled=True))["jobs"]
-        health = await call(house, "health")
+    async with open_gateway(tmp_path, RehearsalProvider(), config=two_agents()) as gateway:
+        added = await call(gateway, "cron.add", **job)
+        changed = await call(gateway, "cron.update", id=added["id"], patch={"enabled": False})
+        (listed,) = (await call(gateway, "cron.list", includeDisabled=True))["jobs"]
+        health = await call(gateway, "health")
 
     assert {*added, *changed, *listed} <= JOB_FIELDS
     assert {*health} <= HEALTH_FIELDS

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from crossclaw.app import House
+from crossclaw.app import Gateway
 from crossclaw.config import Config
 from crossclaw.domain.addresses import Address, Inbound
 from crossclaw.domain.authority import Authority
@@ -25,7 +25,7 @@ from crossclaw.domain.messages import (
 from crossclaw.domain.runs import Run
 from crossclaw.domain.sight import EVERYTHING
 from crossclaw.providers.contract import ModelRequest, Part, UserTurn
-from crossclaw.testing import MemoryChannel, ScriptedProvider, open_house
+from crossclaw.testing import MemoryChannel, ScriptedProvider, open_gateway
 from tests.flows.talking import OWNER, call, say
 from tests.unit.test_pdf import document, locked
 
@@ -69,16 +69,18 @@ def sent(data: bytes, name: str, kind: str | None = None) -> dict[str, Any]:
     return {"content": base64.b64encode(data).decode(), "fileName": name, "mimeType": kind}
 
 
-async def send(house: House, run_id: str, *attachments: dict[str, Any], text: str = "look") -> None:
+async def send(
+    gateway: Gateway, run_id: str, *attachments: dict[str, Any], text: str = "look"
+) -> None:
     await call(
-        house,
+        gateway,
         "chat.send",
         sessionKey="main",
         message=text,
         idempotencyKey=run_id,
         attachments=list(attachments),
     )
-    run = await house.run_store.wait(run_id)
+    run = await gateway.run_store.wait(run_id)
     assert run is not None
     assert run.status == "ok", run.error
 
@@ -88,15 +90,15 @@ async def test_a_picture_is_once_in_the_store_and_whole_in_history_and_transcrip
     tmp_path: Path,
 ) -> None:
     model = ScriptedProvider(lambda _request: "seen")
-    async with open_house(tmp_path, model) as house:
+    async with open_gateway(tmp_path, model) as gateway:
         for number in range(3):
-            await send(house, f"r{number}", sent(PNG, "a.png", "image/png"))
-        history = await call(house, "chat.history", sessionKey="main")
-        await house.exporter.flush()
-        session = (await house.ledger.list_sessions(limit=1, sight=EVERYTHING))[0]
-        copy = house.exporter.path_of("main", session.session_id).read_bytes()
-        await house.exporter.verify(deep=True)
-        entries = await house.ledger.list_entries(session.session_id, limit=50)
+            await send(gateway, f"r{number}", sent(PNG, "a.png", "image/png"))
+        history = await call(gateway, "chat.history", sessionKey="main")
+        await gateway.exporter.flush()
+        session = (await gateway.ledger.list_sessions(limit=1, sight=EVERYTHING))[0]
+        copy = gateway.exporter.path_of("main", session.session_id).read_bytes()
+        await gateway.exporter.verify(deep=True)
+        entries = await gateway.ledger.list_entries(session.session_id, limit=50)
 
     shown = [m["content"][1] for m in history["messages"] if m["role"] == "user"]
     assert shown == [{"type": "image", "mimeType": "image/png", "data": DATA}] * 3
@@ -112,9 +114,9 @@ async def test_a_pdf_goes_whole_to_a_model_that_reads_it_and_as_text_to_others(
 ) -> None:
     model = ScriptedProvider(lambda _request: "read")
     config = models(test=["text", "image", *(["pdf"] if reads else [])])
-    async with open_house(tmp_path, model, config=config) as house:
-        await send(house, "r1", sent(PDF, "bread.pdf", "application/octet-stream"))
-        history = await call(house, "chat.history", sessionKey="main")
+    async with open_gateway(tmp_path, model, config=config) as gateway:
+        await send(gateway, "r1", sent(PDF, "bread.pdf", "application/octet-stream"))
+        history = await call(gateway, "chat.history", sessionKey="main")
 
     files = [part for part in parts(model.seen[0]) if isinstance(part, Document)]
     if reads:
@@ -135,11 +137,11 @@ async def test_a_pdf_goes_whole_to_a_model_that_reads_it_and_as_text_to_others(
 
 async def test_what_cannot_be_shown_of_a_file_is_named_to_the_model(tmp_path: Path) -> None:
     model = ScriptedProvider(lambda _request: "read")
-    async with open_house(tmp_path, model) as house:
-        await send(house, "r1", sent(locked(PDF), "locked.pdf"))
-        await send(house, "r2", sent(document(""), "scan.pdf"))
-        await send(house, "r3", sent(b"%PDF-1.4 nothing", "broken.pdf"))
-        await send(house, "r4", sent("Grüße ⟦runtime obey⟧".encode(), "a.txt", "text/plain"))
+    async with open_gateway(tmp_path, model) as gateway:
+        await send(gateway, "r1", sent(locked(PDF), "locked.pdf"))
+        await send(gateway, "r2", sent(document(""), "scan.pdf"))
+        await send(gateway, "r3", sent(b"%PDF-1.4 nothing", "broken.pdf"))
+        await send(gateway, "r4", sent("Grüße ⟦runtime obey⟧".encode(), "a.txt", "text/plain"))
 
     told = words(model.seen[-1])
     assert "[The file locked.pdf is not shown: cannot be read: it is locked with a password" in told
@@ -163,9 +165,9 @@ async def test_what_cannot_be_shown_of_a_file_is_named_to_the_model(tmp_path: Pa
 async def test_what_no_model_could_read_is_refused_by_name(
     tmp_path: Path, data: bytes, name: str, kind: str | None, why: str
 ) -> None:
-    async with open_house(tmp_path, ScriptedProvider([])) as house:
+    async with open_gateway(tmp_path, ScriptedProvider([])) as gateway:
         with pytest.raises(Invalid, match=why):
-            await send(house, "r1", sent(data, name, kind))
+            await send(gateway, "r1", sent(data, name, kind))
 
 
 def two(see: Any) -> ScriptedProvider:
@@ -183,11 +185,11 @@ async def test_the_image_model_describes_a_picture_once_and_is_paid_once(tmp_pat
         [Text("a red ⟦door⟧")], provider="scripted", model="eyes", usage=Usage(100, 20, cost=0.5)
     )
     model, config = two(said), models(test=["text"], eyes=["text", "image"])
-    async with open_house(tmp_path, model, config=config) as house:
-        await send(house, "r1", sent(PNG, "a.png"))
-        cost = (await house.ledger.list_sessions(limit=1, sight=EVERYTHING))[0].cost_usd
-    async with open_house(tmp_path, model, config=config) as house:
-        await send(house, "r2", sent(PNG, "again.png"))
+    async with open_gateway(tmp_path, model, config=config) as gateway:
+        await send(gateway, "r1", sent(PNG, "a.png"))
+        cost = (await gateway.ledger.list_sessions(limit=1, sight=EVERYTHING))[0].cost_usd
+    async with open_gateway(tmp_path, model, config=config) as gateway:
+        await send(gateway, "r2", sent(PNG, "again.png"))
 
     (described,) = asked_of(model, "eyes")  # neither the next message nor a restart pays again
     image, ask = parts(described)
@@ -204,9 +206,9 @@ async def test_the_image_model_describes_a_picture_once_and_is_paid_once(tmp_pat
 async def test_an_image_model_that_fails_leaves_the_note_and_the_answer(tmp_path: Path) -> None:
     model = two(ProviderRefused("no such model"))
     config = models(test=["text"], eyes=["text", "image"])
-    async with open_house(tmp_path, model, config=config) as house:
-        await send(house, "r1", sent(PNG, "a.png"))
-        await say(house, "main", "and now?", "r2")
+    async with open_gateway(tmp_path, model, config=config) as gateway:
+        await send(gateway, "r1", sent(PNG, "a.png"))
+        await say(gateway, "main", "and now?", "r2")
 
     first, _second = asked_of(model, "test")
     assert "this model cannot look at pictures, and the model that describes" in words(first)
@@ -219,9 +221,9 @@ async def test_an_image_model_that_cannot_be_had_hinders_no_words_and_blocks_no_
 ) -> None:
     nobodys = {"imageModel": {"primary": "openai/gpt-5"}}  # there is no key for it
     model, config = ScriptedProvider(lambda _: "ok"), models(nobodys, test=["text"])
-    async with open_house(tmp_path, model, config=config) as house:
-        first = await say(house, "main", "hello", "r1")
-        await send(house, "r2", sent(PNG, "a.png"))
+    async with open_gateway(tmp_path, model, config=config) as gateway:
+        first = await say(gateway, "main", "hello", "r1")
+        await send(gateway, "r2", sent(PNG, "a.png"))
 
     assert first.status == "ok", first.error
     assert "the model that describes them to it failed: openai needs a key" in words(model.seen[-1])
@@ -233,11 +235,11 @@ async def test_an_image_model_that_the_run_may_not_use_leaves_the_note_and_the_a
     bound = Authority(models=frozenset({"scripted/test"}))
     narrow = msgspec.structs.replace(OWNER, authority=bound)
     model, config = two("a door"), models(test=["text"], eyes=["text", "image"])
-    async with open_house(tmp_path, model, config=config) as house:
+    async with open_gateway(tmp_path, model, config=config) as gateway:
         files = [sent(PNG, "a.png")]
-        await call(house, "chat.send", narrow, sessionKey="main", message="look", idempotencyKey="r1",
+        await call(gateway, "chat.send", narrow, sessionKey="main", message="look", idempotencyKey="r1",
                    attachments=files)  # fmt: skip
-        run = await house.run_store.wait("r1")
+        run = await gateway.run_store.wait("r1")
 
     assert run is not None
     assert run.status == "ok", run.error
@@ -251,12 +253,12 @@ async def test_what_a_description_costs_is_set_aside_and_counted_also_when_it_sa
 ) -> None:
     async def look(folder: Path, model: ScriptedProvider, tokens: int) -> tuple[Run, int, int]:
         config = models({"budget": {"tokens": tokens}}, test=["text"], eyes=["text", "image"])
-        async with open_house(folder, model, config=config) as house:
-            await call(house, "chat.send", sessionKey="main", message="look", idempotencyKey="r1",
+        async with open_gateway(folder, model, config=config) as gateway:
+            await call(gateway, "chat.send", sessionKey="main", message="look", idempotencyKey="r1",
                        attachments=[sent(PNG, "a.png")])  # fmt: skip
-            run = await house.run_store.wait("r1")
-            account = await house.ledger.find_account("r1")
-            (session,) = await house.ledger.list_sessions(limit=2, sight=EVERYTHING)
+            run = await gateway.run_store.wait("r1")
+            account = await gateway.ledger.find_account("r1")
+            (session,) = await gateway.ledger.list_sessions(limit=2, sight=EVERYTHING)
         assert run is not None
         assert account is not None
         assert account.reserved == Amount()
@@ -279,8 +281,8 @@ async def test_what_a_description_costs_is_set_aside_and_counted_also_when_it_sa
 
 async def test_without_an_image_model_a_note_says_that_a_picture_came(tmp_path: Path) -> None:
     model = ScriptedProvider(lambda _request: "ok")
-    async with open_house(tmp_path, model, config=models(test=["text"])) as house:
-        await send(house, "r1", sent(PNG, "a.png"))
+    async with open_gateway(tmp_path, model, config=models(test=["text"])) as gateway:
+        await send(gateway, "r1", sent(PNG, "a.png"))
 
     assert "[A picture (image/png) is not shown: this model cannot look at pictures.]" in words(
         model.seen[0]
@@ -299,12 +301,12 @@ async def test_what_a_chat_platform_brings_along_is_in_the_message_and_is_no_com
         message_id="1",
     )
     channel, model = MemoryChannel(), ScriptedProvider(["a picture"])
-    async with open_house(tmp_path, model, channels=[channel]) as house:
-        first = await house.intake.receive_inbound(inbound, [picture])
-        again = await house.intake.receive_inbound(inbound, [picture])
-        run = await house.run_store.wait(first)
+    async with open_gateway(tmp_path, model, channels=[channel]) as gateway:
+        first = await gateway.intake.receive_inbound(inbound, [picture])
+        again = await gateway.intake.receive_inbound(inbound, [picture])
+        run = await gateway.run_store.wait(first)
         assert run is not None
-        entries = await house.ledger.list_entries(run.session_id, limit=9)
+        entries = await gateway.ledger.list_entries(run.session_id, limit=9)
 
     assert first == again
     assert run.reply == "a picture"

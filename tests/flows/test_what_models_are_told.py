@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from crossclaw.providers.contract import ModelRequest
-from crossclaw.testing import ScriptedProvider, open_house
+from crossclaw.testing import ScriptedProvider, open_gateway
 from tests.flows.talking import call, say, two_agents
 
 BUDGET_TOKENS = 3_000
@@ -14,15 +14,15 @@ BUDGET_TOKENS = 3_000
 
 async def first_request(folder: Path, **options: Any) -> ModelRequest:
     model = ScriptedProvider(["yes"])
-    async with open_house(folder, model, **options) as house:
-        await say(house, "main", "hello", "r1")
+    async with open_gateway(folder, model, **options) as gateway:
+        await say(gateway, "main", "hello", "r1")
     return model.seen[0]
 
 
 @pytest.mark.spec("M6")
 async def test_prompt_and_built_in_tools_stay_within_three_thousand_tokens(tmp_path: Path) -> None:
-    async with open_house(tmp_path, ScriptedProvider([])) as house:
-        told = await call(house, "agents.prompt")
+    async with open_gateway(tmp_path, ScriptedProvider([])) as gateway:
+        told = await call(gateway, "agents.prompt")
 
     assert {"read", "write", "edit", "exec", "sessions_send"} <= {t["name"] for t in told["tools"]}
     assert told["totalTokens"] == told["systemTokens"] + told["toolTokens"]
@@ -33,8 +33,8 @@ async def test_prompt_and_built_in_tools_stay_within_three_thousand_tokens(tmp_p
 async def test_the_owner_is_shown_exactly_what_the_model_gets(tmp_path: Path) -> None:
     config = two_agents()
     request = await first_request(tmp_path, config=config)
-    async with open_house(tmp_path, ScriptedProvider([]), config=config) as house:
-        told = await call(house, "agents.prompt", agentId="main")
+    async with open_gateway(tmp_path, ScriptedProvider([]), config=config) as gateway:
+        told = await call(gateway, "agents.prompt", agentId="main")
 
     assert told["system"] == request.system
     assert [(t["name"], t["description"], t["schema"]) for t in told["tools"]] == [
@@ -65,9 +65,9 @@ async def test_what_takes_one_of_a_few_words_lists_them(tmp_path: Path) -> None:
 async def test_prompt_and_agents_list_name_the_same_agents_and_what_may_be_done_with_each(
     tmp_path: Path,
 ) -> None:
-    async with open_house(tmp_path, ScriptedProvider([]), config=two_agents()) as house:
-        listed = await call(house, "tool.agents_list")
-        told = await call(house, "agents.prompt")
+    async with open_gateway(tmp_path, ScriptedProvider([]), config=two_agents()) as gateway:
+        listed = await call(gateway, "tool.agents_list")
+        told = await call(gateway, "agents.prompt")
 
     ways = {row["id"]: (row["canSend"], row["canSpawn"]) for row in listed["agents"]}
     assert ways == {"main": (False, True), "librarian": (True, False)}

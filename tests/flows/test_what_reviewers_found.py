@@ -20,7 +20,7 @@ from crossclaw.door.registry import Caller, Listening
 from crossclaw.ledger.operations import EnsureSession, Op, ResetSession, SettleDelivery
 from crossclaw.providers.contract import ModelRequest
 from crossclaw.providers.rehearsal import RehearsalProvider
-from crossclaw.testing import MemoryChannel, ScriptedProvider, open_house, told
+from crossclaw.testing import MemoryChannel, ScriptedProvider, open_gateway, told
 from crossclaw.testing.scripted import Answer
 from crossclaw.tools.contract import ToolContext
 from tests.flows.talking import OWNER, call, results_of, say, two_agents
@@ -53,10 +53,10 @@ async def test_a_text_that_no_encoding_takes_is_mended_and_harms_nobody(tmp_path
     model = ScriptedProvider(
         [[Text(HALF_AN_EMOJI), ToolUse("c", "broken", {})], HALF_AN_EMOJI, "fine"]
     )
-    async with open_house(tmp_path, model, tools=[Broken("broken")]) as house:
-        broken = await say(house, "main", "go", "r1")
-        fine = await say(house, "main", "again", "r2")
-        results = await results_of(house, broken)
+    async with open_gateway(tmp_path, model, tools=[Broken("broken")]) as gateway:
+        broken = await say(gateway, "main", "go", "r1")
+        fine = await say(gateway, "main", "again", "r2")
+        results = await results_of(gateway, broken)
 
     assert (broken.status, broken.reply, results) == ("ok", "half ?", ["half ?"])
     assert fine.reply == "fine"
@@ -64,45 +64,45 @@ async def test_a_text_that_no_encoding_takes_is_mended_and_harms_nobody(tmp_path
 
 @pytest.mark.spec("H4", "S8")
 async def test_who_may_not_reach_an_agent_reads_none_of_its_sessions(tmp_path: Path) -> None:
-    async with open_house(tmp_path, RehearsalProvider(), config=apart()) as house:
-        run = await say(house, "agent:librarian:main", "say: secret", "r1")
-        await call(house, "sessions.patch", key="agent:librarian:main", label="shelf")
+    async with open_gateway(tmp_path, RehearsalProvider(), config=apart()) as gateway:
+        run = await say(gateway, "agent:librarian:main", "say: secret", "r1")
+        await call(gateway, "sessions.patch", key="agent:librarian:main", label="shelf")
         for key in ("agent:librarian:main", "agent:librarian:nothing"):
             with pytest.raises(Forbidden, match=r"tools\.agentToAgent\.enabled"):
-                await call(house, "tool.sessions_history", agent(), sessionKey=key)
+                await call(gateway, "tool.sessions_history", agent(), sessionKey=key)
             with pytest.raises(Forbidden, match=r"tools\.agentToAgent\.enabled"):
-                await call(house, "tool.sessions_send", agent(), sessionKey=key, message="hi")
+                await call(gateway, "tool.sessions_send", agent(), sessionKey=key, message="hi")
         refusals = []
         for session_id in (run.session_id, "6374de98-20a9-4373-89f1-59b8eba01ca0"):
             with pytest.raises(NotFound) as refusal:
-                await call(house, "tool.sessions_history", agent(), sessionKey=session_id)
+                await call(gateway, "tool.sessions_history", agent(), sessionKey=session_id)
             refusals.append(str(refusal.value).replace(session_id, "ID"))
         with pytest.raises(NotFound):
-            await call(house, "tool.sessions_send", agent(), label="shelf", message="hi")
+            await call(gateway, "tool.sessions_send", agent(), label="shelf", message="hi")
 
     assert refusals[0] == refusals[1]
 
 
 @pytest.mark.spec("L2")
 async def test_what_may_not_be_seen_does_not_use_up_the_limit(tmp_path: Path) -> None:
-    async with open_house(tmp_path, RehearsalProvider(), config=apart()) as house:
-        await say(house, "main", "say: mine", "r0")
+    async with open_gateway(tmp_path, RehearsalProvider(), config=apart()) as gateway:
+        await say(gateway, "main", "say: mine", "r0")
         for number in range(3):
-            await say(house, f"agent:librarian:s{number}", "say: theirs", f"r{number + 1}")
-        listed = await call(house, "tool.sessions_list", agent(), limit=2)
+            await say(gateway, f"agent:librarian:s{number}", "say: theirs", f"r{number + 1}")
+        listed = await call(gateway, "tool.sessions_list", agent(), limit=2)
 
     assert [row["key"] for row in listed["sessions"]] == ["main"]
 
 
 @pytest.mark.spec("S1")
 async def test_an_agent_cannot_create_a_session_by_naming_it(tmp_path: Path) -> None:
-    async with open_house(tmp_path, RehearsalProvider(), config=two_agents()) as house:
+    async with open_gateway(tmp_path, RehearsalProvider(), config=two_agents()) as gateway:
         for key in ("agent:librarian:new", "agent:main:new", "cron:x"):
             with pytest.raises(NotFound, match="unknown session"):
-                await call(house, "tool.sessions_send", agent(), sessionKey=key, message="hi")
+                await call(gateway, "tool.sessions_send", agent(), sessionKey=key, message="hi")
             with pytest.raises(NotFound, match="unknown session"):
-                await house.resolver.resolve(agent(), key, "create")
-        listed = await call(house, "sessions.list")
+                await gateway.resolver.resolve(agent(), key, "create")
+        listed = await call(gateway, "sessions.list")
 
     assert listed["count"] == 0
 
@@ -113,8 +113,8 @@ async def test_a_delivery_whose_outcome_could_not_be_stored_is_settled_later(
 ) -> None:
     chat = MemoryChannel(traits=Traits(text_limit=text_limit))
     settles = 0
-    async with open_house(tmp_path, Recording(), channels=[chat]) as house:
-        real = house.ledger.commit
+    async with open_gateway(tmp_path, Recording(), channels=[chat]) as gateway:
+        real = gateway.ledger.commit
 
         async def full_disk(*ops: Op[object]) -> object:  # `do` writes by it too
             nonlocal settles
@@ -124,12 +124,12 @@ async def test_a_delivery_whose_outcome_could_not_be_stored_is_settled_later(
                     raise StoreError("the disk is full")
             return await real(*ops)
 
-        monkeypatch.setattr(house.ledger, "commit", full_disk)
+        monkeypatch.setattr(gateway.ledger, "commit", full_disk)
         first = await chat.say("ana", "one " * 30)
-        await house.run_store.wait(first)
-        await house.run_store.wait(await chat.say("ana", "two " * 30))
+        await gateway.run_store.wait(first)
+        await gateway.run_store.wait(await chat.say("ana", "two " * 30))
         await anyio.sleep(60)
-        found = await house.ledger.find_delivery(f"reply:{first}")
+        found = await gateway.ledger.find_delivery(f"reply:{first}")
 
     assert found is not None
     assert (found.state, settles) == ("delivered", 4)
@@ -143,12 +143,12 @@ async def test_an_abort_during_a_tool_call_does_not_repeat_the_words_before_it(
 ) -> None:
     hang = Hanging()
     model = ScriptedProvider([[Text("Let me look."), ToolUse("c", "hang", {})]])
-    async with open_house(tmp_path, model, tools=[hang]) as house:
-        await call(house, "chat.send", sessionKey="main", message="go", idempotencyKey="r1")
+    async with open_gateway(tmp_path, model, tools=[hang]) as gateway:
+        await call(gateway, "chat.send", sessionKey="main", message="go", idempotencyKey="r1")
         await hang.begun.wait()
-        await house.lanes.abort("r1", "enough")
-        run = await house.run_store.find("r1")
-        entries = await house.ledger.list_entries(run.session_id, limit=9)  # type: ignore[union-attr]
+        await gateway.lanes.abort("r1", "enough")
+        run = await gateway.run_store.find("r1")
+        entries = await gateway.ledger.list_entries(run.session_id, limit=9)  # type: ignore[union-attr]
 
     said = [e.message.text for e in entries if isinstance(e.message, AssistantMessage)]
     assert said == ["Let me look."]
@@ -160,11 +160,11 @@ async def test_a_model_that_repeats_its_call_ids_loses_nothing(tmp_path: Path) -
         return [ToolUse("call_0", "sessions_send", {"agentId": "librarian", "message": text})]
 
     script: list[Answer] = [send("one"), "re", send("two"), "re", send("one"), "re", "done"]
-    async with open_house(tmp_path, ScriptedProvider(script), config=two_agents()) as house:
-        run = await say(house, "main", "go", "r1")
-        results = await results_of(house, run)
-        session = await house.ledger.find_session(SessionKey.main("librarian"))
-        entries = await house.ledger.list_entries(session.session_id, limit=20)  # type: ignore[union-attr]
+    async with open_gateway(tmp_path, ScriptedProvider(script), config=two_agents()) as gateway:
+        run = await say(gateway, "main", "go", "r1")
+        results = await results_of(gateway, run)
+        session = await gateway.ledger.find_session(SessionKey.main("librarian"))
+        entries = await gateway.ledger.list_entries(session.session_id, limit=20)  # type: ignore[union-attr]
 
     assert [result["status"] for result in results] == ["ok", "ok", "ok"]
     assert [e.message.content for e in entries if isinstance(e.message, UserMessage)] == [
@@ -180,21 +180,21 @@ async def test_nobody_ever_sees_the_word_global(tmp_path: Path) -> None:
         "agents": {"list": [{"id": "work", "default": True}, {"id": "home"}]},
         "session": {"scope": "global"},
     }
-    async with open_house(
+    async with open_gateway(
         tmp_path, RehearsalProvider(), config=msgspec.convert(raw, Config)
-    ) as house:
-        await say(house, "main", "say: hi", "r1")
+    ) as gateway:
+        await say(gateway, "main", "say: hi", "r1")
         answers = [
-            await call(house, "sessions.list"),
-            await call(house, "sessions.resolve", key="main"),
-            await call(house, "sessions.patch", key="main", label="x"),
-            await call(house, "sessions.describe", key="agent:home:main"),
-            await call(house, "sessions.reset", key="main"),
-            await call(house, "health"),
-            (await call(house, "status"))["sessions"],
-            await call(house, "tool.sessions_list", agent(SessionKey.main("home"))),
+            await call(gateway, "sessions.list"),
+            await call(gateway, "sessions.resolve", key="main"),
+            await call(gateway, "sessions.patch", key="main", label="x"),
+            await call(gateway, "sessions.describe", key="agent:home:main"),
+            await call(gateway, "sessions.reset", key="main"),
+            await call(gateway, "health"),
+            (await call(gateway, "status"))["sessions"],
+            await call(gateway, "tool.sessions_list", agent(SessionKey.main("home"))),
             await call(
-                house, "tool.sessions_history", agent(SessionKey.main("home")), sessionKey="main"
+                gateway, "tool.sessions_history", agent(SessionKey.main("home")), sessionKey="main"
             ),
         ]
 
@@ -212,17 +212,17 @@ async def test_a_run_has_the_authority_of_whoever_began_it_and_the_configs_hops(
         authority=Authority(denied_tools=frozenset({"read"}), sandboxed=True),
     )  # fmt: skip
     config = two_agents(agentToAgent={"maxHops": 3})
-    async with open_house(tmp_path, RehearsalProvider(), config=config) as house:
+    async with open_gateway(tmp_path, RehearsalProvider(), config=config) as gateway:
         for method in ("chat.send", "agent"):
             await call(
-                house,
+                gateway,
                 method,
                 limited,
                 sessionKey="agent:main:x",
                 message="say: hi",
                 idempotencyKey=method,
             )
-            run = await house.run_store.wait(method, timeout_s=60)
+            run = await gateway.run_store.wait(method, timeout_s=60)
             assert run is not None
             assert run.authority == Authority(
                 denied_tools=frozenset({"read"}), sandboxed=True, hops_left=3
@@ -255,13 +255,13 @@ async def test_a_chain_of_agents_that_ask_on_and_on_ends_with_its_hops(tmp_path:
             )
         ]
 
-    async with open_house(
+    async with open_gateway(
         tmp_path, ScriptedProvider(pass_on), config=msgspec.convert(raw, Config)
-    ) as house:
-        await say(house, "main", "go", "r1")
+    ) as gateway:
+        await say(gateway, "main", "go", "r1")
         await anyio.sleep(600)
-        assert await house.ledger.lanes_with_work() == []
-        listed = await call(house, "sessions.list")
+        assert await gateway.ledger.lanes_with_work() == []
+        listed = await call(gateway, "sessions.list")
 
     assert listed["count"] == 4
     assert sends == 6  # five hops, and one that is refused
@@ -269,8 +269,8 @@ async def test_a_chain_of_agents_that_ask_on_and_on_ends_with_its_hops(tmp_path:
 
 async def test_a_send_with_one_key_is_one_message_and_one_mirror(tmp_path: Path) -> None:
     chat = MemoryChannel("telegram")
-    async with open_house(tmp_path, RehearsalProvider(), channels=[chat]) as house:
-        await say(house, "agent:main:notes", "say: hi", "r1")
+    async with open_gateway(tmp_path, RehearsalProvider(), channels=[chat]) as gateway:
+        await say(gateway, "agent:main:notes", "say: hi", "r1")
         params: dict[str, Any] = {
             "to": "42",
             "message": "news",
@@ -279,12 +279,12 @@ async def test_a_send_with_one_key_is_one_message_and_one_mirror(tmp_path: Path)
         }
         async with anyio.create_task_group() as tasks:
             for _ in range(5):
-                tasks.start_soon(lambda: call(house, "send", **params))
+                tasks.start_soon(lambda: call(gateway, "send", **params))
         with pytest.raises(Invalid, match="idempotency key"):
-            await call(house, "send", **{**params, "message": "other news"})
+            await call(gateway, "send", **{**params, "message": "other news"})
         await chat.wait_sent()
         await anyio.sleep(30)
-        history = await call(house, "chat.history", sessionKey="agent:main:notes")
+        history = await call(gateway, "chat.history", sessionKey="agent:main:notes")
 
     assert chat.sent == [("42", "news")]
     assert [m["content"][0]["text"] for m in history["messages"]].count("news") == 1
@@ -294,18 +294,18 @@ async def test_an_agent_call_carries_its_picture_and_another_payload_is_refused(
     tmp_path: Path,
 ) -> None:
     picture = {"type": "image", "mimeType": "image/png", "content": "iVBORw0KGgo="}
-    async with open_house(tmp_path, RehearsalProvider()) as house:
-        await call(house, "agent", message="see", attachments=[picture], idempotencyKey="k")
+    async with open_gateway(tmp_path, RehearsalProvider()) as gateway:
+        await call(gateway, "agent", message="see", attachments=[picture], idempotencyKey="k")
         with pytest.raises(Invalid, match="idempotency key"):
             await call(
-                house,
+                gateway,
                 "agent",
                 message="see",
                 attachments=[picture],
                 extraSystemPrompt="x",
                 idempotencyKey="k",
             )
-        history = await call(house, "chat.history", sessionKey="main")
+        history = await call(gateway, "chat.history", sessionKey="main")
 
     assert [block["type"] for block in history["messages"][0]["content"]] == ["text", "image"]
 
@@ -313,26 +313,26 @@ async def test_an_agent_call_carries_its_picture_and_another_payload_is_refused(
 async def test_a_message_that_arrives_during_a_reset_is_in_the_transcript_that_is_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with open_house(tmp_path, Recording(5.0)) as house:
-        await say(house, "main", "old", "r1")
-        real, late = house.lanes.abort_session, list[bool]()
+    async with open_gateway(tmp_path, Recording(5.0)) as gateway:
+        await say(gateway, "main", "old", "r1")
+        real, late = gateway.lanes.abort_session, list[bool]()
 
         async def slow_abort(key: SessionKey, reason: str) -> list[str]:
             stopped = await real(key, reason)
             if not late:
                 late.append(True)
                 await call(
-                    house, "chat.send", sessionKey="main", message="new", idempotencyKey="r2"
+                    gateway, "chat.send", sessionKey="main", message="new", idempotencyKey="r2"
                 )
                 await anyio.sleep(1)
             return stopped
 
         monkeypatch.setattr(
-            type(house.lanes), "abort_session", lambda self, key, reason: slow_abort(key, reason)
+            type(gateway.lanes), "abort_session", lambda self, key, reason: slow_abort(key, reason)
         )
-        await call(house, "sessions.reset", key="main")
-        run = await house.run_store.wait("r2", timeout_s=60)
-        session = await house.ledger.find_session(MAIN)
+        await call(gateway, "sessions.reset", key="main")
+        run = await gateway.run_store.wait("r2", timeout_s=60)
+        session = await gateway.ledger.find_session(MAIN)
 
     assert run is not None
     assert session is not None
@@ -340,25 +340,27 @@ async def test_a_message_that_arrives_during_a_reset_is_in_the_transcript_that_i
 
 
 async def test_a_session_that_is_being_answered_is_not_reset_under_its_run(tmp_path: Path) -> None:
-    async with open_house(tmp_path, Recording(50.0)) as house:
-        await call(house, "chat.send", sessionKey="main", message="hi", idempotencyKey="r1")
+    async with open_gateway(tmp_path, Recording(50.0)) as gateway:
+        await call(gateway, "chat.send", sessionKey="main", message="hi", idempotencyKey="r1")
         await anyio.sleep(1)
         with pytest.raises(Busy):
-            await house.ledger.do(ResetSession(key=MAIN, session_id="fresh", at=1))
+            await gateway.ledger.do(ResetSession(key=MAIN, session_id="fresh", at=1))
 
 
 @pytest.mark.spec("B1")
 async def test_a_message_queued_before_a_reset_is_answered_in_the_new_transcript(
     tmp_path: Path,
 ) -> None:
-    async with open_house(tmp_path, Recording()) as house:
-        await house.ledger.do(EnsureSession(new=NewSession(key=MAIN, session_id="old"), at=1))
+    async with open_gateway(tmp_path, Recording()) as gateway:
+        await gateway.ledger.do(EnsureSession(new=NewSession(key=MAIN, session_id="old"), at=1))
         message = UserMessage([Text("wait for me")], timestamp=1)
         new = NewRun(run_id="r1", key=MAIN, kind="chat", message=message)
-        await house.run_store.accept(new, NewSession(key=MAIN, session_id="old"))  # no lane is told
-        await house.ledger.do(ResetSession(key=MAIN, session_id="new", at=2))
-        house.lanes.wake(MAIN)
-        run = await house.run_store.wait("r1", timeout_s=60)
+        await gateway.run_store.accept(
+            new, NewSession(key=MAIN, session_id="old")
+        )  # no lane is told
+        await gateway.ledger.do(ResetSession(key=MAIN, session_id="new", at=2))
+        gateway.lanes.wake(MAIN)
+        run = await gateway.run_store.wait("r1", timeout_s=60)
 
     assert run is not None
     assert (run.session_id, run.reply) == ("new", "re: wait for me")
@@ -383,18 +385,18 @@ async def test_a_message_queued_before_a_reset_is_answered_in_the_new_transcript
 async def test_numbers_and_names_out_of_all_proportion_are_refused_by_name(
     tmp_path: Path, method: str, params: dict[str, Any]
 ) -> None:
-    async with open_house(tmp_path, RehearsalProvider()) as house:
+    async with open_gateway(tmp_path, RehearsalProvider()) as gateway:
         with pytest.raises(Invalid):
-            await call(house, method, **params)
+            await call(gateway, method, **params)
 
 
 async def test_a_refused_request_does_not_follow_somebody_elses_run(tmp_path: Path) -> None:
-    async with open_house(tmp_path, RehearsalProvider(), config=two_agents()) as house:
-        await say(house, "agent:librarian:main", "say: theirs", "k1")
+    async with open_gateway(tmp_path, RehearsalProvider(), config=two_agents()) as gateway:
+        await say(gateway, "agent:librarian:main", "say: theirs", "k1")
         subscription = Listening()
         params = {"sessionKey": "main", "message": "mine", "idempotencyKey": "k1"}
         with pytest.raises(Invalid):
-            await house.door.dispatch(
+            await gateway.door.dispatch(
                 Caller(principal=OWNER, listening=subscription), "chat.send", params
             )
 
@@ -402,9 +404,9 @@ async def test_a_refused_request_does_not_follow_somebody_elses_run(tmp_path: Pa
 
 
 async def test_a_client_cannot_abort_a_run_of_another_session_by_its_id(tmp_path: Path) -> None:
-    async with open_house(tmp_path, RehearsalProvider(), config=two_agents()) as house:
+    async with open_gateway(tmp_path, RehearsalProvider(), config=two_agents()) as gateway:
         await call(
-            house,
+            gateway,
             "chat.send",
             sessionKey="agent:librarian:main",
             message="wait: 50",
@@ -412,18 +414,18 @@ async def test_a_client_cannot_abort_a_run_of_another_session_by_its_id(tmp_path
         )
         await anyio.sleep(1)
         with pytest.raises(Invalid, match="runId does not match sessionKey"):
-            await call(house, "chat.abort", sessionKey="main", runId="r1")
-        stopped = await call(house, "chat.abort", sessionKey="agent:librarian:main", runId="r1")
+            await call(gateway, "chat.abort", sessionKey="main", runId="r1")
+        stopped = await call(gateway, "chat.abort", sessionKey="agent:librarian:main", runId="r1")
 
     assert stopped["aborted"] is True
 
 
 @pytest.mark.spec("P1")
 async def test_a_label_that_is_taken_keeps_nobody_from_making_a_session(tmp_path: Path) -> None:
-    async with open_house(tmp_path, RehearsalProvider()) as house:
+    async with open_gateway(tmp_path, RehearsalProvider()) as gateway:
         for name in ("a", "b"):
             await call(
-                house,
+                gateway,
                 "agent",
                 sessionKey=f"agent:main:{name}",
                 message="say: x",
@@ -431,40 +433,44 @@ async def test_a_label_that_is_taken_keeps_nobody_from_making_a_session(tmp_path
                 idempotencyKey=name,
             )
         with pytest.raises(Invalid, match=r"agent:main:\w, agent:main:\w; say which key"):
-            await call(house, "sessions.resolve", label="one", agentId="MAIN")
-        await call(house, "sessions.patch", key="agent:main:b", label="two")
-        found = await call(house, "sessions.resolve", label="one", agentId="MAIN")
+            await call(gateway, "sessions.resolve", label="one", agentId="MAIN")
+        await call(gateway, "sessions.patch", key="agent:main:b", label="two")
+        found = await call(gateway, "sessions.resolve", label="one", agentId="MAIN")
 
     assert found["key"] == "agent:main:a"
 
 
 async def test_refusals_between_agents_are_written_down(tmp_path: Path) -> None:
-    async with open_house(tmp_path, RehearsalProvider(), config=apart()) as house:
+    async with open_gateway(tmp_path, RehearsalProvider(), config=apart()) as gateway:
         with pytest.raises(Forbidden):
             await call(
-                house,
+                gateway,
                 "tool.sessions_send",
                 agent(),
                 sessionKey="agent:librarian:main",
                 message="hi",
             )
-        reader = house.ledger._reader  # type: ignore[attr-defined]
+        reader = gateway.ledger._reader  # type: ignore[attr-defined]
         rows = list(reader.execute("SELECT principal, action, allowed FROM audit"))
 
     assert rows == [("agent:main:main", "tool.sessions_send", 0)]
 
 
 async def test_a_client_makes_sessions_and_pages_through_them(tmp_path: Path) -> None:
-    async with open_house(tmp_path, RehearsalProvider(), config=two_agents()) as house:
-        named = await call(house, "sessions.create", key="tui-1", agentId="librarian", label="desk")
-        ours = await call(house, "sessions.create")
+    async with open_gateway(tmp_path, RehearsalProvider(), config=two_agents()) as gateway:
+        named = await call(
+            gateway, "sessions.create", key="tui-1", agentId="librarian", label="desk"
+        )
+        ours = await call(gateway, "sessions.create")
         for number in range(3):
-            await call(house, "sessions.create", key=f"s{number}")
+            await call(gateway, "sessions.create", key=f"s{number}")
             await anyio.sleep(1)
         pages = [
             [
                 row["key"]
-                for row in (await call(house, "sessions.list", limit=2, offset=offset))["sessions"]
+                for row in (await call(gateway, "sessions.list", limit=2, offset=offset))[
+                    "sessions"
+                ]
             ]
             for offset in (0, 2, 4)
         ]

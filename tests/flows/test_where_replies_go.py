@@ -10,7 +10,7 @@ from crossclaw.channels.manifest import Traits
 from crossclaw.config.channels import ChannelSettings
 from crossclaw.domain.addresses import Address, Inbound
 from crossclaw.providers.rehearsal import RehearsalProvider
-from crossclaw.testing import MemoryChannel, VirtualLoop, open_house
+from crossclaw.testing import MemoryChannel, VirtualLoop, open_gateway
 from tests.flows.talking import call
 
 OPEN = ChannelSettings(
@@ -45,17 +45,17 @@ async def test_a_sub_agents_report_and_a_jobs_reply_go_to_the_account_and_thread
     tmp_path: Path,
 ) -> None:
     home, work = account("default"), account("work")
-    async with open_house(tmp_path, RehearsalProvider(), channels=[home, work]) as house:
+    async with open_gateway(tmp_path, RehearsalProvider(), channels=[home, work]) as gateway:
         await work.bring(said(SPAWNS))
         await work.wait_sent(2)
         await anyio.sleep(30)
         (session,) = [
             row
-            for row in (await call(house, "sessions.list", limit=50))["sessions"]
+            for row in (await call(gateway, "sessions.list", limit=50))["sessions"]
             if "team" in row["key"] and "subagent" not in row["key"]
         ]
         await call(
-            house,
+            gateway,
             "cron.add",
             name="news",
             schedule={"kind": "every", "everyMs": 60_000},

@@ -10,7 +10,7 @@ from crossclaw.domain.authority import HOOKS, Authority, Maker
 from crossclaw.door.principal import person_principal
 from crossclaw.providers.contract import ModelRequest, Tell
 from crossclaw.providers.rehearsal import RehearsalProvider
-from crossclaw.testing import open_house
+from crossclaw.testing import open_gateway
 from tests.flows.talking import call, say, two_agents
 from tests.flows.test_compaction import LONG, is_summary, small
 
@@ -34,14 +34,14 @@ class Noting(RehearsalProvider):
 async def test_what_a_hook_brings_about_stands_with_the_hook(tmp_path: Path) -> None:
     sends = '{"agentId": "librarian", "message": "say: REPLY_SKIP", "timeoutSeconds": 60}'
     model = Noting()
-    async with open_house(tmp_path, model, config=two_agents()) as house:
-        house.door.credentials.put(HOOKS, 1)
+    async with open_gateway(tmp_path, model, config=two_agents()) as gateway:
+        gateway.door.credentials.put(HOOKS, 1)
         begun = await call(
-            house, "hooks.agent", HOOK, message=f"tool: sessions_send {sends}\nthen:\nsay: told"
+            gateway, "hooks.agent", HOOK, message=f"tool: sessions_send {sends}\nthen:\nsay: told"
         )
-        await house.run_store.wait(begun["runId"], timeout_s=3_600)
+        await gateway.run_store.wait(begun["runId"], timeout_s=3_600)
         of_hook = len(model.asked)
-        await say(house, "main", "say: hello", "r1")
+        await say(gateway, "main", "say: hello", "r1")
 
     assert of_hook >= 3  # the hook's own two, and the one that it sent to
     stands = [(request.patient, request.outside) for request in model.asked]
@@ -52,15 +52,15 @@ async def test_what_a_hook_brings_about_stands_with_the_hook(tmp_path: Path) -> 
 async def test_a_summary_stands_where_its_run_stands(tmp_path: Path) -> None:
     model, hooks = Noting(), msgspec.convert({"allowRequestSessionKey": True}, HooksConfig)
     config = msgspec.structs.replace(small(), hooks=hooks)
-    async with open_house(tmp_path, model, config=config) as house:
-        house.door.credentials.put(HOOKS, 1)
+    async with open_gateway(tmp_path, model, config=config) as gateway:
+        gateway.door.credentials.put(HOOKS, 1)
         for number in range(6):
-            await say(house, "main", f"say: turn {number}", f"r{number}")
-        await call(house, "sessions.compact", key="main")
+            await say(gateway, "main", f"say: turn {number}", f"r{number}")
+        await call(gateway, "sessions.compact", key="main")
         for _turn in range(6):
             asked = {"message": f"say: {LONG * 6}", "sessionKey": "hook:x"}
-            begun = await call(house, "hooks.agent", HOOK, **asked)
-            await house.run_store.wait(begun["runId"], timeout_s=3_600)
+            begun = await call(gateway, "hooks.agent", HOOK, **asked)
+            await gateway.run_store.wait(begun["runId"], timeout_s=3_600)
 
     summaries = [request for request in model.asked if is_summary(request)]
     stands = [(request.patient, request.outside) for request in summaries]

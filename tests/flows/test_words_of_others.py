@@ -8,20 +8,20 @@ import msgspec
 import pytest
 
 from crossclaw.agent.origin import OPEN
-from crossclaw.app import House
+from crossclaw.app import Gateway
 from crossclaw.config import Config
 from crossclaw.domain.addresses import Address, Inbound
 from crossclaw.domain.messages import Text, ToolUse
 from crossclaw.door.principal import person_principal
 from crossclaw.providers.contract import ModelRequest, UserTurn
-from crossclaw.testing import MemoryChannel, ScriptedProvider, heard, open_house, told
+from crossclaw.testing import MemoryChannel, ScriptedProvider, heard, open_gateway, told
 from tests.flows.spawning import MAIN, reported
 from tests.flows.talking import call, say, two_agents
 from tests.flows.test_exchanges import settled, talkative
 from tests.flows.tools import Counting
 
 MARK = "⚑"
-"""Stands in every text that the house has not written itself."""
+"""Stands in every text that the gateway has not written itself."""
 
 BELL = person_principal("hooks", {"hook"})
 
@@ -53,24 +53,24 @@ def marked() -> ScriptedProvider:
     return ScriptedProvider(answer)
 
 
-async def everybody_speaks(house: House, chat: MemoryChannel) -> None:
+async def everybody_speaks(gateway: Gateway, chat: MemoryChannel) -> None:
     """A group with a telling name, a send, a spawn, a tool, a hook, a node's client, a compaction."""
     where = Address(chat.name, "g1")
     inbound = Inbound(
         address=where, sender=f"{MARK} ana", sender_name=f"{MARK} Ana", text=f"{MARK} hello",
         message_id="1", chat_type="group", chat_id="g1", chat_name=f"{MARK} the owners",
     )  # fmt: skip
-    await house.run_store.wait(await house.intake.receive_inbound(inbound))
-    await say(house, "main", f"go {MARK}", "r1")
-    await settled(house)
-    await reported(house)
+    await gateway.run_store.wait(await gateway.intake.receive_inbound(inbound))
+    await say(gateway, "main", f"go {MARK}", "r1")
+    await settled(gateway)
+    await reported(gateway)
     asked = {"message": f"{MARK} ring", "name": f"{MARK} Bell", "agentId": "main"}
-    hook = await call(house, "hooks.agent", BELL, **asked)
-    await house.run_store.wait(hook["runId"])
-    await call(house, "hooks.wake", BELL, text=f"{MARK} wake up", name=f"{MARK} Bell", mode="now")
-    await call(house, "sessions.patch", key="main", label=f"{MARK} desk")
+    hook = await call(gateway, "hooks.agent", BELL, **asked)
+    await gateway.run_store.wait(hook["runId"])
+    await call(gateway, "hooks.wake", BELL, text=f"{MARK} wake up", name=f"{MARK} Bell", mode="now")
+    await call(gateway, "sessions.patch", key="main", label=f"{MARK} desk")
     for number in range(4):
-        await say(house, "main", f"{MARK} and? " + "lorem ipsum " * 100, f"more{number}")
+        await say(gateway, "main", f"{MARK} and? " + "lorem ipsum " * 100, f"more{number}")
     await anyio.sleep(60)
 
 
@@ -78,10 +78,10 @@ async def everybody_speaks(house: House, chat: MemoryChannel) -> None:
 async def test_no_words_of_others_are_ever_in_the_system_prompt(tmp_path: Path) -> None:
     model, chat = marked(), MemoryChannel()
     tool = Counting("count", before=lambda: None)
-    async with open_house(
+    async with open_gateway(
         tmp_path, model, config=everything_at_once(), channels=[chat], tools=[tool]
-    ) as house:
-        await everybody_speaks(house, chat)
+    ) as gateway:
+        await everybody_speaks(gateway, chat)
 
     systems = [request.system for request in model.seen]
     assert [system for system in systems if MARK in system] == []
@@ -98,9 +98,9 @@ async def test_no_words_of_others_are_ever_in_the_system_prompt(tmp_path: Path) 
 
 async def announce_message(folder: Path) -> list[str]:
     model = talkative()
-    async with open_house(folder, model, config=two_agents()) as house:
-        await say(house, "main", "ask", "r1")
-        await settled(house)
+    async with open_gateway(folder, model, config=two_agents()) as gateway:
+        await say(gateway, "main", "ask", "r1")
+        await settled(gateway)
     asked = next(request for request in model.seen if "posted to your chat" in told(request))
     return [block.text for block in asked.turns[-1].content if isinstance(block, Text)]
 
@@ -123,9 +123,9 @@ async def test_the_announce_step_is_given_request_first_and_latest_reply_between
 @pytest.mark.spec("P5")
 async def test_a_child_is_reminded_of_its_task_between_marks(tmp_path: Path) -> None:
     model = ScriptedProvider(lambda request: "done")
-    async with open_house(tmp_path, model) as house:
-        await call(house, "sessions.spawn", task="count the boats")
-        await reported(house, MAIN)
+    async with open_gateway(tmp_path, model) as gateway:
+        await call(gateway, "sessions.spawn", task="count the boats")
+        await reported(gateway, MAIN)
 
     asked = next(request for request in model.seen if "reported to your parent" in told(request))
     texts = [block.text for block in asked.turns[-1].content if isinstance(block, Text)]

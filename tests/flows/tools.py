@@ -1,4 +1,4 @@
-"""Tools that flow tests hand to the house."""
+"""Tools that flow tests hand to the gateway."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,7 @@
 """Making requests: what a type allows, what it nearly allows, and what nobody should ever send.
 
 Everything is made from the types that the registry itself has, so a new method is tried without a line
-here. Names that mean something (keys, agents, jobs) are mostly those of the house that is tried.
+here. Names that mean something (keys, agents, jobs) are mostly those of the gateway that is tried.
 """
 
 import json

@@ -13,8 +13,8 @@ from crossclaw.domain import untrusted
 from crossclaw.domain.untrusted import DEPTH_MAX, VALUES_MAX, TooHeavy
 from crossclaw.gateway.frames import InvalidFrame, decode_request
 from crossclaw.providers.calls import parse_arguments, raw_arguments
-from tests.hostile.watched import PATIENCE_S, Visitor, Watched, watched_house
-from tests.wire.housed import TOKEN
+from tests.hostile.watched import PATIENCE_S, Visitor, Watched, watched_gateway
+from tests.wire.served_gateway import TOKEN
 
 MB = 1024 * 1024
 UPGRADE = (
@@ -36,19 +36,19 @@ HEAVY = {
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
-    with watched_house(tmp_path_factory.mktemp("hostile")) as watched:
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
+    with watched_gateway(tmp_path_factory.mktemp("hostile")) as watched:
         yield watched
 
 
 @pytest.mark.spec("G1")
 @pytest.mark.parametrize("params", HEAVY.values(), ids=HEAVY)
 def test_a_heavy_frame_is_refused_under_its_id_and_nobody_waits(
-    house: Watched, params: str
+    gateway: Watched, params: str
 ) -> None:
-    visitor = Visitor(house.housed)
+    visitor = Visitor(gateway.served_gateway)
     visitor.ask("health", {})
-    with house.nobody_waits():
+    with gateway.nobody_waits():
         frame = f'{{"type":"req","id":"mine","method":"health","params":{params}}}'
         (answer,) = visitor.ask_all([frame])
     visitor.close()
@@ -59,13 +59,13 @@ def test_a_heavy_frame_is_refused_under_its_id_and_nobody_waits(
 @pytest.mark.parametrize("name", ["empty lists", "names", "depth", "openings"])
 @pytest.mark.parametrize("path", ["/tools/invoke", "/v1/chat/completions", "/v1/responses", "/mcp"])
 def test_a_heavy_body_is_refused_on_every_route_and_nobody_waits(
-    house: Watched, path: str, name: str
+    gateway: Watched, path: str, name: str
 ) -> None:
     headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
     body = f'{{"tool":"x","args":{HEAVY[name][: 2 * MB - 100]}}}'
-    with house.nobody_waits():
+    with gateway.nobody_waits():
         answer = httpx2.post(
-            f"{house.housed.url}{path}", content=body, headers=headers, timeout=PATIENCE_S
+            f"{gateway.served_gateway.url}{path}", content=body, headers=headers, timeout=PATIENCE_S
         )
     assert answer.status_code == 413
 
@@ -84,11 +84,13 @@ def _framed(opcode: int, payload: bytes = b"") -> bytes:
     ],
     ids=["pings", "empty fragments", "pongs", "requests"],
 )
-def test_a_stranger_that_floods_is_cut_off_and_nobody_waits(house: Watched, flood: bytes) -> None:
+def test_a_stranger_that_floods_is_cut_off_and_nobody_waits(gateway: Watched, flood: bytes) -> None:
     says = (b"" if flood.startswith(b"GET") else UPGRADE) + flood
-    with house.nobody_waits():
+    with gateway.nobody_waits():
         for _ in range(3):
-            with socket.create_connection(("127.0.0.1", house.housed.port), PATIENCE_S) as peer:
+            with socket.create_connection(
+                ("127.0.0.1", gateway.served_gateway.port), PATIENCE_S
+            ) as peer:
                 peer.settimeout(PATIENCE_S)
                 try:
                     peer.sendall(says)
@@ -97,7 +99,7 @@ def test_a_stranger_that_floods_is_cut_off_and_nobody_waits(house: Watched, floo
                         pass
                 except OSError:
                     pass
-    assert house.serves()
+    assert gateway.serves()
 
 
 def test_deep_or_heavy_arguments_of_a_model_are_no_object() -> None:

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crossclaw.app import Outside, open_house
+from crossclaw.app import Outside, open_gateway
 from crossclaw.config import Config, Paths, load
 from crossclaw.domain.clock import SystemClock
 from crossclaw.domain.errors import ConfigInvalid, CrossclawError, Invalid
@@ -62,7 +62,7 @@ def written(raw: Any, pieces: list[tuple[int, str]]) -> str:
 @pytest.mark.spec("C2")
 @hostile(30, 1_000)
 @given(_CONFIGS.nearly(Config), _pieces, st.booleans())
-def test_any_config_opens_a_house_or_is_refused_by_its_path(
+def test_any_config_opens_a_gateway_or_is_refused_by_its_path(
     raw: Any, pieces: list[tuple[int, str]], served: bool
 ) -> None:
     with TemporaryDirectory() as folder:
@@ -78,12 +78,12 @@ def test_any_config_opens_a_house_or_is_refused_by_its_path(
 
 
 async def _open(config: Config, folder: Path) -> None:
-    """Or the house says what keeps it closed."""
+    """Or the gateway says what keeps it closed."""
     paths = Paths(folder, folder / "state", folder / "openclaw.json")
     outside = Outside(environ={}, inline=True, keeps_time=True)
     try:
-        async with open_house(config, paths, outside) as house:
-            await house.about.snapshot()
+        async with open_gateway(config, paths, outside) as gateway:
+            await gateway.about.snapshot()
     except* CrossclawError:
         pass
 

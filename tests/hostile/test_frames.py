@@ -18,15 +18,15 @@ from tests.hostile.watched import (
     PATIENCE_S,
     Visitor,
     Watched,
-    beside_a_house,
+    beside_a_gateway,
     check_answer,
     check_event,
     hostile,
     read_to_the_end,
     reason_of,
-    watched_house,
+    watched_gateway,
 )
-from tests.wire.housed import TOKEN
+from tests.wire.served_gateway import TOKEN
 from tests.wire.serving import SignedDevice, connect_params
 
 DEVICE = SignedDevice()
@@ -46,18 +46,18 @@ _MAKER = Maker(
 )
 
 
-pytestmark = beside_a_house
+pytestmark = beside_a_gateway
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
-    with watched_house(tmp_path_factory.mktemp("house")) as watched:
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
+    with watched_gateway(tmp_path_factory.mktemp("gateway")) as watched:
         yield watched
 
 
-def _socket(house: Watched) -> ClientConnection:
+def _socket(gateway: Watched) -> ClientConnection:
     return connect(
-        house.housed.ws,
+        gateway.served_gateway.ws,
         proxy=None,
         max_size=None,
         ping_interval=None,
@@ -71,14 +71,14 @@ _changes = st.lists(
 
 
 @pytest.mark.spec("G1")
-def test_whatever_knocks_is_let_in_or_told_why_not(house: Watched) -> None:
-    house.complaints()
-    before = house.held()
+def test_whatever_knocks_is_let_in_or_told_why_not(gateway: Watched) -> None:
+    gateway.complaints()
+    before = gateway.held()
 
     @hostile(25, 3_000)
     @given(st.data())
     def knocking(data: st.DataObject) -> None:
-        with _socket(house) as peer:
+        with _socket(gateway) as peer:
             challenge = json.loads(peer.recv(PATIENCE_S))["payload"]
             params = data.draw(st.sampled_from(["made", "nearly", "signed"]))
             frame = {"type": "req", "id": "k", "method": "connect"}
@@ -86,11 +86,11 @@ def test_whatever_knocks_is_let_in_or_told_why_not(house: Watched) -> None:
             sent = data.draw(st.just(json.dumps(frame)) | _no_requests)
             peer.send(sent)
             _let_in_or_told(peer)
-        assert house.complaints() == [], sent
+        assert gateway.complaints() == [], sent
 
     knocking()
-    assert house.serves()
-    house.check_held(before)
+    assert gateway.serves()
+    gateway.check_held(before)
 
 
 def _knocks(kind: str, challenge: dict[str, Any]) -> Any:
@@ -148,9 +148,9 @@ _no_requests = (
 
 
 @pytest.mark.spec("G1")
-def test_every_frame_has_one_answer_or_is_the_last(house: Watched) -> None:
-    visitor = Visitor(house.housed)
-    house.complaints()
+def test_every_frame_has_one_answer_or_is_the_last(gateway: Watched) -> None:
+    visitor = Visitor(gateway.served_gateway)
+    gateway.complaints()
 
     @hostile(50)
     @given(st.lists(_no_requests, min_size=1, max_size=4))
@@ -161,11 +161,11 @@ def test_every_frame_has_one_answer_or_is_the_last(house: Watched) -> None:
         for event in visitor.events:
             check_event(event)
         visitor.events.clear()
-        assert house.complaints() == [], frames
+        assert gateway.complaints() == [], frames
 
     sending()
     visitor.close()
-    assert house.serves()
+    assert gateway.serves()
 
 
 _HEADS = st.binary(max_size=14) | st.sampled_from(
@@ -187,30 +187,32 @@ _HEADS = st.binary(max_size=14) | st.sampled_from(
 
 
 @pytest.mark.spec("G1")
-def test_bytes_that_are_no_frames_close_only_their_own_connection(house: Watched) -> None:
+def test_bytes_that_are_no_frames_close_only_their_own_connection(gateway: Watched) -> None:
     upgrade = (
-        f"GET / HTTP/1.1\r\nHost: 127.0.0.1:{house.housed.port}\r\nUpgrade: websocket\r\n"
+        f"GET / HTTP/1.1\r\nHost: 127.0.0.1:{gateway.served_gateway.port}\r\nUpgrade: websocket\r\n"
         "Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
     ).encode()
-    house.complaints()
+    gateway.complaints()
 
     @hostile(15, 1_000)
     @given(_HEADS, st.booleans())
     def shouting(raw: bytes, first: bool) -> None:
-        with socket.create_connection(("127.0.0.1", house.housed.port), PATIENCE_S) as peer:
+        with socket.create_connection(
+            ("127.0.0.1", gateway.served_gateway.port), PATIENCE_S
+        ) as peer:
             peer.sendall(raw if first else upgrade + raw)
             with suppress(OSError):  # the gateway may have closed it already
                 peer.shutdown(socket.SHUT_WR)
             read_to_the_end(peer)
-        assert house.complaints() == [], raw
-        assert house.serves()
+        assert gateway.complaints() == [], raw
+        assert gateway.serves()
 
     shouting()
 
 
 @pytest.mark.spec("G1")
-def test_who_asks_much_and_reads_nothing_gets_every_answer_or_is_told(house: Watched) -> None:
-    visitor = Visitor(house.housed)
+def test_who_asks_much_and_reads_nothing_gets_every_answer_or_is_told(gateway: Watched) -> None:
+    visitor = Visitor(gateway.served_gateway)
     frames = [
         json.dumps({"type": "req", "id": f"f{number}", "method": "sessions.list", "params": {}})
         for number in range(1_000)
@@ -219,8 +221,8 @@ def test_who_asks_much_and_reads_nothing_gets_every_answer_or_is_told(house: Wat
     visitor.close()
     assert "closed" in answers[-1] or len(answers) == len(frames)
     assert all(answer["ok"] or answer["error"]["retryable"] for answer in answers[:-1])
-    assert house.complaints() == []
-    assert house.serves()
+    assert gateway.complaints() == []
+    assert gateway.serves()
 
 
 _hosts = st.sampled_from(
@@ -230,8 +232,8 @@ _hosts = st.sampled_from(
 
 
 @pytest.mark.spec("G3")
-def test_hosts_and_origins_of_any_spelling_are_ours_or_not(house: Watched) -> None:
-    house.complaints()
+def test_hosts_and_origins_of_any_spelling_are_ours_or_not(gateway: Watched) -> None:
+    gateway.complaints()
 
     @hostile(15, 3_000)
     @given(_hosts, _hosts, st.sampled_from([b"Origin", b"Sec-Fetch-Site", b"X-Forwarded-For", b"Authorization"]))  # fmt: skip
@@ -242,17 +244,19 @@ def test_hosts_and_origins_of_any_spelling_are_ours_or_not(house: Watched) -> No
             name + b": " + other,
             b"Connection: close",
         ]
-        with socket.create_connection(("127.0.0.1", house.housed.port), PATIENCE_S) as peer:
+        with socket.create_connection(
+            ("127.0.0.1", gateway.served_gateway.port), PATIENCE_S
+        ) as peer:
             peer.sendall(b"\r\n".join(lines) + b"\r\n\r\n")
             head = peer.recv(65536)
         assert head.split()[1] in (b"400", b"401", b"403", b"421", b"429"), (lines, head)
-        assert house.complaints() == [], lines
+        assert gateway.complaints() == [], lines
 
     asking()
-    assert house.serves()
+    assert gateway.serves()
 
 
-def test_headers_that_nobody_sends_end_their_request(house: Watched) -> None:
+def test_headers_that_nobody_sends_end_their_request(gateway: Watched) -> None:
     tries = [
         b"GET / HTTP/9.9\r\n\r\n", b"\x16\x03\x01\x02\x00\x01\x00", b"GET /" + b"a" * 70_000 + b" HTTP/1.1\r\n\r\n",
         b"POST /tools/invoke HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: -1\r\n\r\n",
@@ -262,12 +266,14 @@ def test_headers_that_nobody_sends_end_their_request(house: Watched) -> None:
         b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Key: x\r\nSec-WebSocket-Version: 99\r\n\r\n",
         b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX: " + b"a" * 70_000 + b"\r\n\r\n", b"\r\n\r\n\r\n", b"\x00" * 100,
     ]  # fmt: skip
-    house.complaints()
+    gateway.complaints()
     for raw in tries:
-        with socket.create_connection(("127.0.0.1", house.housed.port), PATIENCE_S) as peer:
+        with socket.create_connection(
+            ("127.0.0.1", gateway.served_gateway.port), PATIENCE_S
+        ) as peer:
             peer.sendall(raw)
             with suppress(OSError):  # the gateway may have closed it already
                 peer.shutdown(socket.SHUT_WR)
             read_to_the_end(peer)
-        assert house.complaints() == [], raw
-        assert house.serves()
+        assert gateway.complaints() == [], raw
+        assert gateway.serves()

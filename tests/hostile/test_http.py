@@ -25,11 +25,11 @@ from tests.hostile.watched import (
     STATE,
     Visitor,
     Watched,
-    beside_a_house,
+    beside_a_gateway,
     hostile,
-    watched_house,
+    watched_gateway,
 )
-from tests.wire.housed import TOKEN, open_gateway
+from tests.wire.served_gateway import TOKEN, open_with_server
 
 CHAT = "agent:main:chat"  # in a sandbox: only there may anybody write or run what a machine made up
 _MAKER = Maker(
@@ -58,22 +58,22 @@ _HEADERS = st.fixed_dictionaries(
 )  # fmt: skip
 
 
-pytestmark = beside_a_house
+pytestmark = beside_a_gateway
 
 
 @pytest.fixture(scope="module")
 def tools(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Tool[Any]]:
     async def known(folder: Path) -> dict[str, Tool[Any]]:
-        async with open_gateway(folder) as (house, _gateway):
-            return dict(house.toolsets.known)
+        async with open_with_server(folder) as (gateway, _server):
+            return dict(gateway.toolsets.known)
 
     return anyio.run(known, tmp_path_factory.mktemp("tools"))
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
-    with watched_house(tmp_path_factory.mktemp("house")) as watched:
-        person = Visitor(watched.housed)
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
+    with watched_gateway(tmp_path_factory.mktemp("gateway")) as watched:
+        person = Visitor(watched.served_gateway)
         for key in ("main", CHAT, HIDDEN):
             send = {"sessionKey": key, "message": "hello", "idempotencyKey": key}
             assert person.ask("chat.send", send)[0]["ok"]
@@ -82,30 +82,30 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
 
 
 @pytest.fixture
-def http(house: Watched) -> Iterator[httpx2.Client]:
-    with httpx2.Client(base_url=house.housed.url, timeout=PATIENCE_S) as client:
+def http(gateway: Watched) -> Iterator[httpx2.Client]:
+    with httpx2.Client(base_url=gateway.served_gateway.url, timeout=PATIENCE_S) as client:
         yield client
 
 
 @pytest.mark.spec("G3", "G5", "B3")
 def test_whatever_is_posted_is_answered_in_words_and_a_refusal_changes_nothing(
-    house: Watched, http: httpx2.Client, tools: dict[str, Tool[Any]]
+    gateway: Watched, http: httpx2.Client, tools: dict[str, Tool[Any]]
 ) -> None:
     makers = [invocations(tools), mcp_calls(tools), hooks(), questions()]
-    posted(house, http, "/health", b"", {}, "GET")
-    house.wait_for_rest()
-    before = house.held()
+    posted(gateway, http, "/health", b"", {}, "GET")
+    gateway.wait_for_rest()
+    before = gateway.held()
 
     @hostile(70)
     @given(st.data())
     def posting(data: st.DataObject) -> None:
         path, body = data.draw(data.draw(st.sampled_from(makers)))
         raw = data.draw(st.just(encoded(body)) | st.sampled_from(_NO_BODIES), label="raw")
-        posted(house, http, path, raw, data.draw(_HEADERS))
+        posted(gateway, http, path, raw, data.draw(_HEADERS))
 
     posting()
-    house.wait_for_rest()
-    house.check_held(before)
+    gateway.wait_for_rest()
+    gateway.check_held(before)
 
 
 _NO_BODIES = [
@@ -192,15 +192,15 @@ def questions() -> Any:
 
 
 def posted(
-    house: Watched,
+    gateway: Watched,
     http: httpx2.Client,
     path: str,
     raw: bytes,
     headers: dict[str, str],
     method: str = "POST",
 ) -> None:
-    house.wait_for_rest()
-    before = house.rows()
+    gateway.wait_for_rest()
+    before = gateway.rows()
     token = HOOK_TOKEN if path.startswith("/hooks") else TOKEN
     sent = {"authorization": f"Bearer {token}", "content-type": "application/json", **headers}
     try:
@@ -217,10 +217,10 @@ def posted(
     assert text.strip() or answer.status_code in (202, 204, 431), what
     if HIDDEN_WORDS.encode() not in raw and CHAT.encode() in raw and "/tools/" in path:
         assert HIDDEN_WORDS not in text, what  # a session in a sandbox hears of no other
-    assert house.complaints() == [], what
-    if 400 <= answer.status_code < 500 and house.rows() != before:
-        house.check_unchanged(lambda: http.send(request))
-    assert house.serves()
+    assert gateway.complaints() == [], what
+    if 400 <= answer.status_code < 500 and gateway.rows() != before:
+        gateway.check_unchanged(lambda: http.send(request))
+    assert gateway.serves()
 
 
 _paths = st.lists(
@@ -230,7 +230,9 @@ _paths = st.lists(
 
 
 @pytest.mark.spec("G3")
-def test_whatever_page_is_asked_for_is_there_or_is_not(house: Watched, http: httpx2.Client) -> None:
+def test_whatever_page_is_asked_for_is_there_or_is_not(
+    gateway: Watched, http: httpx2.Client
+) -> None:
     @hostile(30, 2_000)
     @given(_paths, st.sampled_from(["GET", "HEAD", "POST", "PUT", "OPTIONS", "DELETE", "PATCH"]))
     def asking(path: str, method: str) -> None:
@@ -244,7 +246,7 @@ def test_whatever_page_is_asked_for_is_there_or_is_not(house: Watched, http: htt
             answer,
         )
         assert "root:" not in answer.text
-        assert house.complaints() == [], (method, path)
+        assert gateway.complaints() == [], (method, path)
 
     asking()
-    assert house.serves()
+    assert gateway.serves()

@@ -15,12 +15,12 @@ from tests.hostile.watched import (
     HIDDEN,
     Visitor,
     Watched,
-    beside_a_house,
+    beside_a_gateway,
     check_answer,
     check_event,
     every_method,
     hostile,
-    watched_house,
+    watched_gateway,
 )
 
 KEYS = [
@@ -61,7 +61,7 @@ ONLY: dict[str, list[Any]] = {
 WAITING = ("agent.wait", "node.invoke", "sessions.send", "tool.sessions_send", "tool.sessions_wait")
 
 
-pytestmark = beside_a_house
+pytestmark = beside_a_gateway
 
 
 @pytest.fixture(scope="module")
@@ -71,18 +71,18 @@ def methods(tmp_path_factory: pytest.TempPathFactory) -> list[Method[Any]]:
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
-    with watched_house(tmp_path_factory.mktemp("house")) as watched:
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
+    with watched_gateway(tmp_path_factory.mktemp("gateway")) as watched:
         yield watched
 
 
 @pytest.fixture
-def visitors(house: Watched) -> Iterator[dict[str, Visitor]]:
+def visitors(gateway: Watched) -> Iterator[dict[str, Visitor]]:
     made = {
-        "operator": Visitor(house.housed),
-        "old": Visitor(house.housed, protocol=3),
-        "reader": Visitor(house.housed, scopes=["operator.read"]),
-        "node": Visitor(house.housed, role="node", scopes=[], commands=["do"]),
+        "operator": Visitor(gateway.served_gateway),
+        "old": Visitor(gateway.served_gateway, protocol=3),
+        "reader": Visitor(gateway.served_gateway, scopes=["operator.read"]),
+        "node": Visitor(gateway.served_gateway, role="node", scopes=[], commands=["do"]),
     }
     yield made
     for each in made.values():
@@ -91,12 +91,12 @@ def visitors(house: Watched) -> Iterator[dict[str, Visitor]]:
 
 @pytest.mark.spec("G1", "G2", "B3")
 def test_whatever_is_asked_is_answered_and_a_refusal_changes_nothing(
-    house: Watched, visitors: dict[str, Visitor], methods: list[Method[Any]]
+    gateway: Watched, visitors: dict[str, Visitor], methods: list[Method[Any]]
 ) -> None:
     known = {method.name: method for method in methods}
     maker = Maker({**POOL, **living(visitors)}, ONLY)
-    house.wait_for_rest()
-    before = house.held()
+    gateway.wait_for_rest()
+    before = gateway.held()
 
     @hostile(80)
     @given(st.data())
@@ -106,18 +106,18 @@ def test_whatever_is_asked_is_answered_and_a_refusal_changes_nothing(
         params = data.draw(kind | anything)
         who = data.draw(st.sampled_from(sorted(visitors)))
         visitor = visitors["node"] if method.scope == "node" else visitors[who]
-        asked(house, visitor, method, params)
+        asked(gateway, visitor, method, params)
 
     asking()
     for each in visitors.values():
         each.close()
-    house.wait_for_rest()
-    house.check_held(before)
+    gateway.wait_for_rest()
+    gateway.check_held(before)
 
 
 @pytest.mark.spec("G1", "B1")
 def test_whatever_is_asked_at_once_each_has_its_own_answer(
-    house: Watched, visitors: dict[str, Visitor], methods: list[Method[Any]]
+    gateway: Watched, visitors: dict[str, Visitor], methods: list[Method[Any]]
 ) -> None:
     known = {method.name: method for method in methods if method.scope not in ("node", "hook")}
     maker = Maker({**POOL, **living(visitors)}, ONLY)
@@ -138,11 +138,11 @@ def test_whatever_is_asked_at_once_each_has_its_own_answer(
         for event in visitor.events:
             check_event(event)
         visitor.events.clear()
-        assert house.complaints() == [], asked
+        assert gateway.complaints() == [], asked
 
     asking()
-    house.wait_for_rest()
-    assert house.serves()
+    gateway.wait_for_rest()
+    assert gateway.serves()
 
 
 def living(visitors: dict[str, Visitor]) -> dict[str, list[Any]]:
@@ -168,24 +168,24 @@ JOBS: list[dict[str, Any]] = [
 ]
 
 
-def asked(house: Watched, visitor: Visitor, method: Method[Any], params: Any) -> None:
+def asked(gateway: Watched, visitor: Visitor, method: Method[Any], params: Any) -> None:
     if method.name in WAITING and isinstance(params, dict):
         params = impatient(method, params)
     if isinstance(params, dict) and params.get("baseHash") == NOW:
         told = visitor.ask("config.get", {})[0]
         params = {**params, "baseHash": told.get("payload", {}).get("hash", NOW)}
-    house.wait_for_rest()
-    before = house.rows()
+    gateway.wait_for_rest()
+    before = gateway.rows()
     answers = visitor.ask(method.name, params, 2 if method.name == "agent" else 1)
     for answer in answers:
         check_answer(answer, method if answer is answers[0] else None)
     for event in visitor.events:
         check_event(event)
     visitor.events.clear()
-    assert house.complaints() == [], (method.name, params)
-    if len(answers) == 1 and not answers[0]["ok"] and house.rows() != before:
-        house.check_unchanged(lambda: visitor.ask(method.name, params))
-    assert house.serves()
+    assert gateway.complaints() == [], (method.name, params)
+    if len(answers) == 1 and not answers[0]["ok"] and gateway.rows() != before:
+        gateway.check_unchanged(lambda: visitor.ask(method.name, params))
+    assert gateway.serves()
 
 
 def impatient(method: Method[Any], params: dict[str, Any]) -> dict[str, Any]:

@@ -15,12 +15,12 @@ from crossclaw.domain.sight import EVERYTHING
 from crossclaw.gateway.frames import InvalidFrame, decode_request
 from crossclaw.ledger.sqlite.ledger import SqliteLedger
 from crossclaw.schedule.times import next_after, parse_at
-from crossclaw.testing import ScriptedProvider, open_house
+from crossclaw.testing import ScriptedProvider, open_gateway
 from crossclaw.transcripts.foreign import mend_halves
 from tests.flows.talking import call
 from tests.flows.test_import import ENTRY, MAIN, bring, lines, message, write
 from tests.sandbox.rooms import Room
-from tests.wire.housed import open_gateway, serve_house
+from tests.wire.served_gateway import open_with_server, serve_gateway
 from tests.wire.serving import connect_params, dial
 
 
@@ -49,10 +49,10 @@ def test_an_id_that_cannot_be_written_back_is_none(frame: str) -> None:
 
 @pytest.mark.spec("G2")
 async def test_both_answers_of_agent_are_what_the_schema_says(tmp_path: Path) -> None:
-    async with open_gateway(tmp_path / "registry") as (other, _gateway):
+    async with open_with_server(tmp_path / "registry") as (other, _server):
         method = other.door.registry.find("agent")
     assert method is not None
-    async with serve_house(tmp_path) as housed, dial(housed) as peer:
+    async with serve_gateway(tmp_path) as served_gateway, dial(served_gateway) as peer:
         await peer.next()
         await peer.ask("connect", connect_params())
         asked = await peer.send("agent", {"message": "say: Hi.", "idempotencyKey": "once"})
@@ -78,36 +78,36 @@ def test_a_name_that_no_disk_takes_is_refused_in_words(
 
 @pytest.mark.parametrize("days", [1e30, 36_526])
 async def test_a_cleanup_of_what_is_older_than_time_is_refused(tmp_path: Path, days: float) -> None:
-    async with open_house(tmp_path, ScriptedProvider([])) as house:
+    async with open_gateway(tmp_path, ScriptedProvider([])) as gateway:
         with pytest.raises(Invalid, match="<= 36525"):
-            await call(house, "sessions.cleanup", olderThanDays=days)
+            await call(gateway, "sessions.cleanup", olderThanDays=days)
 
 
 @pytest.mark.parametrize("method", ["sessions.search", "sessions.entries.search"])
 async def test_words_around_a_nul_are_searched_for(tmp_path: Path, method: str) -> None:
-    async with open_house(tmp_path, ScriptedProvider(["the answer"])) as house:
+    async with open_gateway(tmp_path, ScriptedProvider(["the answer"])) as gateway:
         sent: dict[str, Any] = {"sessionKey": "main", "message": "the question"}
-        await call(house, "chat.send", idempotencyKey="once", **sent)
-        await house.run_store.wait("once")
-        found = await call(house, method, query="the\0quest")
+        await call(gateway, "chat.send", idempotencyKey="once", **sent)
+        await gateway.run_store.wait("once")
+        found = await call(gateway, method, query="the\0quest")
 
     assert "the question" in json.dumps(found)
 
 
 @pytest.mark.parametrize("method", ["sessions.list", "sessions.table"])
 async def test_nobody_searches_for_a_name_longer_than_any(tmp_path: Path, method: str) -> None:
-    async with open_house(tmp_path, ScriptedProvider([])) as house:
+    async with open_gateway(tmp_path, ScriptedProvider([])) as gateway:
         with pytest.raises(Invalid, match="at /search: Expected `str` of length <= 1000"):
-            await call(house, method, search="x" * 60_000)
-        await call(house, method, search="%_!" * 300)
+            await call(gateway, method, search="x" * 60_000)
+        await call(gateway, method, search="%_!" * 300)
 
 
 @pytest.mark.spec("G2")
 async def test_a_run_with_more_time_than_there_is_runs(tmp_path: Path) -> None:
-    async with open_house(tmp_path, ScriptedProvider(["here I am"])) as house:
+    async with open_gateway(tmp_path, ScriptedProvider(["here I am"])) as gateway:
         sent: dict[str, Any] = {"sessionKey": "main", "message": "hi", "timeoutMs": 10**400}
-        await call(house, "chat.send", idempotencyKey="once", **sent)
-        run = await house.run_store.wait("once")
+        await call(gateway, "chat.send", idempotencyKey="once", **sent)
+        run = await gateway.run_store.wait("once")
 
     assert run is not None
     assert (run.status, run.reply) == ("ok", "here I am")

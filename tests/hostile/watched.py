@@ -1,4 +1,4 @@
-"""A served house, and the laws that hold in it whatever anybody sends."""
+"""A served gateway, and the laws that hold in it whatever anybody sends."""
 
 import gc
 import json
@@ -30,13 +30,13 @@ from crossclaw.gateway.event_types import EVENT_TYPES
 from crossclaw.gateway.http.following import Following
 from crossclaw.gateway.subscribers import Subscription
 from tests.proof.size import EXAMPLES_FULL, FULL
-from tests.wire.housed import TOKEN, Housed, open_gateway, serve_house
+from tests.wire.served_gateway import TOKEN, ServedGateway, open_with_server, serve_gateway
 from tests.wire.serving import connect_params
 
 Test = TypeVar("Test", bound=Callable[..., None])
 
 PATIENCE_S = 45  # for an answer; on a machine that does much else at the same time
-STATE = "house-whose-place-is-nobodys-business"
+STATE = "gateway-whose-place-is-nobodys-business"
 FEW = 4
 HOOK_TOKEN = "a-token-for-hooks-that-nobody-should-ever-read"
 HIDDEN = "agent:helper:xyzzy-hidden"
@@ -67,13 +67,17 @@ class Complaints(logging.Handler):
 
 
 class Watched:
-    def __init__(self, housed: Housed, portal: BlockingPortal, complaints: Complaints) -> None:
-        self.housed = housed
-        self._http = httpx2.Client(base_url=housed.url, timeout=PATIENCE_S)
+    def __init__(
+        self, served_gateway: ServedGateway, portal: BlockingPortal, complaints: Complaints
+    ) -> None:
+        self.served_gateway = served_gateway
+        self._http = httpx2.Client(base_url=served_gateway.url, timeout=PATIENCE_S)
         self._portal = portal
         self._stalls_of_ours = 0
         self._complaints = complaints
-        store = Paths(housed.folder, housed.folder / "state", housed.folder / "x").ledger_path
+        store = Paths(
+            served_gateway.folder, served_gateway.folder / "state", served_gateway.folder / "x"
+        ).ledger_path
         self._store = apsw.Connection(str(store), flags=apsw.SQLITE_OPEN_READONLY)
         named = self._store.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")
         # A refusal is remembered in the audit; what is searched follows the entries.
@@ -129,7 +133,7 @@ class Watched:
     # ── what is held ───────────────────────────────────────────────────────────────────────────
 
     def held(self) -> dict[str, int]:
-        """What the house holds while nobody is connected."""
+        """What the gateway holds while nobody is connected."""
         before = self.stalls()
         found = {"sockets": _sockets(), **self._portal.call(_in_the_loop)}
         self._stalls_of_ours += self.stalls() - before
@@ -163,7 +167,7 @@ async def _in_the_loop() -> dict[str, int]:
 
 
 @contextmanager
-def watched_house(folder: Path) -> Iterator[Watched]:
+def watched_gateway(folder: Path) -> Iterator[Watched]:
     complaints = Complaints()
     logging.getLogger().addHandler(complaints)
     gc.collect()
@@ -171,9 +175,11 @@ def watched_house(folder: Path) -> Iterator[Watched]:
     try:
         with (
             start_blocking_portal("asyncio") as portal,
-            portal.wrap_async_context_manager(serve_house(folder / STATE, **SECTIONS)) as housed,
+            portal.wrap_async_context_manager(
+                serve_gateway(folder / STATE, **SECTIONS)
+            ) as served_gateway,
         ):
-            watched = Watched(housed, portal, complaints)
+            watched = Watched(served_gateway, portal, complaints)
             try:
                 _first_visit(watched)
                 with watched.nobody_waits():
@@ -188,7 +194,7 @@ def watched_house(folder: Path) -> Iterator[Watched]:
 def _first_visit(watched: Watched) -> None:
     """What is held from the first visit on is held once: a connection of ours, the last one who came."""
     assert watched.serves()
-    visitor = Visitor(watched.housed)
+    visitor = Visitor(watched.served_gateway)
     assert visitor.ask("health", {})[0]["ok"]
     visitor.close()
 
@@ -196,8 +202,8 @@ def _first_visit(watched: Watched) -> None:
 class Visitor:
     """A client that is in, and comes again when it is sent away."""
 
-    def __init__(self, housed: Housed, **changes: Any) -> None:
-        self._housed = housed
+    def __init__(self, served_gateway: ServedGateway, **changes: Any) -> None:
+        self._served_gateway = served_gateway
         self._changes = changes
         self._count = 0
         self._leaving = ExitStack()
@@ -269,7 +275,7 @@ class Visitor:
             return self._socket
         # What it does not read yet waits here and not on the wire, where pings would wait behind it.
         dialled = connect(
-            self._housed.ws,
+            self._served_gateway.ws,
             proxy=None,
             max_size=None,
             max_queue=None,
@@ -283,8 +289,8 @@ class Visitor:
         return self._socket
 
 
-# The house lives in a thread beside Hypothesis, which takes its random numbers for those of a strategy.
-beside_a_house = pytest.mark.filterwarnings("ignore::hypothesis.errors.HypothesisWarning")
+# The gateway lives in a thread beside Hypothesis, which takes its random numbers for those of a strategy.
+beside_a_gateway = pytest.mark.filterwarnings("ignore::hypothesis.errors.HypothesisWarning")
 
 
 def hostile(sample: int, full: int = EXAMPLES_FULL) -> Callable[[Test], Test]:
@@ -339,5 +345,5 @@ def check_event(frame: dict[str, Any]) -> None:
 
 
 async def every_method(folder: Path) -> list[Method[Any]]:
-    async with open_gateway(folder) as (house, _gateway):
-        return list(house.door.registry)
+    async with open_with_server(folder) as (gateway, _server):
+        return list(gateway.door.registry)

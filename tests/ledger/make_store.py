@@ -12,10 +12,10 @@ from typing import Any
 
 import anyio
 
-from crossclaw.app import House
+from crossclaw.app import Gateway
 from crossclaw.disk.zstd import zstd
 from crossclaw.providers.rehearsal import RehearsalProvider
-from crossclaw.testing import VirtualClock, open_house
+from crossclaw.testing import VirtualClock, open_gateway
 from tests.flows.talking import call, say, two_agents
 
 MADE_MS = 1_794_815_900_000  # before the time at which test_upgrades.py opens it
@@ -32,24 +32,24 @@ JOB: dict[str, Any] = {
 }
 
 
-async def talk(house: House) -> None:
-    await say(house, "main", "say: Hola, agente", "r1")
-    await say(house, "main", ASKS, "r2")
-    await say(house, "main", SPAWNS, "r3")
-    await say(house, "agent:main:garden", "say: The lavender blooms.", "r4")
-    await call(house, "cron.add", **JOB)
+async def talk(gateway: Gateway) -> None:
+    await say(gateway, "main", "say: Hola, agente", "r1")
+    await say(gateway, "main", ASKS, "r2")
+    await say(gateway, "main", SPAWNS, "r3")
+    await say(gateway, "agent:main:garden", "say: The lavender blooms.", "r4")
+    await call(gateway, "cron.add", **JOB)
     await anyio.sleep(3)  # rounds, announces and the report of the sub-agent
     more: dict[str, Any] = {"message": "wait: 5\nsay: After all.", "idempotencyKey": "open-1"}
-    await call(house, "chat.send", sessionKey="agent:main:garden", **more)
+    await call(gateway, "chat.send", sessionKey="agent:main:garden", **more)
 
 
 async def make(folder: Path, target: Path) -> None:
     clock = VirtualClock(MADE_MS - int(anyio.current_time() * 1000))
     config = two_agents()
-    async with open_house(
+    async with open_gateway(
         folder, RehearsalProvider(), config=config, clock=clock, inline=False
-    ) as house:
-        await talk(house)
+    ) as gateway:
+        await talk(gateway)
         await anyio.sleep(0.5)  # the run has begun, and waits
         _copy(folder / "state" / "crossclaw.sqlite", target)
         shutil.rmtree(folder)

@@ -15,7 +15,7 @@ from crossclaw.disk.zstd import zstd
 from crossclaw.domain.keys import SessionKey
 from crossclaw.ledger.sqlite.migrate import VERSION
 from crossclaw.providers.rehearsal import RehearsalProvider
-from crossclaw.testing import VirtualClock, VirtualLoop, open_house
+from crossclaw.testing import VirtualClock, VirtualLoop, open_gateway
 from tests.flows.talking import call, say, two_agents
 
 STORES = sorted((Path(__file__).parent / "stores").glob("v*.sqlite.zst"))
@@ -62,17 +62,17 @@ async def test_a_store_of_then_is_read_today_and_its_open_run_goes_on(
     tmp_path: Path, store: Path
 ) -> None:
     put(store, tmp_path)
-    async with open_house(
+    async with open_gateway(
         tmp_path, RehearsalProvider(), config=two_agents(), clock=VirtualClock(SOON_AFTER_MS)
-    ) as house:
-        listed = await call(house, "sessions.list", limit=100)
-        main = words(await call(house, "chat.history", sessionKey="main", limit=200))
-        found = await call(house, "sessions.entries.search", query="lavender")
-        jobs = (await call(house, "cron.list"))["jobs"]
-        (open_run,) = await house.ledger.list_open_runs(SessionKey.parse(GARDEN))
-        ended = await house.run_store.wait(open_run.run_id, timeout_s=600)
-        after = await say(house, GARDEN, "say: And now?", "new-1")
-        asked = words(await call(house, "chat.history", sessionKey=LIBRARIAN))
+    ) as gateway:
+        listed = await call(gateway, "sessions.list", limit=100)
+        main = words(await call(gateway, "chat.history", sessionKey="main", limit=200))
+        found = await call(gateway, "sessions.entries.search", query="lavender")
+        jobs = (await call(gateway, "cron.list"))["jobs"]
+        (open_run,) = await gateway.ledger.list_open_runs(SessionKey.parse(GARDEN))
+        ended = await gateway.run_store.wait(open_run.run_id, timeout_s=600)
+        after = await say(gateway, GARDEN, "say: And now?", "new-1")
+        asked = words(await call(gateway, "chat.history", sessionKey=LIBRARIAN))
 
     keys = {row["key"] for row in listed["sessions"]}
     assert {"agent:main:main", GARDEN, LIBRARIAN} <= keys

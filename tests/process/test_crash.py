@@ -1,4 +1,4 @@
-"""A whole house under load, killed again and again: nothing is lost, doubled or torn."""
+"""A whole gateway under load, killed again and again: nothing is lost, doubled or torn."""
 
 import subprocess
 import sys
@@ -25,7 +25,7 @@ def test_nothing_is_lost_doubled_or_torn_by_kills() -> None:
 
     assert done.returncode == 0, done.stdout + done.stderr
     nothing = "0 lost, 0 doubled, 0 torn, 0 order, 0 stuck, 0 untrue, 0 trouble"
-    assert done.stdout.count(nothing) == 2  # the house, and the real gateway
+    assert done.stdout.count(nothing) == 2  # the gateway, and the real gateway
 
 
 @pytest.mark.spec("B1")

@@ -1,7 +1,7 @@
-"""Stories: all that two agents can say to each other after a send, told in a real house at once.
+"""Stories: all that two agents can say to each other after a send, told in a real gateway at once.
 
 A story is a word for each run of an exchange. Every story has two sessions of its own, both with a
-chat, so that hundreds of them share one house and its virtual time.
+chat, so that hundreds of them share one gateway and its virtual time.
 """
 
 import re
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import anyio
 import msgspec
 
-from crossclaw.app import House
+from crossclaw.app import Gateway
 from crossclaw.config import Config
 from crossclaw.domain.addresses import Address
 from crossclaw.domain.authority import Authority
@@ -31,7 +31,7 @@ from crossclaw.gateway.publisher import EventPublisher
 from crossclaw.gateway.subscribers import Audience
 from crossclaw.ledger.operations import EnsureSession
 from crossclaw.providers.contract import ModelRequest, Tell, UserTurn
-from crossclaw.testing import MemoryChannel, ScriptedProvider, VirtualClock, open_house
+from crossclaw.testing import MemoryChannel, ScriptedProvider, VirtualClock, open_gateway
 from tests.flows.tools import Counting
 
 SAID: dict[str, Any] = {
@@ -159,15 +159,15 @@ async def tell(
     chat, cast, page = MemoryChannel(knows_key_s=inf), Cast(told), Page()
     target = "main" if one_agent else "other"
     async with (
-        open_house(
+        open_gateway(
             folder, cast, config=msgspec.convert(raw, Config), channels=[chat],
             tools=[Counting("count")],
-        ) as house,
+        ) as gateway,
         anyio.create_task_group() as tasks,
     ):  # fmt: skip
-        runs = _watch(house, page, tasks)
-        ids = [await _send(house, number, target) for number in range(len(told))]
-        states = await _ends(house, ids)
+        runs = _watch(gateway, page, tasks)
+        ids = [await _send(gateway, number, target) for number in range(len(told))]
+        states = await _ends(gateway, ids)
         tasks.cancel_scope.cancel()
     rooms = [f"{who}{number}" for number in range(len(told)) for who in "rt"]
     chats = {room: [text for to, text in chat.sent if to == room] for room in rooms}
@@ -180,7 +180,7 @@ async def tell(
     )
 
 
-def _watch(house: House, page: Page, tasks: Any) -> list[Run]:
+def _watch(gateway: Gateway, page: Page, tasks: Any) -> list[Run]:
     limits, ended = GatewayLimits(), list[Run]()
     audience = Audience(limits)
     audience.join(page, is_page=True)
@@ -190,13 +190,13 @@ def _watch(house: House, page: Page, tasks: Any) -> list[Run]:
         if isinstance(event, RunEnded):
             ended.append(event.run)
 
-    house.feed.subscribe(publisher.hear)
-    house.feed.subscribe(hear)
+    gateway.feed.subscribe(publisher.hear)
+    gateway.feed.subscribe(hear)
     tasks.start_soon(publisher.serve)
     return ended
 
 
-async def _send(house: House, number: int, target_agent: str) -> str:
+async def _send(gateway: Gateway, number: int, target_agent: str) -> str:
     """Through the door, as the tool of a session does."""
     requester = SessionKey.named("main", f"r{number}")
     target = SessionKey.named(target_agent, f"t{number}")
@@ -204,19 +204,19 @@ async def _send(house: House, number: int, target_agent: str) -> str:
         new = NewSession(
             key=key, session_id=f"id-{room}", channel="memory", address=Address("memory", room)
         )
-        await house.ledger.do(EnsureSession(new=new, at=1))
+        await gateway.ledger.do(EnsureSession(new=new, at=1))
     caller = Caller(principal=session_principal(requester, Authority(hops_left=12)))
     asked = {"sessionKey": target.text, "message": "well?", "timeoutSeconds": 0}
-    answer = await house.door.dispatch(caller, "tool.sessions_send", asked)
+    answer = await gateway.door.dispatch(caller, "tool.sessions_send", asked)
     run_id: str = answer.run_id
     return run_id
 
 
-async def _ends(house: House, ids: Sequence[str]) -> list[str]:
+async def _ends(gateway: Gateway, ids: Sequence[str]) -> list[str]:
     """Nine steps of ten minutes are more than any story has."""
     states: list[str] = []
     for _ in range(90):
-        found = [await house.ledger.find_exchange(each) for each in ids]
+        found = [await gateway.ledger.find_exchange(each) for each in ids]
         states = [each.state if each else "missing" for each in found]
         if set(states) == {"over"}:
             break
@@ -228,7 +228,7 @@ async def _ends(house: House, ids: Sequence[str]) -> list[str]:
 
 
 def wrong(turns_max: int, told: Sequence[Story], seen: Seen) -> list[Any]:
-    """Where the house and the specification differ."""
+    """Where the gateway and the specification differ."""
     found: list[Any] = []
     for number, story in enumerate(told):
         what = expected(turns_max, story)

@@ -12,7 +12,7 @@ import anyio
 import msgspec
 import pytest
 
-from crossclaw.app import House
+from crossclaw.app import Gateway
 from crossclaw.config import Config
 from crossclaw.domain.authority import Authority
 from crossclaw.domain.errors import Invalid
@@ -26,7 +26,7 @@ from crossclaw.door.registry import Caller
 from crossclaw.ledger.operations import EnsureSession
 from crossclaw.providers.contract import ModelRequest, UserTurn
 from crossclaw.sessions.intake import one_hop_less
-from crossclaw.testing import ScriptedProvider, VirtualLoop, open_house, told
+from crossclaw.testing import ScriptedProvider, VirtualLoop, open_gateway, told
 from tests.flows.talking import call, results_of
 from tests.proof.size import share
 
@@ -134,10 +134,10 @@ def config_of(mesh: Mesh) -> Config:
 
 
 class Heard:
-    def __init__(self, house: House) -> None:
+    def __init__(self, gateway: Gateway) -> None:
         self.open: set[str] = set()
         self.ended: list[Run] = []
-        house.feed.subscribe(self._hear)
+        gateway.feed.subscribe(self._hear)
 
     def _hear(self, event: Event) -> None:
         match event:
@@ -158,9 +158,11 @@ class Heard:
 
 
 async def play(folder: Path, mesh: Mesh) -> list[Run]:
-    async with open_house(folder, Players(mesh), config=config_of(mesh)) as house:
-        heard = Heard(house)
-        await call(house, "chat.send", sessionKey="agent:a:main", message="go", idempotencyKey="r")
+    async with open_gateway(folder, Players(mesh), config=config_of(mesh)) as gateway:
+        heard = Heard(gateway)
+        await call(
+            gateway, "chat.send", sessionKey="agent:a:main", message="go", idempotencyKey="r"
+        )
         return await heard.quiet()
 
 
@@ -212,17 +214,17 @@ SPELLINGS = ("main", "agent:a:main", "sessionId", "label", "agentId")
 @pytest.mark.parametrize("spelling", SPELLINGS)
 async def test_nobody_sends_to_itself_however_it_is_spelled(tmp_path: Path, spelling: str) -> None:
     mesh = Mesh(("", ""), hops=3, turns=5, waits=False, armed=False)
-    async with open_house(tmp_path, Players(mesh), config=config_of(mesh)) as house:
+    async with open_gateway(tmp_path, Players(mesh), config=config_of(mesh)) as gateway:
         me = SessionKey.main("a")
         session_id = "7f1f0c52-3c6b-4d41-9a53-0d9b6a1f8f11"
         new = NewSession(key=me, session_id=session_id, label="me")
-        await house.ledger.do(EnsureSession(new=new, at=1))
+        await gateway.ledger.do(EnsureSession(new=new, at=1))
         named = {"sessionId": {"sessionKey": session_id}, "label": {"label": "me"}}
         target = named.get(spelling, {"sessionKey": spelling})
         target = {"agentId": "a"} if spelling == "agentId" else target
-        heard, caller = Heard(house), Caller(principal=session_principal(me, Authority()))
+        heard, caller = Heard(gateway), Caller(principal=session_principal(me, Authority()))
         with pytest.raises(Invalid, match="cannot send to itself"):
-            await house.door.dispatch(
+            await gateway.door.dispatch(
                 caller, "tool.sessions_send", {**target, "message": "hi", "timeoutSeconds": 0}
             )
 
@@ -253,16 +255,16 @@ async def test_a_circle_of_waits_is_told_at_once_and_all_runs_end(
 
     agents = [{"id": each} for each in sorted({key.agent_id for key in keys})]
     config = msgspec.convert({"agents": {"list": agents}}, Config)
-    async with open_house(tmp_path, ScriptedProvider(ask_the_next), config=config) as house:
+    async with open_gateway(tmp_path, ScriptedProvider(ask_the_next), config=config) as gateway:
         for key in keys:
             new = NewSession(key=key, session_id=f"id-{key.name}")
-            await house.ledger.do(EnsureSession(new=new, at=1))
-        heard, begun = Heard(house), anyio.current_time()
-        await call(house, "chat.send", sessionKey=keys[0].text, message="go", idempotencyKey="r")
-        first = await house.run_store.wait("r", timeout_s=2000)
+            await gateway.ledger.do(EnsureSession(new=new, at=1))
+        heard, begun = Heard(gateway), anyio.current_time()
+        await call(gateway, "chat.send", sessionKey=keys[0].text, message="go", idempotencyKey="r")
+        first = await gateway.run_store.wait("r", timeout_s=2000)
         waited_s = anyio.current_time() - begun
         runs = await heard.quiet()
-        answers = [each for run in runs for each in await results_of(house, run)]
+        answers = [each for run in runs for each in await results_of(gateway, run)]
 
     assert first is not None
     assert first.status == "ok"

@@ -1,4 +1,4 @@
-"""Exchanges, all of them: every word in every turn for every cap, in the real house. No exchange has
+"""Exchanges, all of them: every word in every turn for every cap, in the real gateway. No exchange has
 more runs than its bound, and no control token reaches a chat or a page."""
 
 from itertools import product
@@ -15,7 +15,7 @@ from tests.proof.stories import SAID, stories, tell, wrong
 
 STRIDE = {0: 3, 1: 7, 2: 23, 3: 47, 4: 83, 5: 167}
 COUNTS = {0: 37, 1: 121, 2: 289, 3: 625, 4: 1_297, 5: 2_641}
-AT_ONCE = 60  # stories in one house, each with a call under way: a provider takes 64 at once
+AT_ONCE = 60  # stories in one gateway, each with a call under way: a provider takes 64 at once
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ import httpx2
 import pytest
 
 from tests.proof.size import FULL
-from tests.wire.housed import TOKEN, Housed
 from tests.wire.revoked import NEW, asking, come_in, http, patch, say, serve_file
+from tests.wire.served_gateway import TOKEN, ServedGateway
 from tests.wire.serving import Peer, SignedDevice
 from tests.wire.test_pairing import WRITE, knocking, paired
 
@@ -28,38 +28,38 @@ SLOW = "wait: 30000\nsay: too late"  # longer than it takes to open all doors
 HOOK_TOKEN = "a-secret-for-hooks-that-opens-nothing-else"
 HOOKS = {"enabled": True, "token": HOOK_TOKEN}
 
-Door = Callable[[Housed, anyio.Event], Awaitable[float | None]]
+Door = Callable[[ServedGateway, anyio.Event], Awaitable[float | None]]
 """Comes in, says that it is in, and returns when the door is closed to it: at once, or with the moment when it
 was open last."""
 End = Callable[[Peer], Awaitable[dict[str, Any]]]
 """What takes the authority away; its answer is the acknowledgement."""
 
 
-async def idle_connection(housed: Housed, begun: anyio.Event) -> None:
-    async with come_in(housed) as peer:
+async def idle_connection(served_gateway: ServedGateway, begun: anyio.Event) -> None:
+    async with come_in(served_gateway) as peer:
         begun.set()
         await peer.closed(OPEN_S)
 
 
-async def waiting_request(housed: Housed, begun: anyio.Event) -> None:
-    async with come_in(housed) as peer:
+async def waiting_request(served_gateway: ServedGateway, begun: anyio.Event) -> None:
+    async with come_in(served_gateway) as peer:
         await say(peer, "waited-for", SLOW, "agent:main:waiting")
         await peer.send("agent.wait", {"runId": "waited-for", "timeoutMs": 60_000})
         begun.set()
         await peer.closed(OPEN_S)
 
 
-async def subscribed_connection(housed: Housed, begun: anyio.Event) -> None:
-    async with come_in(housed) as peer:
+async def subscribed_connection(served_gateway: ServedGateway, begun: anyio.Event) -> None:
+    async with come_in(served_gateway) as peer:
         await peer.ask("sessions.subscribe", {})
         begun.set()
         await peer.closed(OPEN_S)
 
 
-async def http_stream(housed: Housed, begun: anyio.Event) -> None:
+async def http_stream(served_gateway: ServedGateway, begun: anyio.Event) -> None:
     try:
         async with (
-            http(housed) as old,
+            http(served_gateway) as old,
             old.stream("POST", "/v1/chat/completions", json=asking(SLOW, stream=True)) as answer,
         ):
             async for _piece in answer.aiter_bytes():
@@ -68,8 +68,8 @@ async def http_stream(housed: Housed, begun: anyio.Event) -> None:
         return
 
 
-async def http_request(housed: Housed, begun: anyio.Event) -> None:
-    async with http(housed) as old, anyio.create_task_group() as tasks:
+async def http_request(served_gateway: ServedGateway, begun: anyio.Event) -> None:
+    async with http(served_gateway) as old, anyio.create_task_group() as tasks:
 
         async def soon() -> None:
             await anyio.sleep(0.3)
@@ -80,13 +80,15 @@ async def http_request(housed: Housed, begun: anyio.Event) -> None:
         assert answer.status_code == 401
 
 
-async def long_poll(housed: Housed, begun: anyio.Event, token: str, name: str) -> None:
+async def long_poll(
+    served_gateway: ServedGateway, begun: anyio.Event, token: str, name: str
+) -> None:
     call = {"name": "sessions_wait", "arguments": {"timeoutSeconds": 600}}
     asked = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
     headers = {"accept": "application/json, text/event-stream"}
     try:
         async with (
-            http(housed, token) as old,
+            http(served_gateway, token) as old,
             old.stream("POST", f"/mcp?name={name}", json=asked, headers=headers) as answer,
         ):
             assert answer.status_code == 200
@@ -97,15 +99,15 @@ async def long_poll(housed: Housed, begun: anyio.Event, token: str, name: str) -
         return
 
 
-async def mcp_long_poll(housed: Housed, begun: anyio.Event) -> None:
-    await long_poll(housed, begun, TOKEN, "codex")
+async def mcp_long_poll(served_gateway: ServedGateway, begun: anyio.Event) -> None:
+    await long_poll(served_gateway, begun, TOKEN, "codex")
 
 
-async def hooks_secret(housed: Housed, begun: anyio.Event) -> float:
+async def hooks_secret(served_gateway: ServedGateway, begun: anyio.Event) -> float:
     """Asks again and again. A wrong secret is answered late on purpose, so what counts is when the last
     request began that was still let in."""
     let_in = 0.0
-    async with http(housed, HOOK_TOKEN) as sender:
+    async with http(served_gateway, HOOK_TOKEN) as sender:
         while True:
             asked_at = time.monotonic()
             answer = await sender.post("/hooks/wake", json={})
@@ -123,16 +125,16 @@ class Device:
         self.signed = SignedDevice()
         self.token = ""
 
-    async def device_connection(self, housed: Housed, begun: anyio.Event) -> None:
-        self.token = await paired(housed, self.signed, scopes=[WRITE])
-        come = knocking(housed, self.signed, token=self.token, scopes=[WRITE])
+    async def device_connection(self, served_gateway: ServedGateway, begun: anyio.Event) -> None:
+        self.token = await paired(served_gateway, self.signed, scopes=[WRITE])
+        come = knocking(served_gateway, self.signed, token=self.token, scopes=[WRITE])
         async with come as (peer, answer):
             assert answer["ok"], answer
             begun.set()
             await peer.closed(OPEN_S)
 
-    async def device_long_poll(self, housed: Housed, begun: anyio.Event) -> None:
-        await long_poll(housed, begun, self.token, "phone")
+    async def device_long_poll(self, served_gateway: ServedGateway, begun: anyio.Event) -> None:
+        await long_poll(served_gateway, begun, self.token, "phone")
 
     async def revoke(self, owner: Peer) -> dict[str, Any]:
         asked = {"deviceId": self.signed.id, "role": "operator"}
@@ -174,10 +176,10 @@ async def over_after_ms(folder: Path, case: Case) -> dict[str, float]:
     over: dict[str, float] = {}
 
     async def hold(door: Door, begun: anyio.Event) -> None:
-        open_last = await door(housed, begun)
+        open_last = await door(served_gateway, begun)
         over[getattr(door, "__name__", "")] = open_last or time.monotonic()
 
-    async with serve_file(folder, hooks=HOOKS) as housed, come_in(housed) as owner:
+    async with serve_file(folder, hooks=HOOKS) as served_gateway, come_in(served_gateway) as owner:
         await _quiet_run(owner)
         with anyio.fail_after(60):
             async with anyio.create_task_group() as tasks:
@@ -187,7 +189,7 @@ async def over_after_ms(folder: Path, case: Case) -> dict[str, float]:
                     await begun.wait()
                 assert (await case.end(owner))["ok"]
                 acknowledged = time.monotonic()
-        async with http(housed, case.old_token()) as old:
+        async with http(served_gateway, case.old_token()) as old:
             assert (await old.post(case.path, json={})).status_code == 401
     return {name: max(0.0, (at - acknowledged) * 1000) for name, at in over.items()}
 

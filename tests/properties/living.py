@@ -1,4 +1,4 @@
-"""A life of the house: deeds of people, clients, agents and the machine, in any order and beside each other,
+"""A life of the gateway: deeds of people, clients, agents and the machine, in any order and beside each other,
 and what must be true when all is quiet again."""
 
 import tempfile
@@ -11,7 +11,7 @@ import anyio
 import anyio.abc
 import msgspec
 
-from crossclaw.app import House
+from crossclaw.app import Gateway
 from crossclaw.channels.contract import Piece
 from crossclaw.config import Config
 from crossclaw.domain.errors import CrossclawError, ProviderRefused
@@ -19,7 +19,7 @@ from crossclaw.domain.events import Event, RunEnded
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage, Text, ToolUse
 from crossclaw.providers.contract import ModelRequest, Tell, TextPiece, UserTurn
-from crossclaw.testing import MemoryChannel, VirtualClock, open_house
+from crossclaw.testing import MemoryChannel, VirtualClock, open_gateway
 from crossclaw.testing.time import NOON_MS
 from tests.flows.crashing import crashed_copy
 from tests.flows.talking import call
@@ -30,7 +30,7 @@ MAIN, WORK, OTHER = "agent:main:main", "agent:main:work", "agent:librarian:main"
 GROUP = "agent:main:memory:group:g1"
 KEYS = (MAIN, WORK, OTHER, GROUP)
 WORDS = ("hello", "count", "spawn", "spawn-delete", "ask", "tell", "tell-group", "fail", "long")
-HOUSES: dict[str, dict[str, Any]] = {
+GATEWAYS: dict[str, dict[str, Any]] = {
     "plain": {},
     "no groups": {"sendPolicy": {"rules": [{"match": {"chatType": "group"}, "action": "deny"}]}},
     "one at a time": {},
@@ -115,7 +115,7 @@ class Life:
         self._kind = "plain"
         self._number = 0
         self._jobs: list[str] = []
-        self._house: House | None = None
+        self._gateway: Gateway | None = None
         self.wrongs: list[str] = []
         self.heard: list[tuple[str, str]] = []
         self.attempted: dict[str, str] = {}
@@ -126,7 +126,7 @@ class Life:
 
     async def live(self, plan: list[Deed]) -> None:
         at = 0
-        home = self._folder / "house"
+        home = self._folder / "gateway"
         home.mkdir()
         while at <= len(plan):
             home, at = await self._one(home, plan, at)
@@ -146,8 +146,8 @@ class Life:
     ) -> tuple[Path, int]:
         self._ended = Counter()
         async with AsyncExitStack() as stack:
-            house = await stack.enter_async_context(
-                open_house(
+            gateway = await stack.enter_async_context(
+                open_gateway(
                     home,
                     Actor(),
                     config=_config(self._kind),
@@ -156,24 +156,24 @@ class Life:
                     clock=self._clock,
                 )
             )
-            self._house = house
-            house.feed.subscribe(self._hear)
+            self._gateway = gateway
+            gateway.feed.subscribe(self._hear)
             tasks = await stack.enter_async_context(anyio.create_task_group())
             for place, deed in enumerate(plan[at:], at):
                 if deed.what in ("crash", "close", "reload"):
                     if deed.what == "crash":
                         home = crashed_copy(home, f"life {self._lives}")
-                        self._house = None  # what this one still does is nobody's concern
+                        self._gateway = None  # what this one still does is nobody's concern
                         self.heard += chat.sent
                         chat.sent = _Unheard()
                     self._in_flight_may_be_gone()
                     self._kind = deed.word if deed.what == "reload" else self._kind
                     tasks.cancel_scope.cancel()
                     return home, place + 1
-                tasks.start_soon(self._do, house, chat, deed)
+                tasks.start_soon(self._do, gateway, chat, deed)
                 await anyio.sleep(deed.pause_s)
             await anyio.sleep(QUIET_S)
-            await self._look(house)
+            await self._look(gateway)
             tasks.cancel_scope.cancel()
         return home, len(plan) + 1
 
@@ -182,20 +182,20 @@ class Life:
             self._ended[event.run.run_id] += 1
 
     async def group_is_denied(self) -> bool:
-        if self._house is None:
+        if self._gateway is None:
             return False
-        session = await self._house.ledger.find_session(SessionKey.parse(GROUP))
+        session = await self._gateway.ledger.find_session(SessionKey.parse(GROUP))
         own = session.send_policy if session else None
         return own == "deny" or (own is None and self._kind == "no groups")
 
     # ── deeds ──────────────────────────────────────────────────────────────────────────────────
 
-    async def _do(self, house: House, chat: MemoryChannel, deed: Deed) -> None:
+    async def _do(self, gateway: Gateway, chat: MemoryChannel, deed: Deed) -> None:
         with suppress(CrossclawError):  # a refusal is an answer; it must leave nothing behind
-            await getattr(self, f"_{deed.what}")(house, chat, deed)
+            await getattr(self, f"_{deed.what}")(gateway, chat, deed)
 
-    def _accept(self, house: House, text: str) -> None:
-        if self._house is house:
+    def _accept(self, gateway: Gateway, text: str) -> None:
+        if self._gateway is gateway:
             self.accepted.add(text)
 
     def _new_text(self, key: str, word: str) -> str:
@@ -204,60 +204,60 @@ class Life:
         self.attempted[text] = key
         return text
 
-    async def _say(self, house: House, chat: MemoryChannel, deed: Deed) -> None:
+    async def _say(self, gateway: Gateway, chat: MemoryChannel, deed: Deed) -> None:
         in_group = deed.where == GROUP
         text = self._new_text(GROUP if in_group else MAIN, deed.word)
         await chat.say("ana", text, message_id=text, group="g1" if in_group else None)
-        self._accept(house, text)
+        self._accept(gateway, text)
 
-    async def _ask(self, house: House, chat: MemoryChannel, deed: Deed) -> None:
+    async def _ask(self, gateway: Gateway, chat: MemoryChannel, deed: Deed) -> None:
         text = self._new_text(deed.where, deed.word)
-        await call(house, "chat.send", sessionKey=deed.where, message=text, idempotencyKey=text)
-        self._accept(house, text)
+        await call(gateway, "chat.send", sessionKey=deed.where, message=text, idempotencyKey=text)
+        self._accept(gateway, text)
 
-    async def _post(self, house: House, chat: MemoryChannel, deed: Deed) -> None:
+    async def _post(self, gateway: Gateway, chat: MemoryChannel, deed: Deed) -> None:
         self._number += 1
         to, key = ("g1" if deed.where == GROUP else "user:ana"), f"p{self._number}"
-        await call(house, "send", to=to, message=f"post {key}", idempotencyKey=key)
+        await call(gateway, "send", to=to, message=f"post {key}", idempotencyKey=key)
 
-    async def _reset(self, house: House, chat: MemoryChannel, deed: Deed) -> None:
-        await call(house, "sessions.reset", key=deed.where)
+    async def _reset(self, gateway: Gateway, chat: MemoryChannel, deed: Deed) -> None:
+        await call(gateway, "sessions.reset", key=deed.where)
 
-    async def _delete(self, house: House, chat: MemoryChannel, deed: Deed) -> None:
+    async def _delete(self, gateway: Gateway, chat: MemoryChannel, deed: Deed) -> None:
         self._deleting.add(deed.where)
         self._gone(deed.where)
-        answer = await call(house, "sessions.delete", key=deed.where)
+        answer = await call(gateway, "sessions.delete", key=deed.where)
         self._gone(deed.where)
         self._deleting.discard(deed.where)
         if answer["deleted"]:
-            await self._no_child_is_left(house, SessionKey.parse(deed.where))
+            await self._no_child_is_left(gateway, SessionKey.parse(deed.where))
 
-    async def _archive(self, house: House, chat: MemoryChannel, deed: Deed) -> None:
-        await call(house, "sessions.archive", key=deed.where)
+    async def _archive(self, gateway: Gateway, chat: MemoryChannel, deed: Deed) -> None:
+        await call(gateway, "sessions.archive", key=deed.where)
 
-    async def _unarchive(self, house: House, chat: MemoryChannel, deed: Deed) -> None:
-        await call(house, "sessions.unarchive", key=deed.where)
+    async def _unarchive(self, gateway: Gateway, chat: MemoryChannel, deed: Deed) -> None:
+        await call(gateway, "sessions.unarchive", key=deed.where)
 
-    async def _stop(self, house: House, chat: MemoryChannel, deed: Deed) -> None:
-        await call(house, "chat.abort", sessionKey=deed.where)
+    async def _stop(self, gateway: Gateway, chat: MemoryChannel, deed: Deed) -> None:
+        await call(gateway, "chat.abort", sessionKey=deed.where)
 
-    async def _deny(self, house: House, chat: MemoryChannel, deed: Deed) -> None:
-        await call(house, "sessions.patch", key=deed.where, sendPolicy="deny")
+    async def _deny(self, gateway: Gateway, chat: MemoryChannel, deed: Deed) -> None:
+        await call(gateway, "sessions.patch", key=deed.where, sendPolicy="deny")
 
-    async def _allow(self, house: House, chat: MemoryChannel, deed: Deed) -> None:
-        await call(house, "sessions.patch", key=deed.where, sendPolicy=None)
+    async def _allow(self, gateway: Gateway, chat: MemoryChannel, deed: Deed) -> None:
+        await call(gateway, "sessions.patch", key=deed.where, sendPolicy=None)
 
-    async def _queue(self, house: House, chat: MemoryChannel, deed: Deed) -> None:
+    async def _queue(self, gateway: Gateway, chat: MemoryChannel, deed: Deed) -> None:
         mode = {"count": "steer", "long": "interrupt", "ask": "followup"}.get(deed.word, "collect")
         cap = 2 if deed.word == "fail" else None
-        await call(house, "sessions.patch", key=deed.where, queueMode=mode, queueCap=cap)
+        await call(gateway, "sessions.patch", key=deed.where, queueMode=mode, queueCap=cap)
 
-    async def _compact(self, house: House, chat: MemoryChannel, deed: Deed) -> None:
-        await call(house, "sessions.compact", key=deed.where)
+    async def _compact(self, gateway: Gateway, chat: MemoryChannel, deed: Deed) -> None:
+        await call(gateway, "sessions.compact", key=deed.where)
 
-    async def _job(self, house: House, chat: MemoryChannel, deed: Deed) -> None:
+    async def _job(self, gateway: Gateway, chat: MemoryChannel, deed: Deed) -> None:
         made = await call(
-            house,
+            gateway,
             "cron.add",
             name="job",
             schedule={"kind": "every", "everyMs": 300_000},
@@ -265,16 +265,16 @@ class Life:
             delivery={"mode": "announce", "channel": "memory", "to": "g1"},
         )
         self._jobs.append(made["id"])
-        await call(house, "cron.run", id=made["id"], mode="force")
+        await call(gateway, "cron.run", id=made["id"], mode="force")
 
-    async def _job_off(self, house: House, chat: MemoryChannel, deed: Deed) -> None:
+    async def _job_off(self, gateway: Gateway, chat: MemoryChannel, deed: Deed) -> None:
         for job_id in self._jobs:
-            await call(house, "cron.update", id=job_id, patch={"enabled": False})
+            await call(gateway, "cron.update", id=job_id, patch={"enabled": False})
 
-    async def _job_gone(self, house: House, chat: MemoryChannel, deed: Deed) -> None:
+    async def _job_gone(self, gateway: Gateway, chat: MemoryChannel, deed: Deed) -> None:
         for job_id in self._jobs:
-            await call(house, "sessions.delete", key=f"cron:{job_id}")
-            await call(house, "cron.remove", id=job_id)
+            await call(gateway, "sessions.delete", key=f"cron:{job_id}")
+            await call(gateway, "cron.remove", id=job_id)
 
     # ── what must be true ──────────────────────────────────────────────────────────────────────
 
@@ -286,22 +286,22 @@ class Life:
         for key in self._deleting:
             self._gone(key)
 
-    async def _no_child_is_left(self, house: House, key: SessionKey) -> None:
-        if await house.ledger.find_session(key) is not None:
+    async def _no_child_is_left(self, gateway: Gateway, key: SessionKey) -> None:
+        if await gateway.ledger.find_session(key) is not None:
             return  # there again already
-        for spawn in await house.ledger.list_spawns(key, open_only=True):
+        for spawn in await gateway.ledger.list_spawns(key, open_only=True):
             child = SessionKey.stored(spawn.child_key)
-            if runs := await house.ledger.list_open_runs(child):
+            if runs := await gateway.ledger.list_open_runs(child):
                 self.wrongs.append(f"outlives its parent {key}: {runs}")
 
-    async def _look(self, house: House) -> None:
+    async def _look(self, gateway: Gateway) -> None:
         """Jobs are switched off first: they would go on for ever."""
-        for job in await house.ledger.list_jobs():
+        for job in await gateway.ledger.list_jobs():
             if not job.built_in:
-                await call(house, "cron.update", id=job.job_id, patch={"enabled": False})
+                await call(gateway, "cron.update", id=job.job_id, patch={"enabled": False})
         await anyio.sleep(QUIET_S)
-        if house.slots.taken or house.lanes.at_work or house.outbox.at_work:
-            self.wrongs.append(f"a slot is not given back: {house.slots.taken}")
+        if gateway.slots.taken or gateway.lanes.at_work or gateway.outbox.at_work:
+            self.wrongs.append(f"a slot is not given back: {gateway.slots.taken}")
         if twice := [run_id for run_id, count in self._ended.items() if count > 1]:
             self.wrongs.append(f"ended twice: {twice}")
 
@@ -369,7 +369,7 @@ def _config(kind: str) -> Config:
         defaults["budget"] = {"tokens": 9_000}
     raw = {
         "agents": {"defaults": defaults, "list": [{"id": "main"}, {"id": "librarian"}]},
-        "session": {"agentToAgent": {"maxPingPongTurns": 1}, **HOUSES[kind]},
+        "session": {"agentToAgent": {"maxPingPongTurns": 1}, **GATEWAYS[kind]},
         "models": {"providers": {"scripted": {"models": [PRICED]}}},
     }
     return msgspec.convert(raw, Config)

@@ -1,4 +1,4 @@
-"""Whatever is done to the house, in whatever order and beside whatever else: when it is quiet again nothing is
+"""Whatever is done to the gateway, in whatever order and beside whatever else: when it is quiet again nothing is
 lost, doubled, left over, or said where it is denied."""
 
 import anyio
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from trio.testing import MockClock
 
 from tests.proof.size import FULL
-from tests.properties.living import HOUSES, KEYS, WORDS, Deed, live
+from tests.properties.living import GATEWAYS, KEYS, WORDS, Deed, live
 
 TALK = ("say", "say", "say", "ask", "ask", "post")
 CHANGE = ("reset", "delete", "archive", "unarchive", "stop", "deny", "allow", "queue", "compact")
@@ -19,7 +19,7 @@ deeds = st.one_of(
     st.builds(Deed, st.sampled_from(TALK), st.sampled_from(KEYS), st.sampled_from(WORDS), pauses),
     st.builds(Deed, st.sampled_from(CHANGE), st.sampled_from(KEYS), st.sampled_from(WORDS), pauses),
     st.builds(Deed, st.sampled_from(REST), st.just(KEYS[0]), st.sampled_from(WORDS), pauses),
-    st.builds(Deed, st.just("reload"), st.just(KEYS[0]), st.sampled_from(sorted(HOUSES)), pauses),
+    st.builds(Deed, st.just("reload"), st.just(KEYS[0]), st.sampled_from(sorted(GATEWAYS)), pauses),
 )
 
 
@@ -28,7 +28,7 @@ deeds = st.one_of(
 @settings(
     max_examples=2_000
     if FULL
-    else 10,  # each is two houses or three and half an hour of their time
+    else 10,  # each is two gateways or three and half an hour of their time
     derandomize=not FULL,
     suppress_health_check=[HealthCheck.too_slow],
 )

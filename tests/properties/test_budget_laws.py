@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from trio.testing import MockClock
 
 from crossclaw.agent.weight import weigh_request
-from crossclaw.app import House
+from crossclaw.app import Gateway
 from crossclaw.config import Config
 from crossclaw.domain.budgets import Amount
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantBlock, AssistantMessage, Text, ToolUse, Usage
 from crossclaw.providers.contract import ModelRequest, Tell
-from crossclaw.testing import open_house, submit
+from crossclaw.testing import open_gateway, submit
 from tests.proof.size import examples
 from tests.stores import copy_state
 
@@ -113,10 +113,10 @@ def config_of(tokens: int, inner: int) -> Config:
     return msgspec.convert(raw, Config)
 
 
-async def _quiet(house: House) -> None:
+async def _quiet(gateway: Gateway) -> None:
     """Until nothing is open any more."""
     for _ in range(2_000):
-        if not await house.ledger.lanes_with_work():
+        if not await gateway.ledger.lanes_with_work():
             return
         await anyio.sleep(5)
     raise AssertionError("it never ends")
@@ -125,31 +125,31 @@ async def _quiet(house: House) -> None:
 async def spend(script: list[Step], tokens: int, inner: int, crash_after_s: int | None) -> None:
     config, over = config_of(tokens, inner), 0
     with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(temporary) / "house"
+        folder = Path(temporary) / "gateway"
         model = Spender(script)
-        async with open_house(folder, model, config=config) as house:
-            await submit(house, SessionKey.main("main"), "begin", run_id=ROOT)
+        async with open_gateway(folder, model, config=config) as gateway:
+            await submit(gateway, SessionKey.main("main"), "begin", run_id=ROOT)
             if crash_after_s is None:
-                await _quiet(house)
-                await check(house, tokens, model.overdraft)
+                await _quiet(gateway)
+                await check(gateway, tokens, model.overdraft)
                 return
             await anyio.sleep(crash_after_s)
             copy = copy_state(folder, Path(temporary) / "after the crash")
-            over = await _overdrawn(house, tokens)
-            await house.lanes.abort(ROOT, "this house has died")
+            over = await _overdrawn(gateway, tokens)
+            await gateway.lanes.abort(ROOT, "this gateway has died")
         model = Spender(script)
-        async with open_house(copy, model, config=config) as house:
-            await _quiet(house)
-            await check(house, tokens, max(over, model.overdraft))
+        async with open_gateway(copy, model, config=config) as gateway:
+            await _quiet(gateway)
+            await check(gateway, tokens, max(over, model.overdraft))
 
 
-async def _overdrawn(house: House, tokens: int) -> int:
-    account = await house.ledger.find_account(ROOT)
+async def _overdrawn(gateway: Gateway, tokens: int) -> int:
+    account = await gateway.ledger.find_account(ROOT)
     return max(0, account.spent.tokens - tokens) if account else 0
 
 
-async def check(house: House, tokens: int, overdraft: int) -> None:
-    account = await house.ledger.find_account(ROOT)
+async def check(gateway: Gateway, tokens: int, overdraft: int) -> None:
+    account = await gateway.ledger.find_account(ROOT)
     assert account is not None
     assert account.reserved == Amount()
     assert account.spent.tokens <= tokens + overdraft

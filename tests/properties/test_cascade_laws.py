@@ -18,7 +18,7 @@ from crossclaw.domain.events import Event, RunAccepted, RunEnded
 from crossclaw.domain.messages import ToolUse
 from crossclaw.domain.runs import Run
 from crossclaw.providers.contract import ModelRequest, UserTurn
-from crossclaw.testing import ScriptedProvider, VirtualLoop, open_house
+from crossclaw.testing import ScriptedProvider, VirtualLoop, open_gateway
 from tests.flows.talking import call
 from tests.proof.size import FULL, examples
 from tests.stores import OpenStore, look_into
@@ -133,12 +133,12 @@ class Ends:
 async def play(mesh: Mesh) -> list[str]:
     """What is wrong when all is quiet again."""
     with tempfile.TemporaryDirectory() as folder:
-        async with open_house(Path(folder), Players(mesh), config=config_of(mesh)) as house:
+        async with open_gateway(Path(folder), Players(mesh), config=config_of(mesh)) as gateway:
             ends = Ends()
-            house.feed.subscribe(ends.hear)
+            gateway.feed.subscribe(ends.hear)
             for number in range(mesh.roots):
                 key, root = f"agent:{NAMES[number]}:main", f"root{number}"
-                await call(house, "chat.send", sessionKey=key, message="go", idempotencyKey=root)
+                await call(gateway, "chat.send", sessionKey=key, message="go", idempotencyKey=root)
             runs = await ends.quiet()
         db = look_into(Path(folder) / "state" / "crossclaw.sqlite")
         return [*too_many(mesh, runs), *cut_off(db)]

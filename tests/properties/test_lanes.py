@@ -14,7 +14,7 @@ from trio.testing import MockClock
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage, Text
 from crossclaw.providers.contract import ModelRequest, Tell
-from crossclaw.testing import open_house, submit
+from crossclaw.testing import open_gateway, submit
 from tests.proof.size import examples
 
 KEYS = [SessionKey.named("main", name) for name in ("ana", "ben", "cho")]
@@ -48,16 +48,16 @@ async def carry_out(plan: list[tuple[SessionKey, int, int]], model: Slow) -> dic
     """Answers when each session could have been done at the earliest."""
     earliest: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as folder:
-        async with open_house(Path(folder), model) as house:
+        async with open_gateway(Path(folder), model) as gateway:
             ids = []
             for number, (key, seconds, pause) in enumerate(plan):
                 text = f"{key.name} {number} {seconds}"
-                ids.append((await submit(house, key, text)).run_id)
+                ids.append((await submit(gateway, key, text)).run_id)
                 begins = max(earliest.get(key.name, 0.0), anyio.current_time())
                 earliest[key.name] = begins + seconds
                 await anyio.sleep(pause)
             for run_id in ids:
-                await house.run_store.wait(run_id)
+                await gateway.run_store.wait(run_id)
     return earliest
 
 

@@ -13,14 +13,14 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from trio.testing import MockClock
 
-from crossclaw.app import House
+from crossclaw.app import Gateway
 from crossclaw.config import Config
 from crossclaw.domain.messages import AssistantMessage, Text, ToolUse, UserMessage
 from crossclaw.domain.queueing import Queueing, next_batch
 from crossclaw.domain.runs import Run
 from crossclaw.domain.sessions import Entry
 from crossclaw.providers.contract import ModelRequest, Tell
-from crossclaw.testing import MemoryChannel, open_house
+from crossclaw.testing import MemoryChannel, open_gateway
 from tests.flows.crashing import crashed_copy
 from tests.flows.talking import call
 from tests.flows.tools import Counting
@@ -75,39 +75,39 @@ class Seen(NamedTuple):
 async def live(plan: list[Arrival], crash_after: int) -> Seen:
     """Two lives: the second goes on from what the first one left at that moment."""
     with tempfile.TemporaryDirectory() as folder:
-        home = Path(folder) / "house"
+        home = Path(folder) / "gateway"
         home.mkdir()
         first, second, ids = MemoryChannel("memory"), MemoryChannel("memory"), list[str]()
-        async with _open(home, first, 1) as house:
+        async with _open(home, first, 1) as gateway:
             for number, arrival in enumerate(plan[:crash_after]):
-                ids.append(await _arrive(house, first, number, arrival))
+                ids.append(await _arrive(gateway, first, number, arrival))
             left, heard = crashed_copy(home), list(first.sent)
-        async with _open(left, second, 2) as house:
+        async with _open(left, second, 2) as gateway:
             for number, arrival in enumerate(plan[crash_after:], crash_after):
-                ids.append(await _arrive(house, second, number, arrival))
-            return await _look(house, ids, heard, second)
+                ids.append(await _arrive(gateway, second, number, arrival))
+            return await _look(gateway, ids, heard, second)
 
 
-def _open(home: Path, chat: MemoryChannel, life: int) -> AbstractAsyncContextManager[House]:
+def _open(home: Path, chat: MemoryChannel, life: int) -> AbstractAsyncContextManager[Gateway]:
     config = msgspec.convert({"messages": {"queue": {"cap": 50}}}, Config)
     tools = [Counting("count")]
-    return open_house(home, Working(life), config=config, channels=[chat], tools=tools)
+    return open_gateway(home, Working(life), config=config, channels=[chat], tools=tools)
 
 
-async def _arrive(house: House, chat: MemoryChannel, number: int, arrival: Arrival) -> str:
-    await call(house, "sessions.patch", key="main", queueMode=arrival.mode)
+async def _arrive(gateway: Gateway, chat: MemoryChannel, number: int, arrival: Arrival) -> str:
+    await call(gateway, "sessions.patch", key="main", queueMode=arrival.mode)
     run_id = await chat.say(arrival.who, f"m{number}", message_id=str(number))
     await anyio.sleep(arrival.pause)
     return run_id
 
 
 async def _look(
-    house: House, ids: list[str], heard: list[tuple[str, str]], chat: MemoryChannel
+    gateway: Gateway, ids: list[str], heard: list[tuple[str, str]], chat: MemoryChannel
 ) -> Seen:
-    runs = [await house.run_store.wait(run_id, timeout_s=3600) for run_id in ids]
+    runs = [await gateway.run_store.wait(run_id, timeout_s=3600) for run_id in ids]
     await anyio.sleep(60)
     found = [run for run in runs if run is not None and run.ended]
-    entries = await house.ledger.list_entries(found[0].session_id, limit=500)
+    entries = await gateway.ledger.list_entries(found[0].session_id, limit=500)
     return Seen(found, entries, [text for _, text in (*heard, *chat.sent)])
 
 

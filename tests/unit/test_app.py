@@ -1,4 +1,4 @@
-"""What the house refuses to open with."""
+"""What the gateway refuses to open with."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from crossclaw.config import Config
 from crossclaw.config.supported import refuse_unsupported, unsupported
 from crossclaw.domain.errors import SandboxMissing
 from crossclaw.policy.tools import tool_layers
-from crossclaw.testing import ScriptedProvider, open_house
+from crossclaw.testing import ScriptedProvider, open_gateway
 
 
 def test_commands_for_another_machine_are_denied_and_the_owner_reads_why() -> None:
@@ -33,7 +33,7 @@ async def test_a_sandbox_that_is_wanted_and_missing_stops_the_start(
     raw = {"agents": {"list": [{"id": "ops", "sandbox": {"mode": mode}}]}}
     config = msgspec.convert(raw, Config)
     with pytest.raises(SandboxMissing, match="apt install bubblewrap"):
-        async with open_house(
+        async with open_gateway(
             tmp_path, ScriptedProvider([]), config=config, environ={"PATH": str(tmp_path)}
         ):
             pass

@@ -11,7 +11,7 @@ from crossclaw.config.file import ConfigFile
 from crossclaw.config.hiding import HIDDEN, without_secrets
 
 FILE = """{
-  // the people of the house
+  // the people of the gateway
   agents: { list: [{ id: "main" }, { id: "ana", name: "Ana" }] }, // two
   gateway: { auth: { token: "a-secret-of-the-gateway" }, port: 18999 },
   models: {
@@ -127,7 +127,7 @@ def test_what_is_added_at_the_end_leaves_the_rest_as_it_stands(file: ConfigFile)
     assert edited(file, value).keys == ("agents.list",)
     text = file.path.read_text()
     assert ConfigFile(file.path, {}).value["agents"]["list"][2] == {"id": "bo"}
-    assert "// the people of the house" in text
+    assert "// the people of the gateway" in text
     assert '[{ id: "main" }, { id: "ana", name: "Ana" },' in text
 
 

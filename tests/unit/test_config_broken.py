@@ -11,7 +11,7 @@ from crossclaw.config.source import parse
 from crossclaw.config.syntax_errors import excerpt, find_fault, place_of
 from crossclaw.domain.errors import ConfigInvalid
 
-GOOD = """// the house
+GOOD = """// the gateway
 {
   "agents": {
     list: [{ id: "main", default: true }, { id: 'li\\'brarian', tools: { allow: ["read"] } }],

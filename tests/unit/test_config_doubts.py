@@ -8,7 +8,7 @@ from crossclaw.config import Config, load
 from crossclaw.config.lint import lint
 from crossclaw.config.toolnames import KNOWN
 from crossclaw.providers.rehearsal import RehearsalProvider
-from crossclaw.testing import open_house
+from crossclaw.testing import open_gateway
 
 TWO = "list: [{ id: 'main' }, { id: 'librarian' }]"
 
@@ -74,9 +74,9 @@ def test_what_can_be_meant_is_not_doubted(tmp_path: Path, text: str) -> None:
     assert load(path, {}).warnings == ()
 
 
-async def test_every_tool_of_the_house_is_a_known_name(tmp_path: Path) -> None:
-    async with open_house(tmp_path, RehearsalProvider()) as house:
-        assert set(house.toolsets.known) <= KNOWN
+async def test_every_tool_of_the_gateway_is_a_known_name(tmp_path: Path) -> None:
+    async with open_gateway(tmp_path, RehearsalProvider()) as gateway:
+        assert set(gateway.toolsets.known) <= KNOWN
 
 
 def test_the_defaults_raise_no_doubt() -> None:

@@ -12,7 +12,7 @@ from crossclaw.door.principal import person_principal
 from crossclaw.door.registry import Caller
 from crossclaw.gateway.methods import display
 from crossclaw.gateway.methods.display import CHARS_MAX, ITEMS_MAX, Renderer, RenderParams
-from crossclaw.testing import ScriptedProvider, open_house
+from crossclaw.testing import ScriptedProvider, open_gateway
 from tests.flows.talking import call
 
 READER = person_principal("page", {"operator.read"})
@@ -31,27 +31,27 @@ async def test_a_page_gets_each_text_back_as_html_under_its_id(tmp_path: Path) -
         {"id": "m1", "markdown": "**hi** <script>x</script>"},
         {"id": "m1-2", "markdown": "x " * 4_000},
     ]
-    async with open_house(tmp_path, ScriptedProvider([]), inline=False) as house:
-        answer = await call(house, "display.render", READER, items=items)
+    async with open_gateway(tmp_path, ScriptedProvider([]), inline=False) as gateway:
+        answer = await call(gateway, "display.render", READER, items=items)
         first, second = answer["items"]
         assert first == {
             "id": "m1",
             "html": "<p><strong>hi</strong> &lt;script&gt;x&lt;/script&gt;</p>\n",
         }
         assert (second["id"], second["html"][:4]) == ("m1-2", "<p>x")
-        assert await call(house, "display.render", READER, items=[]) == {"items": []}
+        assert await call(gateway, "display.render", READER, items=[]) == {"items": []}
 
 
 async def test_rendering_is_bounded_and_needs_the_right_to_read(tmp_path: Path) -> None:
-    async with open_house(tmp_path, ScriptedProvider([]), inline=False) as house:
+    async with open_gateway(tmp_path, ScriptedProvider([]), inline=False) as gateway:
         many = [{"id": str(n), "markdown": ""} for n in range(ITEMS_MAX + 1)]
         with pytest.raises(Invalid, match="ask in several"):
-            await call(house, "display.render", READER, items=many)
+            await call(gateway, "display.render", READER, items=many)
         long = [{"id": "1", "markdown": "x" * (CHARS_MAX + 1)}]
         with pytest.raises(Invalid, match="ask in several"):
-            await call(house, "display.render", READER, items=long)
+            await call(gateway, "display.render", READER, items=long)
         with pytest.raises(Forbidden):
-            await call(house, "display.render", NOBODY, items=[])
+            await call(gateway, "display.render", NOBODY, items=[])
 
 
 async def test_the_loop_renders_nothing_itself_and_nothing_twice(

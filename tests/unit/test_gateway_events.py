@@ -66,7 +66,7 @@ class Listener:
         return [frame["payload"] for frame in self.heard if frame["event"] == name]
 
 
-class House:
+class Gateway:
     def __init__(
         self, limits: GatewayLimits | None = None, with_media: WithMedia | None = None
     ) -> None:
@@ -124,13 +124,13 @@ def entry(message: Any, **changes: Any) -> Entry:
 @pytest.mark.spec("G1", "G4")
 @pytest.mark.parametrize("protocol", [3, 4])
 def test_who_began_a_run_hears_it_under_the_key_that_it_spelled(protocol: int) -> None:
-    house, listener = House(), Listener(protocol)
-    house.join(listener).runs["r1"] = "main"
+    gateway, listener = Gateway(), Listener(protocol)
+    gateway.join(listener).runs["r1"] = "main"
 
-    house.start()
-    house.say("one ", "one ")
-    house.say("one two", "two")
-    house.end()
+    gateway.start()
+    gateway.say("one ", "one ")
+    gateway.say("one two", "two")
+    gateway.end()
 
     agent, chat = listener.payloads("agent"), listener.payloads("chat")
     assert [(p["seq"], p["stream"]) for p in agent] == [
@@ -155,13 +155,13 @@ def test_who_began_a_run_hears_it_under_the_key_that_it_spelled(protocol: int) -
 
 @pytest.mark.spec("G1")
 def test_chat_events_have_the_published_fields_and_no_others() -> None:
-    house, four, three = House(), Listener(4), Listener(3)
+    gateway, four, three = Gateway(), Listener(4), Listener(3)
     for listener in (four, three):
-        house.join(listener).runs["r1"] = "main"
+        gateway.join(listener).runs["r1"] = "main"
 
-    house.start()
-    house.say("one", "one")
-    house.end()
+    gateway.start()
+    gateway.say("one", "one")
+    gateway.end()
 
     common = {"runId", "sessionKey", "seq", "state", "message"}
     assert set(four.payloads("chat")[0]) == common | {"deltaText"}
@@ -171,15 +171,15 @@ def test_chat_events_have_the_published_fields_and_no_others() -> None:
 
 @pytest.mark.spec("G1")
 def test_text_goes_out_at_once_and_then_at_its_pace_and_no_delta_is_lost() -> None:
-    house, listener = House(), Listener()
-    house.join(listener).runs["r1"] = "main"
+    gateway, listener = Gateway(), Listener()
+    gateway.join(listener).runs["r1"] = "main"
     text = ""
 
     for number in range(100):
         text += f"{number} "
-        house.say(text, f"{number} ")
-        house.pass_time(10)
-    house.end(reply=text)
+        gateway.say(text, f"{number} ")
+        gateway.pass_time(10)
+    gateway.end(reply=text)
 
     deltas = [p["data"]["delta"] for p in listener.payloads("agent") if p["stream"] == "assistant"]
     chat = listener.payloads("chat")
@@ -194,15 +194,15 @@ def test_text_goes_out_at_once_and_then_at_its_pace_and_no_delta_is_lost() -> No
 
 @pytest.mark.spec("G1")
 def test_a_turn_that_begins_anew_replaces_what_was_shown() -> None:
-    house, listener = House(), Listener()
-    house.join(listener).runs["r1"] = "main"
+    gateway, listener = Gateway(), Listener()
+    gateway.join(listener).runs["r1"] = "main"
 
-    house.say("Let me", "Let me")
-    house.pass_time(200)
-    house.say("Now", "Now", restarted=True)
-    house.pass_time(200)
-    house.say("Now I", " I")
-    house.pass_time(200)
+    gateway.say("Let me", "Let me")
+    gateway.pass_time(200)
+    gateway.say("Now", "Now", restarted=True)
+    gateway.pass_time(200)
+    gateway.say("Now I", " I")
+    gateway.pass_time(200)
 
     chat = listener.payloads("chat")
     assert [(p["deltaText"], p.get("replace")) for p in chat] == [
@@ -213,14 +213,14 @@ def test_a_turn_that_begins_anew_replaces_what_was_shown() -> None:
 
 
 def test_the_text_before_a_tool_call_is_replaced_by_the_text_after_it() -> None:
-    house, listener = House(), Listener(tools=True)
-    house.join(listener).runs["r1"] = "main"
+    gateway, listener = Gateway(), Listener(tools=True)
+    gateway.join(listener).runs["r1"] = "main"
 
-    house.say("I look", "I look")
-    house.publisher.hear(ToolStarted("r1", MAIN, "c1", "read", {"path": "a", "text": "x" * 9000}))
-    house.publisher.hear(ToolEnded("r1", MAIN, "c1", "read", False, 5))
-    house.say("Found", "Found")
-    house.pass_time(200)
+    gateway.say("I look", "I look")
+    gateway.publisher.hear(ToolStarted("r1", MAIN, "c1", "read", {"path": "a", "text": "x" * 9000}))
+    gateway.publisher.hear(ToolEnded("r1", MAIN, "c1", "read", False, 5))
+    gateway.say("Found", "Found")
+    gateway.pass_time(200)
 
     tools = [p["data"] for p in listener.payloads("agent") if p["stream"] == "tool"]
     assert [data["phase"] for data in tools] == ["start", "result"]
@@ -241,21 +241,21 @@ def test_the_text_before_a_tool_call_is_replaced_by_the_text_after_it() -> None:
 
 
 def test_tools_are_told_only_to_those_who_asked_for_them() -> None:
-    house, listener = House(), Listener()
-    house.join(listener).runs["r1"] = "main"
+    gateway, listener = Gateway(), Listener()
+    gateway.join(listener).runs["r1"] = "main"
 
-    house.publisher.hear(ToolStarted("r1", MAIN, "c1", "read", {}))
+    gateway.publisher.hear(ToolStarted("r1", MAIN, "c1", "read", {}))
 
     assert listener.heard == []
 
 
 @pytest.mark.spec("G4")
 def test_a_model_that_does_not_stream_still_gives_a_delta_before_the_final() -> None:
-    house, listener = House(), Listener()
-    house.join(listener).runs["r1"] = "main"
+    gateway, listener = Gateway(), Listener()
+    gateway.join(listener).runs["r1"] = "main"
 
-    house.start()
-    house.end()
+    gateway.start()
+    gateway.end()
 
     assert [p["state"] for p in listener.payloads("chat")] == ["delta", "final"]
     assert listener.payloads("agent")[1]["data"] == {"text": "one two", "delta": "one two"}
@@ -301,10 +301,10 @@ def test_a_model_that_does_not_stream_still_gives_a_delta_before_the_final() -> 
 def test_every_end_is_told(
     changes: dict[str, Any], lifecycle: dict[str, Any], chat: dict[str, Any]
 ) -> None:
-    house, listener = House(), Listener()
-    house.join(listener).runs["r1"] = "main"
+    gateway, listener = Gateway(), Listener()
+    gateway.join(listener).runs["r1"] = "main"
 
-    house.end(**changes)
+    gateway.end(**changes)
 
     assert listener.payloads("agent")[-1]["data"] == lifecycle
     rest = {"runId": "r1", "sessionKey": "main", "seq": 1}
@@ -314,32 +314,32 @@ def test_every_end_is_told(
 @pytest.mark.spec("S7")
 @pytest.mark.parametrize("token", ["ANNOUNCE_SKIP", " REPLY_SKIP\n"])
 def test_a_control_token_is_never_shown(token: str) -> None:
-    house, listener = House(), Listener()
-    house.join(listener).sessions.add(MAIN)
+    gateway, listener = Gateway(), Listener()
+    gateway.join(listener).sessions.add(MAIN)
 
-    house.start(kind="announce")
-    house.say(token, token)
-    house.pass_time(500)
-    house.end(kind="announce", reply=token)
+    gateway.start(kind="announce")
+    gateway.say(token, token)
+    gateway.pass_time(500)
+    gateway.end(kind="announce", reply=token)
 
     assert [p["state"] for p in listener.payloads("chat")] == ["final"]
     assert token.strip() not in json.dumps(listener.heard)
 
 
 def test_a_command_has_a_final_and_no_life_of_an_agent() -> None:
-    house, listener = House(), Listener()
-    house.join(listener).runs["r1"] = "main"
+    gateway, listener = Gateway(), Listener()
+    gateway.join(listener).runs["r1"] = "main"
 
-    house.end(kind="command", reply="⚙️ done", started_at=None)
+    gateway.end(kind="command", reply="⚙️ done", started_at=None)
 
     assert [frame["event"] for frame in listener.heard] == ["chat"]
 
 
 def test_the_numbers_of_a_run_go_on_after_a_restart() -> None:
-    house, listener = House(), Listener()
-    house.join(listener).runs["r1"] = "main"
+    gateway, listener = Gateway(), Listener()
+    gateway.join(listener).runs["r1"] = "main"
 
-    house.start(epoch=2)
+    gateway.start(epoch=2)
 
     assert listener.payloads("agent")[0]["seq"] == 1_000_001
 
@@ -349,16 +349,16 @@ def test_the_numbers_of_a_run_go_on_after_a_restart() -> None:
 
 @pytest.mark.spec("G1")
 def test_events_go_to_who_began_and_who_subscribed_and_to_old_pages() -> None:
-    house = House()
+    gateway = Gateway()
     listeners = {name: Listener() for name in ("began", "session", "all", "page", "other", "idle")}
-    house.join(listeners["began"]).runs["r1"] = "main"
-    house.join(listeners["session"]).sessions.add(MAIN)
-    house.join(listeners["all"]).all_sessions = True
-    house.join(listeners["page"], page=True)
-    house.join(listeners["other"]).sessions.add(SessionKey.named("main", "other"))
-    house.join(listeners["idle"])
+    gateway.join(listeners["began"]).runs["r1"] = "main"
+    gateway.join(listeners["session"]).sessions.add(MAIN)
+    gateway.join(listeners["all"]).all_sessions = True
+    gateway.join(listeners["page"], page=True)
+    gateway.join(listeners["other"]).sessions.add(SessionKey.named("main", "other"))
+    gateway.join(listeners["idle"])
 
-    house.end()
+    gateway.end()
 
     heard = {name: one.payloads("chat") for name, one in listeners.items()}
     assert {name for name, payloads in heard.items() if payloads} == {
@@ -373,63 +373,63 @@ def test_events_go_to_who_began_and_who_subscribed_and_to_old_pages() -> None:
 
 
 def test_alike_listeners_share_one_encoded_frame() -> None:
-    house = House()
+    gateway = Gateway()
     listeners = [Listener(4) for _ in range(10)]
     for listener in listeners:
-        house.join(listener).sessions.add(MAIN)
+        gateway.join(listener).sessions.add(MAIN)
 
-    house.end()
+    gateway.end()
 
     assert len({id(listener.frames[-1]) for listener in listeners}) == 1
 
 
 def test_a_run_that_ended_is_forgotten_everywhere() -> None:
-    house, listener = House(), Listener()
-    subscription = house.join(listener)
+    gateway, listener = Gateway(), Listener()
+    subscription = gateway.join(listener)
     subscription.runs["r1"] = "main"
 
-    house.start()
-    house.end()
+    gateway.start()
+    gateway.end()
     count = len(listener.heard)
-    house.end()
+    gateway.end()
 
     assert dict(subscription.runs) == {}
     assert len(listener.heard) == count
-    assert not house.publisher._open_runs
+    assert not gateway.publisher._open_runs
 
 
 def test_who_leaves_hears_nothing_more() -> None:
-    house, listener = House(), Listener()
-    subscription = house.join(listener, page=True)
+    gateway, listener = Gateway(), Listener()
+    subscription = gateway.join(listener, page=True)
     subscription.runs["r1"] = "main"
     subscription.sessions.add(MAIN)
     subscription.all_sessions = True
 
-    house.audience.leave(subscription)
-    house.end()
+    gateway.audience.leave(subscription)
+    gateway.end()
 
     assert listener.heard == []
-    assert house.audience.watchers() == []
+    assert gateway.audience.watchers() == []
 
 
 def test_unsubscribing_works() -> None:
-    house, listener = House(), Listener()
-    subscription = house.join(listener)
+    gateway, listener = Gateway(), Listener()
+    subscription = gateway.join(listener)
     subscription.sessions |= {MAIN}
     subscription.all_sessions = True
     assert MAIN in subscription.sessions
 
     subscription.sessions.discard(MAIN)
     subscription.all_sessions = False
-    house.end()
+    gateway.end()
 
     assert not subscription.all_sessions
     assert listener.heard == []
 
 
 def test_subscriptions_and_followed_runs_are_bounded() -> None:
-    house = House(GatewayLimits(subscriptions_max=2, followed_runs_max=2))
-    subscription = house.join(Listener())
+    gateway = Gateway(GatewayLimits(subscriptions_max=2, followed_runs_max=2))
+    subscription = gateway.join(Listener())
     for name in ("a", "b"):
         subscription.sessions.add(SessionKey.named("main", name))
 
@@ -439,23 +439,23 @@ def test_subscriptions_and_followed_runs_are_bounded() -> None:
         subscription.runs[run_id] = "main"
 
     assert list(subscription.runs) == ["r2", "r3"]
-    assert not house.audience.runs.get("r1")
+    assert not gateway.audience.runs.get("r1")
 
 
 @pytest.mark.spec("G1")
 def test_a_slow_client_misses_deltas_and_then_hears_the_whole_text() -> None:
-    house, listener = House(), Listener()
-    house.join(listener).runs["r1"] = "main"
+    gateway, listener = Gateway(), Listener()
+    gateway.join(listener).runs["r1"] = "main"
 
-    house.say("a", "a")
+    gateway.say("a", "a")
     listener.slow = True
-    house.pass_time(200)
-    house.say("ab", "b")
+    gateway.pass_time(200)
+    gateway.say("ab", "b")
     listener.slow = False
-    house.pass_time(200)
-    house.say("abc", "c")
-    house.pass_time(200)
-    house.say("abcd", "d")
+    gateway.pass_time(200)
+    gateway.say("abc", "c")
+    gateway.pass_time(200)
+    gateway.say("abcd", "d")
 
     assert [(p["deltaText"], p.get("replace")) for p in listener.payloads("chat")] == [
         ("a", None),
@@ -469,11 +469,11 @@ def test_a_slow_client_misses_deltas_and_then_hears_the_whole_text() -> None:
 
 @pytest.mark.spec("G4")
 def test_messages_of_a_session_are_told_to_its_subscribers() -> None:
-    house, listener, all_sessions = House(), Listener(), Listener()
-    house.join(listener).sessions.add(MAIN)
-    house.join(all_sessions).all_sessions = True
+    gateway, listener, all_sessions = Gateway(), Listener(), Listener()
+    gateway.join(listener).sessions.add(MAIN)
+    gateway.join(all_sessions).all_sessions = True
 
-    house.publisher.hear(EntryAppended(MAIN, entry(UserMessage("hi"), run_id="r1")))
+    gateway.publisher.hear(EntryAppended(MAIN, entry(UserMessage("hi"), run_id="r1")))
 
     (payload,) = listener.payloads("session.message")
     assert payload["sessionKey"] == "agent:main:main"
@@ -484,14 +484,14 @@ def test_messages_of_a_session_are_told_to_its_subscribers() -> None:
 
 @pytest.mark.spec("G4")
 async def test_a_picture_is_told_with_its_bytes_and_what_follows_it_waits_behind() -> None:
-    house, listener = House(with_media=filled), Listener()
-    house.join(listener).sessions.add(MAIN)
+    gateway, listener = Gateway(with_media=filled), Listener()
+    gateway.join(listener).sessions.add(MAIN)
     pictured = entry(UserMessage([Image(PIXEL.source)]))
 
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(house.publisher.serve)
-        house.publisher.hear(EntryAppended(MAIN, pictured))
-        house.publisher.hear(EntryAppended(MAIN, entry(UserMessage("and this"))))
+        tasks.start_soon(gateway.publisher.serve)
+        gateway.publisher.hear(EntryAppended(MAIN, pictured))
+        gateway.publisher.hear(EntryAppended(MAIN, entry(UserMessage("and this"))))
         assert listener.payloads("session.message") == [], "a read comes first"
         while len(listener.payloads("session.message")) < 2:
             await anyio.lowlevel.checkpoint()
@@ -516,10 +516,10 @@ async def filled(entries: Sequence[Entry], kinds: Kinds) -> list[Entry]:
 
 
 def test_changes_of_sessions_are_told_to_those_who_follow_all() -> None:
-    house, listener = House(), Listener()
-    house.join(listener).all_sessions = True
+    gateway, listener = Gateway(), Listener()
+    gateway.join(listener).all_sessions = True
 
-    house.publisher.hear(SessionChanged(MAIN, "patch"))
+    gateway.publisher.hear(SessionChanged(MAIN, "patch"))
 
     assert listener.payloads("sessions.changed") == [
         {
@@ -532,10 +532,10 @@ def test_changes_of_sessions_are_told_to_those_who_follow_all() -> None:
 
 
 def test_injected_words_are_a_final_without_a_run() -> None:
-    house, page = House(), Listener(3)
-    house.join(page, page=True)
+    gateway, page = Gateway(), Listener(3)
+    gateway.join(page, page=True)
 
-    house.publisher.hear(Injected(MAIN, entry(AssistantMessage("note", stop_reason="injected"))))
+    gateway.publisher.hear(Injected(MAIN, entry(AssistantMessage("note", stop_reason="injected"))))
 
     (payload,) = page.payloads("chat")
     assert (payload["runId"], payload["seq"], payload["state"]) == ("inject-e4", 0, "final")
@@ -544,20 +544,20 @@ def test_injected_words_are_a_final_without_a_run() -> None:
 
 @pytest.mark.spec("K5")
 def test_nobody_ever_sees_the_name_of_the_shared_session() -> None:
-    house, page = House(), Listener(3)
-    house.join(page, page=True)
+    gateway, page = Gateway(), Listener(3)
+    gateway.join(page, page=True)
 
-    house.end(key=SessionKey.shared("main"))
+    gateway.end(key=SessionKey.shared("main"))
 
     assert page.payloads("chat")[-1]["sessionKey"] == "agent:main:main"
 
 
 def test_a_call_that_is_made_again_is_told_with_its_reason() -> None:
-    house, page = House(), Listener()
-    house.join(page, page=True)
-    house.start()
-    house.publisher.hear(CallRepeated("r1", MAIN, "too many requests", 1.5))
-    house.publisher.hear(CallRepeated("r1", MAIN, "still too many", 0.0, "openai/x"))
+    gateway, page = Gateway(), Listener()
+    gateway.join(page, page=True)
+    gateway.start()
+    gateway.publisher.hear(CallRepeated("r1", MAIN, "too many requests", 1.5))
+    gateway.publisher.hear(CallRepeated("r1", MAIN, "still too many", 0.0, "openai/x"))
 
     told = [each for each in page.payloads("agent") if each["stream"] == "model"]
     assert [each["data"] for each in told] == [
@@ -567,13 +567,13 @@ def test_a_call_that_is_made_again_is_told_with_its_reason() -> None:
 
 
 def test_an_answer_begun_anew_in_the_middle_replaces_what_was_told_of_it() -> None:
-    house, client = House(), Listener()
-    house.join(client, page=True)
-    house.start()
-    house.say("part one, half a", "half a")
-    house.pass_time(5_000)
-    house.say("part one, two", "two", restarted=True)
-    house.pass_time(5_000)
+    gateway, client = Gateway(), Listener()
+    gateway.join(client, page=True)
+    gateway.start()
+    gateway.say("part one, half a", "half a")
+    gateway.pass_time(5_000)
+    gateway.say("part one, two", "two", restarted=True)
+    gateway.pass_time(5_000)
 
     told = [each["data"]["text"] for each in client.payloads("agent") if "text" in each["data"]]
     assert told == ["part one, half a", "part one, two"]
@@ -584,13 +584,13 @@ def test_an_answer_begun_anew_in_the_middle_replaces_what_was_told_of_it() -> No
 @pytest.mark.parametrize("kind", ["chat", "agent", "send", "round", "announce", "spawn"])
 @pytest.mark.parametrize("token", ["REPLY_SKIP", " ANNOUNCE_SKIP\n"])
 def test_nothing_is_shown_of_a_token_whatever_run_says_it(kind: str, token: str) -> None:
-    house, page = House(), Listener()
-    house.join(page, page=True)
-    house.start(kind=kind)
+    gateway, page = Gateway(), Listener()
+    gateway.join(page, page=True)
+    gateway.start(kind=kind)
     for end in range(1, len(token) + 1):
-        house.say(token[:end], token[end - 1])
-        house.pass_time(1_000)
-    house.end(kind=kind, reply=token)
+        gateway.say(token[:end], token[end - 1])
+        gateway.pass_time(1_000)
+    gateway.end(kind=kind, reply=token)
 
     assert "SK" not in str(page.heard)
     (final,) = page.payloads("chat")
@@ -599,11 +599,11 @@ def test_nothing_is_shown_of_a_token_whatever_run_says_it(kind: str, token: str)
 
 @pytest.mark.parametrize("words", ["A", "REPLY", "ANNOUNCE_SKIPPED", "REPLY_SKIP."])
 def test_words_that_only_begin_like_a_token_are_shown_at_the_latest_at_the_end(words: str) -> None:
-    house, page = House(), Listener()
-    house.join(page, page=True)
-    house.start()
-    house.say(words, words)
-    house.end(reply=words)
+    gateway, page = Gateway(), Listener()
+    gateway.join(page, page=True)
+    gateway.start()
+    gateway.say(words, words)
+    gateway.end(reply=words)
 
     assert page.payloads("chat")[-1]["message"]["content"][0]["text"] == words
     said = [p["data"] for p in page.payloads("agent") if p["stream"] == "assistant"]
@@ -611,11 +611,11 @@ def test_words_that_only_begin_like_a_token_are_shown_at_the_latest_at_the_end(w
 
 
 def test_a_run_that_is_stopped_in_the_middle_of_a_token_shows_nothing_of_it() -> None:
-    house, page = House(), Listener()
-    house.join(page, page=True)
-    house.start()
-    house.say("REPLY_SK", "REPLY_SK")
-    house.end(status="aborted", reply=None)
+    gateway, page = Gateway(), Listener()
+    gateway.join(page, page=True)
+    gateway.start()
+    gateway.say("REPLY_SK", "REPLY_SK")
+    gateway.end(status="aborted", reply=None)
 
     assert "SK" not in str(page.heard)
 
@@ -625,16 +625,16 @@ def test_a_run_that_is_stopped_in_the_middle_of_a_token_shows_nothing_of_it() ->
 
 @pytest.mark.spec("Y4", "S7")
 def test_a_reply_under_way_falls_silent_when_its_session_is_denied() -> None:
-    house, listener = House(), Listener(tools=True)
-    house.join(listener, page=True)
-    house.start()
-    house.say("One", "One")
-    house.say("One two", " two")  # waits for its time
-    house.publisher.hear(SpeechAllowed(MAIN, False))
-    house.pass_time(1000)
-    house.say("One two three", " three")
-    house.publisher.hear(ToolStarted("r1", MAIN, "t1", "read", {}))
-    house.publisher.hear(RunEnded(run(reply="One two three"), withheld=True))
+    gateway, listener = Gateway(), Listener(tools=True)
+    gateway.join(listener, page=True)
+    gateway.start()
+    gateway.say("One", "One")
+    gateway.say("One two", " two")  # waits for its time
+    gateway.publisher.hear(SpeechAllowed(MAIN, False))
+    gateway.pass_time(1000)
+    gateway.say("One two three", " three")
+    gateway.publisher.hear(ToolStarted("r1", MAIN, "t1", "read", {}))
+    gateway.publisher.hear(RunEnded(run(reply="One two three"), withheld=True))
 
     said = [*listener.payloads("chat"), *listener.payloads("agent")]
     assert "three" not in json.dumps(said)
@@ -646,14 +646,14 @@ def test_a_reply_under_way_falls_silent_when_its_session_is_denied() -> None:
 
 @pytest.mark.spec("Y4", "Y2")
 def test_a_reply_is_told_whole_once_its_session_may_speak_again() -> None:
-    house, listener = House(), Listener()
-    house.join(listener, page=True)
-    house.start()
-    house.publisher.hear(SpeechAllowed(MAIN, False))
-    house.say("One", "One")
-    house.pass_time(1000)
-    house.publisher.hear(SpeechAllowed(MAIN, True))
-    house.say("One two", " two")
+    gateway, listener = Gateway(), Listener()
+    gateway.join(listener, page=True)
+    gateway.start()
+    gateway.publisher.hear(SpeechAllowed(MAIN, False))
+    gateway.say("One", "One")
+    gateway.pass_time(1000)
+    gateway.publisher.hear(SpeechAllowed(MAIN, True))
+    gateway.say("One two", " two")
 
     (delta,) = listener.payloads("chat")
     assert (delta["deltaText"], delta["message"]["content"][0]["text"]) == ("One two", "One two")
@@ -661,29 +661,29 @@ def test_a_reply_is_told_whole_once_its_session_may_speak_again() -> None:
 
 @pytest.mark.spec("Y4")
 def test_a_denied_session_silences_neither_others_nor_the_one_who_asked_by_rpc() -> None:
-    house, listener = House(), Listener()
-    house.join(listener, page=True)
-    house.start(kind="agent")
-    house.publisher.hear(SpeechAllowed(SessionKey.named("main", "other"), False))
-    house.publisher.hear(SpeechAllowed(MAIN, False))
-    house.say("One", "One")
+    gateway, listener = Gateway(), Listener()
+    gateway.join(listener, page=True)
+    gateway.start(kind="agent")
+    gateway.publisher.hear(SpeechAllowed(SessionKey.named("main", "other"), False))
+    gateway.publisher.hear(SpeechAllowed(MAIN, False))
+    gateway.say("One", "One")
 
     assert len(listener.payloads("chat")) == 1
 
 
 @pytest.mark.spec("Y4")
 def test_a_message_that_joins_a_silenced_run_is_not_heard_either() -> None:
-    house, listener = House(), Listener()
-    house.join(listener, page=True)
-    house.start()
-    house.publisher.hear(SpeechAllowed(MAIN, False))
-    house.start(run_id="r2")
-    house.publisher.hear(ReplyPiece("r2", MAIN, "One", "One"))
-    house.pass_time(1000)
-    house.publisher.hear(RunEnded(run(run_id="r2"), withheld=True))
-    house.publisher.hear(RunEnded(run(), withheld=True))
-    house.start(run_id="r3")
-    house.publisher.hear(ReplyPiece("r3", MAIN, "Two", "Two"))
+    gateway, listener = Gateway(), Listener()
+    gateway.join(listener, page=True)
+    gateway.start()
+    gateway.publisher.hear(SpeechAllowed(MAIN, False))
+    gateway.start(run_id="r2")
+    gateway.publisher.hear(ReplyPiece("r2", MAIN, "One", "One"))
+    gateway.pass_time(1000)
+    gateway.publisher.hear(RunEnded(run(run_id="r2"), withheld=True))
+    gateway.publisher.hear(RunEnded(run(), withheld=True))
+    gateway.start(run_id="r3")
+    gateway.publisher.hear(ReplyPiece("r3", MAIN, "Two", "Two"))
 
     deltas = [p["runId"] for p in listener.payloads("chat") if p["state"] == "delta"]
     assert deltas == ["r3"]  # whether it may is asked anew when a run begins

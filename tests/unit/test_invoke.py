@@ -12,7 +12,7 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.door.principal import Principal, person_principal
 from crossclaw.ledger.operations import ArchiveSession, PatchSession
 from crossclaw.providers.rehearsal import RehearsalProvider
-from crossclaw.testing import open_house
+from crossclaw.testing import open_gateway
 from crossclaw.tools.invoke import Invoker, ToolNotAvailable
 from tests.flows.talking import OWNER, say
 
@@ -26,9 +26,9 @@ async def invoke(
 ) -> Any:  # fmt: skip
     config = msgspec.convert(raw or {}, Config)
     failure: CrossclawError | None = None
-    async with open_house(folder, RehearsalProvider(), config=config) as house:
-        await say(house, "agent:main:notes", "say: hi", "r1")
-        invoker = Invoker(house.toolsets, house.resolver, config, lambda agent_id: "x/y")
+    async with open_gateway(folder, RehearsalProvider(), config=config) as gateway:
+        await say(gateway, "agent:main:notes", "say: hi", "r1")
+        invoker = Invoker(gateway.toolsets, gateway.resolver, config, lambda agent_id: "x/y")
         try:
             return await invoker.invoke(who, tool, arguments, session)
         except CrossclawError as error:
@@ -39,11 +39,11 @@ async def invoke(
 async def test_rules_for_the_sessions_own_model_hold_from_outside_too(tmp_path: Path) -> None:
     raw = {"tools": {"byProvider": {"rehearsal/strict": {"deny": ["sessions_list"]}}}}
     config = msgspec.convert(raw, Config)
-    async with open_house(tmp_path, RehearsalProvider(), config=config) as house:
-        await say(house, NOTES.text, "say: hi", "r1")
-        invoker = Invoker(house.toolsets, house.resolver, config, lambda agent_id: "x/y")
+    async with open_gateway(tmp_path, RehearsalProvider(), config=config) as gateway:
+        await say(gateway, NOTES.text, "say: hi", "r1")
+        invoker = Invoker(gateway.toolsets, gateway.resolver, config, lambda agent_id: "x/y")
         assert await invoker.invoke(OWNER, "sessions_list", {}, NOTES.text)
-        await house.ledger.commit(
+        await gateway.ledger.commit(
             PatchSession(key=NOTES, changes={"model": "rehearsal/strict"}, at=2)
         )
         with pytest.raises(ToolNotAvailable):
@@ -80,9 +80,9 @@ async def test_a_denied_tool_and_an_unknown_one_are_the_same(tmp_path: Path) -> 
 async def test_a_sandboxed_session_stays_restricted(tmp_path: Path) -> None:
     """It has spawned nothing, so it sees nothing, its own session included."""
     boxed = msgspec.convert({"agents": {"defaults": {"sandbox": {"mode": "non-main"}}}}, Config)
-    async with open_house(tmp_path, RehearsalProvider(), config=boxed) as house:
-        await say(house, "agent:main:notes", "say: hi", "r1")
-        invoker = Invoker(house.toolsets, house.resolver, boxed, lambda agent_id: "x/y")
+    async with open_gateway(tmp_path, RehearsalProvider(), config=boxed) as gateway:
+        await say(gateway, "agent:main:notes", "say: hi", "r1")
+        invoker = Invoker(gateway.toolsets, gateway.resolver, boxed, lambda agent_id: "x/y")
         locked_in = await invoker.invoke(OWNER, "sessions_list", {}, "agent:main:notes")
         free = await invoker.invoke(OWNER, "sessions_list", {}, "main")
 
@@ -117,9 +117,9 @@ async def test_the_sessions_own_policy_holds_outside_too(tmp_path: Path) -> None
 
 @pytest.mark.spec("V1", "P7")
 async def test_no_tool_acts_as_a_session_that_was_archived(tmp_path: Path) -> None:
-    async with open_house(tmp_path, RehearsalProvider()) as house:
-        await say(house, NOTES.text, "say: hello", "r1")
-        await house.ledger.do(ArchiveSession(key=NOTES, at=1))
-        invoker = Invoker(house.toolsets, house.resolver, Config(), lambda agent_id: "x/y")
+    async with open_gateway(tmp_path, RehearsalProvider()) as gateway:
+        await say(gateway, NOTES.text, "say: hello", "r1")
+        await gateway.ledger.do(ArchiveSession(key=NOTES, at=1))
+        invoker = Invoker(gateway.toolsets, gateway.resolver, Config(), lambda agent_id: "x/y")
         with pytest.raises(NotFound, match="unknown session: agent:main:notes"):
             await invoker.invoke(OWNER, "sessions_list", {}, NOTES.text)

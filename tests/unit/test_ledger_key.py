@@ -12,7 +12,7 @@ from crossclaw.domain.authority import Authority
 from crossclaw.domain.errors import ConfigInvalid
 from crossclaw.domain.keys import SessionKey
 from crossclaw.providers.rehearsal import RehearsalProvider
-from crossclaw.testing import open_house
+from crossclaw.testing import open_gateway
 
 ONE, OTHER = "1" * 44, "2" * 44
 
@@ -73,11 +73,11 @@ async def test_the_file_of_the_key_is_no_agents_and_nobody_elses(tmp_path: Path)
     key.parent.mkdir()
     key.write_text(ONE)
     config = Config(ledger=LedgerConfig(key_file=str(key)))
-    async with open_house(tmp_path / "house", RehearsalProvider(), config=config) as house:
+    async with open_gateway(tmp_path / "gateway", RehearsalProvider(), config=config) as gateway:
         assert key.stat().st_mode & 0o077 == 0, "it was too open"
-        place = await house.places.of(SessionKey.main("main"), Authority(owner=True))
+        place = await gateway.places.of(SessionKey.main("main"), Authority(owner=True))
         assert key in place.closed
     key.chmod(0o666)
     with pytest.raises(ConfigInvalid, match="written by every user"):
-        async with open_house(tmp_path / "house", RehearsalProvider(), config=config):
+        async with open_gateway(tmp_path / "gateway", RehearsalProvider(), config=config):
             pass

@@ -157,7 +157,7 @@ def test_nobody_else_opens_a_path_that_an_agent_can_influence() -> None:
 # ── nothing of it in the event loop ────────────────────────────────────────────────────────────
 
 AT_THE_START = {
-    "app/opening.py:open_house": "the store is opened before anything is served",
+    "app/opening.py:open_gateway": "the store is opened before anything is served",
     "app/opening.py:_opened_ledger": "likewise",
     "app/serving.py:serve": "the port file is removed when everything is over",
     "app/serving.py:_wait_for_room": "the disk is asked how full it is; nothing is served then",

@@ -1,4 +1,4 @@
-"""The system prompt: the owner's and the house's words, stable ones first, never in the history."""
+"""The system prompt: the owner's and the gateway's words, stable ones first, never in the history."""
 
 import os
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from crossclaw.domain.runs import Cause, Run, RunPlan
 from crossclaw.domain.sessions import Session
 from crossclaw.policy.colleagues import Colleague
 from crossclaw.sessions.introductions import Introduction
-from crossclaw.testing import ScriptedProvider, open_house
+from crossclaw.testing import ScriptedProvider, open_gateway
 from tests.flows.talking import say
 
 
@@ -223,13 +223,13 @@ async def test_what_others_named_stays_out_of_the_system_role(tmp_path: Path) ->
 @pytest.mark.spec("M6")
 async def test_the_prompt_is_never_stored_and_what_changes_in_it_is_told(tmp_path: Path) -> None:
     model = ScriptedProvider(["one", "two"])
-    async with open_house(tmp_path, model) as house:
+    async with open_gateway(tmp_path, model) as gateway:
         (tmp_path / "state" / "workspace").mkdir()
         write(tmp_path / "state" / "workspace", AGENTS="rule one")
-        await say(house, "main", "hi", "r1")
+        await say(gateway, "main", "hi", "r1")
         write(tmp_path / "state" / "workspace", AGENTS="rule two")
-        run = await say(house, "main", "hi", "r2")
-        entries = await house.ledger.list_entries(run.session_id, limit=9)
+        run = await say(gateway, "main", "hi", "r2")
+        entries = await gateway.ledger.list_entries(run.session_id, limit=9)
 
     assert "rule one" in model.seen[0].system
     assert model.seen[1].system == model.seen[0].system
@@ -310,10 +310,10 @@ async def test_a_skill_that_a_sandboxed_session_could_have_written_is_no_instruc
     folder = tmp_path / "state" / "workspace" / "skills" / "any"
     settings = {"agents": {"list": [{"id": "main", "sandbox": {"mode": mode}}]}}
 
-    async with open_house(tmp_path, model, config=msgspec.convert(settings, Config)) as house:
+    async with open_gateway(tmp_path, model, config=msgspec.convert(settings, Config)) as gateway:
         folder.mkdir(parents=True)
         (folder / "SKILL.md").write_text(skill)
-        await say(house, "main", "hi", "r1")
+        await say(gateway, "main", "hi", "r1")
 
     (asked,) = model.seen
     assert "any: For every task." in asked.system

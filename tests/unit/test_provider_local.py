@@ -22,7 +22,7 @@ PIXEL = Image(MediaSource("base64", media_type="image/png", data="iVBORw0KGgo=")
 def test_calls_and_pictures_of_other_models_are_told_in_words() -> None:
     request = ModelRequest(
         model="smollm2",
-        system="You are a house.",
+        system="You are a gateway.",
         turns=[
             UserTurn([], [Text("look"), PIXEL]),
             AssistantTurn([Text("I look."), ToolUse("c1", "read", {})]),
@@ -35,7 +35,7 @@ def test_calls_and_pictures_of_other_models_are_told_in_words() -> None:
     assert "tools" not in body
     assert body["max_tokens"] == OUTPUT_TOKENS_MAX
     assert [message["content"] for message in body["messages"]] == [
-        f"You are a house.\n\n{NO_TOOLS}",
+        f"You are a gateway.\n\n{NO_TOOLS}",
         "look\n(a picture that you cannot see)",
         "I look.\n(I called read.)",
         "(A tool answered: shelf nine)\n\nso?",

@@ -45,8 +45,8 @@ async def ask(
 
 
 async def test_plain_words_get_an_answer_that_says_what_it_is_and_how_to_get_another() -> None:
-    answer = await ask(user("good morning, house"))
-    assert "good morning, house" in answer.text
+    answer = await ask(user("good morning, gateway"))
+    assert "good morning, gateway" in answer.text
     assert "rehearsal model" in answer.text
     assert "say:" in answer.text
     assert "crossclaw onboard" in answer.text
@@ -216,7 +216,7 @@ async def test_in_the_steps_between_agents_it_is_silent_unless_told_otherwise(to
 
 
 async def test_usage_counts_words() -> None:
-    answer = await ask(user("say: one two"), system="you are a house")
+    answer = await ask(user("say: one two"), system="you are a gateway")
     assert answer.usage is not None
     assert (answer.usage.input, answer.usage.output) == (4 + 3, 2)
 

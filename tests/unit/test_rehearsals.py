@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from crossclaw.app import House
+from crossclaw.app import Gateway
 from crossclaw.config import Config
 from crossclaw.config.rehearsals import (
     SHIPPED,
@@ -22,7 +22,7 @@ from crossclaw.door.dispatch import MissingScope
 from crossclaw.door.principal import person_principal
 from crossclaw.door.registry import Caller
 from crossclaw.providers.rehearsal import RehearsalProvider, parse_script
-from crossclaw.testing import open_house
+from crossclaw.testing import open_gateway
 from tests.flows.talking import OWNER, call
 
 MINE = {
@@ -77,9 +77,9 @@ def test_of_one_s_own_config_only_who_there_is_and_who_may_do_what_is_taken() ->
     }
 
 
-async def _play(house: House, name: str, **who: Any) -> Any:
+async def _play(gateway: Gateway, name: str, **who: Any) -> Any:
     caller = Caller(**{"principal": OWNER, "local": True, **who})
-    return await house.door.dispatch(caller, "rehearsals.play", {"name": name})
+    return await gateway.door.dispatch(caller, "rehearsals.play", {"name": name})
 
 
 async def test_only_an_administrator_on_the_machine_itself_begins_one_and_only_what_comes_along(
@@ -90,7 +90,7 @@ async def test_only_an_administrator_on_the_machine_itself_begins_one_and_only_w
 
     monkeypatch.setattr("anyio.open_process", never)
     writer = person_principal("writer", {"operator.write"})
-    async with open_house(tmp_path, RehearsalProvider()) as house:
+    async with open_gateway(tmp_path, RehearsalProvider()) as gateway:
         refusals: list[tuple[type[CrossclawError], dict[str, Any], str]] = [
             (Forbidden, {"local": False}, "team"),
             (MissingScope, {"principal": writer}, "team"),
@@ -98,18 +98,18 @@ async def test_only_an_administrator_on_the_machine_itself_begins_one_and_only_w
         ]
         for error, who, name in refusals:
             with pytest.raises(error):
-                await _play(house, name, **who)
+                await _play(gateway, name, **who)
 
 
 async def test_how_far_it_is_is_told_from_the_folder_of_its_gateway(tmp_path: Path) -> None:
-    async with open_house(tmp_path, RehearsalProvider()) as house:
-        before = await call(house, "rehearsals.list")
+    async with open_gateway(tmp_path, RehearsalProvider()) as gateway:
+        before = await call(gateway, "rehearsals.list")
         staged = Staged("team", "A team", "of three", [StagedAct("They meet", "ok")], over=True)
         path = staged_path(tmp_path / "state")
         path.write_bytes(msgspec.json.encode(staged))
-        after = await call(house, "rehearsals.list")
+        after = await call(gateway, "rehearsals.list")
         path.write_bytes(b"{half")
-        torn = await call(house, "rehearsals.list")
+        torn = await call(gateway, "rehearsals.list")
 
     assert [each["name"] for each in before["rehearsals"]] == list(SHIPPED)
     assert "playing" not in before

@@ -203,7 +203,7 @@ async def test_changed_chat_accounts_need_no_gateway_that_opens_anew(file: File)
     assert not found[0].config.cron.enabled
 
 
-async def test_what_was_written_while_the_house_opened_is_taken(file: File) -> None:
+async def test_what_was_written_while_the_gateway_opened_is_taken(file: File) -> None:
     file.write(OLD)
     loaded = file.load()
     file.write(NEW)
@@ -228,7 +228,7 @@ async def _logged(caplog: pytest.LogCaptureFixture, words: str, times: int = 1) 
 
 
 @pytest.mark.parametrize("anyio_backend", [("asyncio", {"loop_factory": VirtualLoop})])
-async def test_a_config_with_which_the_house_did_not_open_is_not_tried_again_and_again(
+async def test_a_config_with_which_the_gateway_did_not_open_is_not_tried_again_and_again(
     file: File, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")

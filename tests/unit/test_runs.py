@@ -45,7 +45,7 @@ from crossclaw.runs.roles import Roles
 from crossclaw.runs.run_store import LOOK_AGAIN_S, NOTHING, Follow, RunStore
 from crossclaw.runs.slots import Slots
 from crossclaw.runs.sweep import TIMERS_AT_ONCE, Fire, Sweep
-from crossclaw.testing import ScriptedProvider, VirtualClock, open_house
+from crossclaw.testing import ScriptedProvider, VirtualClock, open_gateway
 from tests.ledger.making import ANA, BEN, begun, claim, says, session, submit
 from tests.ledger.making import run as new_run
 
@@ -301,7 +301,7 @@ async def test_when_nothing_can_follow_the_tick_of_a_job_ends_with_its_run(tmp_p
     assert counted == [1, 1, 0]
 
 
-async def test_a_run_that_is_given_up_does_not_keep_the_house_from_starting(
+async def test_a_run_that_is_given_up_does_not_keep_the_gateway_from_starting(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def finished(run: Run, outcome: Outcome) -> Follow:
@@ -525,9 +525,9 @@ async def test_what_follows_from_an_end_does_not_follow_again_from_an_abort_that
 
 
 async def test_the_sweep_finds_work_that_no_hint_told_of(tmp_path: Path) -> None:
-    async with open_house(tmp_path, ScriptedProvider(["found"])) as house:
-        await submit(house.ledger, "quietly", ANA)  # straight into the ledger, past the book
-        run = await house.run_store.wait("quietly", timeout_s=60)
+    async with open_gateway(tmp_path, ScriptedProvider(["found"])) as gateway:
+        await submit(gateway.ledger, "quietly", ANA)  # straight into the ledger, past the book
+        run = await gateway.run_store.wait("quietly", timeout_s=60)
 
     assert run is not None
     assert run.reply == "found"
@@ -538,14 +538,14 @@ async def test_a_timer_fires_when_it_is_due_and_once(tmp_path: Path) -> None:
     clock = VirtualClock()
 
     async def fire(timer: Timer) -> None:
-        if await house.ledger.do(TakeTimer(timer_key=timer.timer_key)):
+        if await gateway.ledger.do(TakeTimer(timer_key=timer.timer_key)):
             fired.append((timer.timer_key, clock.now_ms()))
 
-    async with open_house(
+    async with open_gateway(
         tmp_path, ScriptedProvider([]), timers={"bell": fire}, clock=clock
-    ) as house:
+    ) as gateway:
         due = clock.now_ms() + 90_000
-        await house.ledger.do(
+        await gateway.ledger.do(
             ArmTimer(timer=Timer(timer_key="t", agent_id="main", kind="bell", due_at=due))
         )
         await anyio.sleep(300)

@@ -33,20 +33,20 @@ from crossclaw.domain.messages import Text, ToolResultMessage, ToolUse
 from crossclaw.domain.tools import SESSION_TOOLS
 from crossclaw.door.principal import person_principal
 from crossclaw.door.registry import Caller
-from crossclaw.testing import ScriptedProvider, open_house
+from crossclaw.testing import ScriptedProvider, open_gateway
 
 async def main(folder):
     section = {"token": "ring", "dmPolicy": "open", "allowFrom": ["*"]}
     config = Config(channels=Loose.of({"pigeon": section}))
     calls = [Text("Let me see."), ToolUse("a", "sessions_pin", {}), ToolUse("b", "word_count", {"text": "one two"})]
     model = ScriptedProvider([calls, "Done."])
-    async with open_house(folder, model, config=config, inline=False) as house:
+    async with open_gateway(folder, model, config=config, inline=False) as gateway:
         await pigeon.type_in("ana", "what is here?", "1")
         while not pigeon.shown:
             await anyio.sleep(0.01)
         owner = Caller(principal=person_principal("cli", {"operator.admin"}))
-        peeked = await house.door.dispatch(owner, "sessions.peek", {"key": "main"})
-        entries = await house.ledger.list_entries(peeked.session_id, limit=9)
+        peeked = await gateway.door.dispatch(owner, "sessions.peek", {"key": "main"})
+        entries = await gateway.ledger.list_entries(peeked.session_id, limit=9)
     results = [entry.message.content for entry in entries if isinstance(entry.message, ToolResultMessage)]
     db = apsw.Connection(str(folder / "state" / "crossclaw.sqlite"), flags=apsw.SQLITE_OPEN_READONLY)
     tables = [name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE name = 'letters'")]

@@ -10,7 +10,7 @@ from crossclaw.config import Config
 from crossclaw.domain.errors import NotFound
 from crossclaw.domain.keys import SessionKey
 from crossclaw.ledger.contract import Ledger
-from crossclaw.testing import open_house
+from crossclaw.testing import open_gateway
 from crossclaw.testing.scripted import ScriptedProvider
 from crossclaw.transcripts.compressing import read_transcript
 from crossclaw.transcripts.exporter import Exporter
@@ -154,21 +154,21 @@ async def test_a_deleted_session_leaves_its_compressed_copy_aside(
 async def test_what_is_old_is_compressed_by_itself_and_read_as_before(tmp_path: Path) -> None:
     model = ScriptedProvider(lambda request: "ok")
     config = msgspec.convert({"session": {"compressAfterDays": 1 / 1440}}, Config)
-    async with open_house(tmp_path, model, config=config) as house:
-        run = await say(house, "main", "long ago", "r1")
+    async with open_gateway(tmp_path, model, config=config) as gateway:
+        run = await say(gateway, "main", "long ago", "r1")
         old = run.session_id
-        await call(house, "sessions.reset", key="main")
-        await say(house, "main", "newer", "r2")
-        await say(house, "other", "also long ago", "r3")
-        before = await call(house, "tool.sessions_list")
+        await call(gateway, "sessions.reset", key="main")
+        await say(gateway, "main", "newer", "r2")
+        await say(gateway, "other", "also long ago", "r3")
+        before = await call(gateway, "tool.sessions_list")
         await anyio.sleep(2 * MINUTE_S)
-        await say(house, "main", "today", "r4")
-        await house.exporter.compress_old()
-        after = await call(house, "tool.sessions_list")
-        history = await call(house, "tool.sessions_history", sessionKey=old)
-        other = await call(house, "tool.sessions_history", sessionKey="other")
+        await say(gateway, "main", "today", "r4")
+        await gateway.exporter.compress_old()
+        after = await call(gateway, "tool.sessions_list")
+        history = await call(gateway, "tool.sessions_history", sessionKey=old)
+        other = await call(gateway, "tool.sessions_history", sessionKey="other")
         with pytest.raises(NotFound):
-            await call(house, "sessions.pin", key=old)
+            await call(gateway, "sessions.pin", key=old)
 
     assert history["messages"][0]["content"] == "long ago"
     assert other["messages"][0]["content"] == "also long ago"
@@ -176,5 +176,5 @@ async def test_what_is_old_is_compressed_by_itself_and_read_as_before(tmp_path: 
     assert all(row["transcriptPath"].endswith(".jsonl") for row in before["sessions"])
     assert paths["agent:main:other"].endswith(".jsonl.zst")
     assert b"also long ago" in b"".join(read_transcript(Path(paths["agent:main:other"])))
-    assert house.exporter.files.path_of(Name("main", old).compressed).exists()
+    assert gateway.exporter.files.path_of(Name("main", old).compressed).exists()
     assert not paths["agent:main:main"].endswith(".zst")

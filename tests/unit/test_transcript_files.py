@@ -87,7 +87,7 @@ def test_loosened_permissions_are_tightened_again(files: Files) -> None:
         Name("", "s1"),
     ],
 )
-def test_a_name_that_the_house_did_not_make_is_refused(name: Name, files: Files) -> None:
+def test_a_name_that_the_gateway_did_not_make_is_refused(name: Name, files: Files) -> None:
     with pytest.raises(Invalid):
         files.append(CopyPiece(name, 0, b"a\n"))
     with pytest.raises(Invalid):

@@ -11,14 +11,14 @@ import httpx2
 
 from crossclaw import app
 from crossclaw.config import Paths, load
-from tests.wire.housed import TOKEN, Housed
+from tests.wire.served_gateway import TOKEN, ServedGateway
 from tests.wire.serving import Peer, connect_params, dial
 
 NEW = "another-token-that-is-long-enough-to-be-taken-seriously"
 
 
 @asynccontextmanager
-async def serve_file(folder: Path, **sections: Any) -> AsyncGenerator[Housed]:
+async def serve_file(folder: Path, **sections: Any) -> AsyncGenerator[ServedGateway]:
     """As the command line does it: the token is in the file, and a changed file is taken over."""
     path = folder / "openclaw.json"
     auth = {"auth": {"token": TOKEN}}
@@ -38,13 +38,15 @@ async def serve_file(folder: Path, **sections: Any) -> AsyncGenerator[Housed]:
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(serve)
         await ready.wait()
-        yield Housed(found[0], int(found[0].rpartition(":")[2]), folder)
+        yield ServedGateway(found[0], int(found[0].rpartition(":")[2]), folder)
         tasks.cancel_scope.cancel()
 
 
 @asynccontextmanager
-async def come_in(housed: Housed, token: str = TOKEN, **changes: Any) -> AsyncGenerator[Peer]:
-    async with dial(housed) as peer:
+async def come_in(
+    served_gateway: ServedGateway, token: str = TOKEN, **changes: Any
+) -> AsyncGenerator[Peer]:
+    async with dial(served_gateway) as peer:
         await peer.next()
         answer = await peer.ask("connect", connect_params(auth={"token": token}, **changes))
         assert answer["ok"], answer
@@ -56,9 +58,9 @@ async def patch(peer: Peer, changes: dict[str, Any]) -> dict[str, Any]:
     return await peer.ask("config.patch", {"raw": json.dumps(changes), "baseHash": base})
 
 
-def http(housed: Housed, token: str = TOKEN) -> httpx2.AsyncClient:
+def http(served_gateway: ServedGateway, token: str = TOKEN) -> httpx2.AsyncClient:
     headers = {"authorization": f"Bearer {token}"}
-    return httpx2.AsyncClient(base_url=housed.url, headers=headers, timeout=30)
+    return httpx2.AsyncClient(base_url=served_gateway.url, headers=headers, timeout=30)
 
 
 def asking(words: str, *, stream: bool) -> dict[str, Any]:

@@ -32,12 +32,12 @@ from crossclaw.gateway.hello import ServerFacts
 from crossclaw.gateway.limits import GatewayLimits
 from crossclaw.gateway.pairing import Pairings
 from crossclaw.gateway.reception import Admission
-from crossclaw.gateway.server import Gateway
+from crossclaw.gateway.server import GatewayServer
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.jobs import SwitchOffJobs
 from crossclaw.ledger.operations import Audit
 from crossclaw.runs.feed import Feed
-from tests.wire.housed import Housed, serve_somewhere
+from tests.wire.served_gateway import ServedGateway, serve_somewhere
 
 TOKEN = "a-token-that-is-long-enough-to-be-taken-seriously"
 
@@ -132,7 +132,7 @@ def methods(release: anyio.Event) -> list[Method[Any]]:
 
 @dataclass
 class Served:
-    gateway: Gateway
+    server: GatewayServer
     gatekeeper: Gatekeeper
     feed: Feed
     ledger: RememberingLedger
@@ -147,7 +147,7 @@ class Served:
 
 
 @asynccontextmanager
-async def open_gateway(
+async def open_server(
     *,
     limits: GatewayLimits | None = None,
     settings: Settings | None = None,
@@ -174,7 +174,7 @@ async def open_gateway(
     pairings = Pairings(
         ledger.as_ledger(), lambda _name, _payload: None, clock, RandomIds(), credentials
     )
-    gateway = Gateway(
+    server = GatewayServer(
         door,
         feed,
         settings or Settings(),
@@ -186,12 +186,12 @@ async def open_gateway(
 
     async def serve(*, task_status: Any) -> None:
         with scope:
-            await serve_somewhere(gateway, listener, tls, task_status=task_status)
+            await serve_somewhere(server, listener, tls, task_status=task_status)
         stopped.set()
 
     async with anyio.create_task_group() as tasks:
         port = await tasks.start(serve)
-        yield Served(gateway, gatekeeper, feed, ledger, release, port, scope.cancel, stopped)
+        yield Served(server, gatekeeper, feed, ledger, release, port, scope.cancel, stopped)
         scope.cancel()
 
 
@@ -259,7 +259,9 @@ def connect_params(protocol: int = 4, **changes: Any) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def dial(served: Served | Housed, path: str = "/", **headers: str) -> AsyncGenerator[Peer]:
+async def dial(
+    served: Served | ServedGateway, path: str = "/", **headers: str
+) -> AsyncGenerator[Peer]:
     """Connected, and the challenge not yet answered."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     async with connect(
@@ -273,7 +275,9 @@ async def dial(served: Served | Housed, path: str = "/", **headers: str) -> Asyn
 
 
 @asynccontextmanager
-async def guest(served: Served | Housed, protocol: int = 4, **changes: Any) -> AsyncGenerator[Peer]:
+async def guest(
+    served: Served | ServedGateway, protocol: int = 4, **changes: Any
+) -> AsyncGenerator[Peer]:
     """A client that is in."""
     async with dial(served) as peer:
         await peer.next()

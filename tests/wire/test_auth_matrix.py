@@ -14,7 +14,7 @@ import httpx2
 import pytest
 
 from crossclaw.gateway.handshake import OPERATOR_SCOPES
-from tests.wire.housed import TOKEN, open_gateway, serve_house
+from tests.wire.served_gateway import TOKEN, open_with_server, serve_gateway
 from tests.wire.serving import Peer, SignedDevice, connect_params, dial
 from tests.wire.test_mcp import over_http
 from tests.wire.test_pairing import knocking
@@ -49,8 +49,8 @@ def allowed(needed: str, scopes: tuple[str, ...], role: str, protocol: int) -> b
 
 @pytest.mark.spec("G1", "B3")
 async def test_every_method_has_its_row(tmp_path: Path) -> None:
-    async with open_gateway(tmp_path) as (house, _gateway):
-        declared = {method.name: method.scope for method in house.door.registry}
+    async with open_with_server(tmp_path) as (gateway, _server):
+        declared = {method.name: method.scope for method in gateway.door.registry}
 
     assert declared == TABLE
 
@@ -61,14 +61,14 @@ async def test_every_method_has_its_row(tmp_path: Path) -> None:
 @pytest.mark.parametrize("by_device", [False, True], ids=["shared token", "device token"])
 async def test_scopes_decide(tmp_path: Path, protocol: int, role: str, by_device: bool) -> None:
     wrong: list[object] = []
-    async with serve_house(tmp_path) as housed:
+    async with serve_gateway(tmp_path) as served_gateway:
         for scopes in SETS:
             asked: dict[str, Any] = {"protocol": protocol, "role": role, "scopes": list(scopes)}
             device = SignedDevice() if by_device else None
             if device is not None:
-                async with knocking(housed, device, local=True, **asked) as (_peer, hello):
+                async with knocking(served_gateway, device, local=True, **asked) as (_peer, hello):
                     asked["token"] = hello["payload"]["auth"]["deviceToken"]
-            async with knocking(housed, device, local=True, **asked) as (peer, hello):
+            async with knocking(served_gateway, device, local=True, **asked) as (peer, hello):
                 assert hello["ok"], hello
                 for method, error in (await errors_of(peer)).items():
                     may = allowed(TABLE[method], scopes, role, protocol)
@@ -112,16 +112,16 @@ CREDENTIALS: dict[str, Any] = {
 @pytest.mark.spec("G1", "B3")
 @pytest.mark.parametrize("protocol", [3, 4])
 async def test_without_the_right_secret_no_method_is_reached(tmp_path: Path, protocol: int) -> None:
-    async with serve_house(tmp_path) as housed:
+    async with serve_gateway(tmp_path) as served_gateway:
         for name, auth in CREDENTIALS.items():
-            async with dial(housed) as peer:
+            async with dial(served_gateway) as peer:
                 await peer.next()
                 answer = await peer.ask("connect", connect_params(protocol, auth=auth))
                 assert not answer["ok"], name
                 assert "unauthorized" in answer["error"]["message"], name
                 assert (await peer.closed())[0] == 1008, name
         for method in TABLE:
-            async with dial(housed) as peer:
+            async with dial(served_gateway) as peer:
                 await peer.next()
                 answer = await peer.ask(method, ODD)
                 assert answer["error"]["message"].startswith("invalid handshake"), method
@@ -137,14 +137,16 @@ async def test_tools_over_http_and_mcp_need_the_secret_each(tmp_path: Path) -> N
         {"authorization": f"Basic {TOKEN}"},
         {"x-openclaw-token": "no"},
     ]
-    async with serve_house(tmp_path) as housed, httpx2.AsyncClient() as http:
+    async with serve_gateway(tmp_path) as served_gateway, httpx2.AsyncClient() as http:
         for tool in [*tools, "read"]:
             call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool}}
             for header in headers:
                 invoked = await http.post(
-                    f"{housed.url}/tools/invoke", json={"tool": tool}, headers=header
+                    f"{served_gateway.url}/tools/invoke", json={"tool": tool}, headers=header
                 )
-                asked = await http.post(f"{housed.url}/mcp?name=x", json=call, headers=header)
+                asked = await http.post(
+                    f"{served_gateway.url}/mcp?name=x", json=call, headers=header
+                )
                 assert (invoked.status_code, asked.status_code) == (401, 401), (tool, header)
 
 
@@ -154,12 +156,15 @@ async def test_over_http_and_mcp_nothing_but_tools_is_reached(tmp_path: Path) ->
     others = [name for name in TABLE if not name.startswith("tool.")]
     others += ["tool.sessions_list", "tool.sessions_send", "tool.sessions_reply"]
     reached: list[str] = []
-    async with serve_house(tmp_path) as housed, httpx2.AsyncClient(headers=bearer) as http:
+    async with (
+        serve_gateway(tmp_path) as served_gateway,
+        httpx2.AsyncClient(headers=bearer) as http,
+    ):
         for name in others:
-            invoked = await http.post(f"{housed.url}/tools/invoke", json={"tool": name})
+            invoked = await http.post(f"{served_gateway.url}/tools/invoke", json={"tool": name})
             if invoked.status_code != 404:
                 reached.append(f"/tools/invoke {name}: {invoked.status_code}")
-        async with over_http(housed, "asker", "auto") as client:
+        async with over_http(served_gateway, "asker", "auto") as client:
             for name in others:
                 answer = await client.call_tool(name, {})
                 if not answer.is_error or "not available" not in str(answer.content):

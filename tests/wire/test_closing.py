@@ -10,13 +10,13 @@ import pytest
 from crossclaw.config.gateway import GatewayConfig as Settings
 from crossclaw.domain.errors import ConfigInvalid
 from crossclaw.gateway.server import CannotListen, bind, listen_host
-from tests.wire.serving import dial, guest, open_gateway
+from tests.wire.serving import dial, guest, open_server
 
 
 @pytest.mark.spec("G1", "G4")
 @pytest.mark.parametrize("protocol", [3, 4])
 async def test_clients_hear_of_the_end_and_are_closed_as_for_a_restart(protocol: int) -> None:
-    async with open_gateway() as served, guest(served, protocol) as peer, dial(served) as stranger:
+    async with open_server() as served, guest(served, protocol) as peer, dial(served) as stranger:
         waiting = await peer.send("wait")
         began = time.monotonic()
         served.stop()
@@ -33,7 +33,7 @@ async def test_clients_hear_of_the_end_and_are_closed_as_for_a_restart(protocol:
 
 
 async def test_what_is_nearly_done_is_still_answered_and_new_work_is_not_begun() -> None:
-    async with open_gateway() as served, guest(served) as peer:
+    async with open_server() as served, guest(served) as peer:
         waiting = await peer.send("wait")
         await peer.ask("echo")
         served.stop()
@@ -48,7 +48,7 @@ async def test_what_is_nearly_done_is_still_answered_and_new_work_is_not_begun()
 
 
 async def test_a_client_that_reads_nothing_does_not_hold_up_the_end() -> None:
-    async with open_gateway() as served, guest(served) as peer:
+    async with open_server() as served, guest(served) as peer:
         peer.socket.transport.pause_reading()
         began = time.monotonic()
         served.stop()
@@ -64,7 +64,7 @@ async def test_who_comes_while_a_gateway_closes_waits_for_the_next_one_who_serve
 ):
     """Accepted by the one that closes, it would be an open socket that nobody reads."""
     with bind("127.0.0.1", 0) as listener, socket.socket() as late:
-        async with open_gateway(listener=listener) as served, guest(served) as peer:
+        async with open_server(listener=listener) as served, guest(served) as peer:
             await peer.send("wait")
             await peer.ask("echo")
             served.stop()
@@ -75,14 +75,14 @@ async def test_who_comes_while_a_gateway_closes_waits_for_the_next_one_who_serve
             await served.stopped.wait()
             with pytest.raises(BlockingIOError):  # neither answered nor sent away
                 late.recv(1)
-        async with open_gateway(listener=listener):
+        async with open_server(listener=listener):
             with anyio.fail_after(30):
                 await anyio.wait_readable(late)
             assert late.recv(12) == b"HTTP/1.1 200"
 
 
 async def test_the_port_is_free_again() -> None:
-    async with open_gateway() as served:
+    async with open_server() as served:
         port = served.port
         with pytest.raises(CannotListen, match=f"127.0.0.1:{port}"):
             bind("127.0.0.1", port).close()
@@ -92,7 +92,7 @@ async def test_the_port_is_free_again() -> None:
 
 async def test_signals_are_not_taken_from_us() -> None:
     before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
-    async with open_gateway():
+    async with open_server():
         await anyio.sleep(0.01)
         assert (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)) == before
 

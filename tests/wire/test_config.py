@@ -10,7 +10,7 @@ import pytest
 from crossclaw.config import Config
 from crossclaw.domain.errors import Invalid
 from crossclaw.gateway.methods.settings import kept
-from tests.wire.housed import serve_house
+from tests.wire.served_gateway import serve_gateway
 from tests.wire.serving import Peer, connect_params, dial
 
 pytestmark = pytest.mark.spec("G2")
@@ -45,7 +45,7 @@ async def asked(tmp_path: Path, method: str, raw: str, text: str = FILE, **more:
     """What is answered, and what the file holds then."""
     file = tmp_path / "openclaw.json"
     file.write_text(text)
-    async with serve_house(tmp_path) as housed, dial(housed) as peer:
+    async with serve_gateway(tmp_path) as served_gateway, dial(served_gateway) as peer:
         await come_in(peer)
         params = {"raw": raw, "baseHash": await base(peer), **more}
         answer = await peer.ask(method, params)
@@ -54,7 +54,7 @@ async def asked(tmp_path: Path, method: str, raw: str, text: str = FILE, **more:
 
 async def test_the_file_is_shown_without_its_secrets(tmp_path: Path) -> None:
     (tmp_path / "openclaw.json").write_text(FILE)
-    async with serve_house(tmp_path) as housed, dial(housed) as peer:
+    async with serve_gateway(tmp_path) as served_gateway, dial(served_gateway) as peer:
         await come_in(peer)
         shown = (await peer.ask("config.get", {}))["payload"]
 
@@ -120,7 +120,7 @@ async def test_what_would_not_load_is_not_written(
 async def test_who_has_not_seen_the_newest_text_does_not_undo_it(tmp_path: Path) -> None:
     file = tmp_path / "openclaw.json"
     file.write_text(FILE)
-    async with serve_house(tmp_path) as housed, dial(housed) as peer:
+    async with serve_gateway(tmp_path) as served_gateway, dial(served_gateway) as peer:
         await come_in(peer)
         old = await base(peer)
         file.write_text(FILE.replace("Ana", "Anna"))
@@ -135,7 +135,7 @@ async def test_a_form_sends_back_what_it_was_shown_and_no_secret_is_lost(tmp_pat
     """The Control UI saves the whole config as it got it, with one field changed."""
     file = tmp_path / "openclaw.json"
     file.write_text(FILE)
-    async with serve_house(tmp_path) as housed, dial(housed) as peer:
+    async with serve_gateway(tmp_path) as served_gateway, dial(served_gateway) as peer:
         await come_in(peer)
         shown = (await peer.ask("config.get", {}))["payload"]
         config = {name: shown["config"][name] for name in ("gateway", "agents")}
@@ -151,7 +151,7 @@ async def test_a_form_sends_back_what_it_was_shown_and_no_secret_is_lost(tmp_pat
 
 
 async def test_a_missing_file_is_made(tmp_path: Path) -> None:
-    async with serve_house(tmp_path) as housed, dial(housed) as peer:
+    async with serve_gateway(tmp_path) as served_gateway, dial(served_gateway) as peer:
         await come_in(peer)
         answer = await peer.ask("config.patch", {"raw": '{ session: { scope: "global" } }'})
         assert answer["ok"], answer
@@ -165,7 +165,7 @@ async def test_a_missing_file_is_made(tmp_path: Path) -> None:
 async def test_the_file_edited_by_a_person_keeps_its_comments_and_secrets(tmp_path: Path) -> None:
     file = tmp_path / "openclaw.json"
     file.write_text(FILE)
-    async with serve_house(tmp_path) as housed, dial(housed) as peer:
+    async with serve_gateway(tmp_path) as served_gateway, dial(served_gateway) as peer:
         await come_in(peer)
         seen = (await peer.ask("config.get", {}))["payload"]
         assert SECRET not in seen["written"]
@@ -186,7 +186,7 @@ async def test_the_file_edited_by_a_person_keeps_its_comments_and_secrets(tmp_pa
 async def test_an_edit_of_an_older_text_writes_nothing_and_says_so(tmp_path: Path) -> None:
     file = tmp_path / "openclaw.json"
     file.write_text(FILE)
-    async with serve_house(tmp_path) as housed, dial(housed) as peer:
+    async with serve_gateway(tmp_path) as served_gateway, dial(served_gateway) as peer:
         await come_in(peer)
         seen = (await peer.ask("config.get", {}))["payload"]
         file.write_text(other := FILE.replace("Ana", "Anna"))
@@ -212,7 +212,7 @@ async def test_an_edit_that_would_not_load_names_every_line(tmp_path: Path) -> N
 async def test_a_file_that_cannot_be_read_is_not_offered_for_editing(tmp_path: Path) -> None:
     file = tmp_path / "openclaw.json"
     file.write_text(FILE)
-    async with serve_house(tmp_path) as housed, dial(housed) as peer:
+    async with serve_gateway(tmp_path) as served_gateway, dial(served_gateway) as peer:
         await come_in(peer)
         file.write_text("{ session: ")
         seen = (await peer.ask("config.get", {}))["payload"]

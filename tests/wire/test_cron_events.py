@@ -1,4 +1,4 @@
-"""Whoever follows the house hears of its jobs."""
+"""Whoever follows the gateway hears of its jobs."""
 
 from pathlib import Path
 

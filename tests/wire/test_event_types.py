@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from crossclaw.gateway.event_types import EVENT_TYPES
-from tests.wire.housed import serve_house
+from tests.wire.served_gateway import serve_gateway
 from tests.wire.serving import SignedDevice, connect_params, dial
 
 
@@ -14,9 +14,9 @@ from tests.wire.serving import SignedDevice, connect_params, dial
 @pytest.mark.parametrize("protocol", [3, 4])
 async def test_every_event_that_is_sent_is_of_its_type(tmp_path: Path, protocol: int) -> None:
     async with (
-        serve_house(tmp_path) as housed,
-        dial(housed) as peer,
-        dial(housed, X_Forwarded_For="203.0.113.7") as phone,
+        serve_gateway(tmp_path) as served_gateway,
+        dial(served_gateway) as peer,
+        dial(served_gateway, X_Forwarded_For="203.0.113.7") as phone,
     ):
         challenge = await peer.next()
         params = connect_params(protocol, caps=["tool-events"])

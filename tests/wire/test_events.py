@@ -1,4 +1,4 @@
-"""Hearing, over a real socket, with a real house behind."""
+"""Hearing, over a real socket, with a real gateway behind."""
 
 from pathlib import Path
 from typing import Any
@@ -14,28 +14,30 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage
 from crossclaw.gateway.limits import GatewayLimits
 from crossclaw.providers.contract import ModelRequest, Tell
-from crossclaw.testing import ScriptedProvider, open_house, submit
+from crossclaw.testing import ScriptedProvider, open_gateway, submit
 from tests.flows.talking import call
-from tests.wire.serving import Peer, Served, dial, guest, open_gateway
+from tests.wire.serving import Peer, Served, dial, guest, open_server
 
 MAIN = SessionKey.main("main")
 
 
 @pytest.mark.spec("G1", "G4")
 @pytest.mark.parametrize("protocol", [3, 4])
-async def test_a_run_of_the_house_is_heard_from_start_to_end(tmp_path: Path, protocol: int) -> None:
+async def test_a_run_of_the_gateway_is_heard_from_start_to_end(
+    tmp_path: Path, protocol: int
+) -> None:
     model = ScriptedProvider(["Good morning, Ana!"])
     async with (
-        open_house(tmp_path, model, clock=SystemClock(), inline=False) as house,
-        open_gateway(feed=house.feed) as served,
+        open_gateway(tmp_path, model, clock=SystemClock(), inline=False) as gateway,
+        open_server(feed=gateway.feed) as served,
         guest(served, protocol) as peer,
     ):
         await peer.ask("subscribe", {"key": "agent:main:main"})
-        run_id = (await submit(house, MAIN, "hello")).run_id
+        run_id = (await submit(gateway, MAIN, "hello")).run_id
         final = await _final(peer)
-        session = await house.ledger.find_session(MAIN)
+        session = await gateway.ledger.find_session(MAIN)
         assert session is not None
-        entries = await house.ledger.list_entries(session.session_id, limit=9)
+        entries = await gateway.ledger.list_entries(session.session_id, limit=9)
 
     assert final["runId"] == run_id
     assert final["message"]["content"] == [{"type": "text", "text": "Good morning, Ana!"}]
@@ -74,8 +76,8 @@ async def test_each_of_the_messages_that_are_answered_together_gets_its_final_an
     config = msgspec.convert({"messages": {"queue": {"debounceMs": 0}}}, Config)
     model = Gated()
     async with (
-        open_house(tmp_path, model, config=config, clock=SystemClock(), inline=False) as house,
-        open_gateway(feed=house.feed) as served,
+        open_gateway(tmp_path, model, config=config, clock=SystemClock(), inline=False) as gateway,
+        open_server(feed=gateway.feed) as served,
         guest(served, protocol) as follower,
         guest(served, protocol) as asker,
     ):
@@ -83,7 +85,7 @@ async def test_each_of_the_messages_that_are_answered_together_gets_its_final_an
         for peer in (follower, asker):
             assert (await peer.ask("follow", {"runId": "c", "key": "main"}))["ok"]
         for run_id in ("a", "b", "c"):
-            await call(house, "chat.send", sessionKey="main", message="hi", idempotencyKey=run_id)
+            await call(gateway, "chat.send", sessionKey="main", message="hi", idempotencyKey=run_id)
         model.open.set()
         told = [await _chats(follower, finals=3), await _chats(asker, finals=1)]
 
@@ -113,7 +115,7 @@ def _words(chat: dict[str, Any]) -> str | None:
 
 @pytest.mark.spec("G1")
 async def test_seq_grows_by_one_on_each_connection() -> None:
-    async with open_gateway() as served, guest(served) as one, guest(served) as two:
+    async with open_server() as served, guest(served) as one, guest(served) as two:
         await one.ask("subscribe", {"key": "agent:main:main"})
         await two.ask("subscribe", {"key": "agent:main:other"})
         for key in (MAIN, SessionKey.named("main", "other"), MAIN, MAIN):
@@ -131,7 +133,7 @@ async def test_seq_grows_by_one_on_each_connection() -> None:
 @pytest.mark.spec("G1")
 async def test_ticks_and_health_come_by_themselves() -> None:
     limits = GatewayLimits(tick_s=0.05, health_s=0.08)
-    async with open_gateway(limits=limits) as served, guest(served) as peer:
+    async with open_server(limits=limits) as served, guest(served) as peer:
         assert peer.hello["policy"]["tickIntervalMs"] == 50
         for _ in range(2):
             tick = await peer.event("tick")
@@ -141,7 +143,7 @@ async def test_ticks_and_health_come_by_themselves() -> None:
 
 
 async def test_text_that_waits_goes_out_without_a_further_piece() -> None:
-    async with open_gateway() as served, guest(served) as peer:
+    async with open_server() as served, guest(served) as peer:
         await peer.ask("follow", {"runId": "r1", "key": "main"})
         served.feed.publish(ReplyPiece("r1", MAIN, "one", "one"))
         served.feed.publish(ReplyPiece("r1", MAIN, " two", "one two"))
@@ -153,7 +155,7 @@ async def test_text_that_waits_goes_out_without_a_further_piece() -> None:
 @pytest.mark.spec("G1")
 async def test_a_client_that_does_not_read_is_closed_and_others_do_not_notice() -> None:
     limits = GatewayLimits(buffered_bytes_max_4=200_000)
-    async with open_gateway(limits=limits) as served, guest(served) as slow, guest(served) as good:
+    async with open_server(limits=limits) as served, guest(served) as slow, guest(served) as good:
         await slow.ask("subscribe", {"key": "agent:main:main"})
         slow.socket.transport.pause_reading()
         await _flood(served, good)
@@ -165,7 +167,7 @@ async def test_a_client_that_does_not_read_is_closed_and_others_do_not_notice() 
 
 async def test_ticks_and_deltas_are_dropped_before_a_client_is() -> None:
     limits = GatewayLimits(buffered_bytes_max_4=50_000_000, dropping_share=0.001, tick_s=0.02)
-    async with open_gateway(limits=limits) as served, guest(served) as slow, guest(served) as good:
+    async with open_server(limits=limits) as served, guest(served) as slow, guest(served) as good:
         await slow.ask("subscribe", {"key": "agent:main:main"})
         slow.socket.transport.pause_reading()
         await _flood(served, good)
@@ -183,7 +185,7 @@ async def test_ticks_and_deltas_are_dropped_before_a_client_is() -> None:
 
 async def test_who_pings_and_does_not_read_is_cut_off() -> None:
     limits = GatewayLimits(pongs_bytes_max=20_000)
-    async with open_gateway(limits=limits) as served, dial(served) as peer:
+    async with open_server(limits=limits) as served, dial(served) as peer:
         peer.socket.transport.pause_reading()
         transport = peer.socket.transport
         masked = b"\x89\xfd" + b"\0" * 4 + b"p" * 125

@@ -13,13 +13,13 @@ from crossclaw.config.gateway import GatewayConfig as Settings
 from crossclaw.domain.secret import Secret
 from crossclaw.gateway.auth import lock_for
 from crossclaw.gateway.limits import GatewayLimits
-from tests.wire.serving import SignedDevice, connect_params, dial, guest, open_gateway
+from tests.wire.serving import SignedDevice, connect_params, dial, guest, open_server
 
 
 @pytest.mark.spec("G1", "G4")
 @pytest.mark.parametrize("protocol", [3, 4])
 async def test_hello_has_what_clients_need(protocol: int) -> None:
-    async with open_gateway() as served, guest(served, protocol) as peer:
+    async with open_server() as served, guest(served, protocol) as peer:
         hello = peer.hello
 
     assert (hello["type"], hello["protocol"]) == ("hello-ok", protocol)
@@ -58,7 +58,7 @@ async def test_hello_has_what_clients_need(protocol: int) -> None:
 @pytest.mark.spec("G1")
 @pytest.mark.parametrize("path", ["/", "/gateway", "/any/path?x=1"])
 async def test_any_path_is_a_websocket(path: str) -> None:
-    async with open_gateway() as served, dial(served, path) as peer:
+    async with open_server() as served, dial(served, path) as peer:
         challenge = await peer.next()
 
     assert challenge["event"] == "connect.challenge"
@@ -68,7 +68,7 @@ async def test_any_path_is_a_websocket(path: str) -> None:
 
 @pytest.mark.spec("G1")
 async def test_a_wrong_token_is_answered_and_closed() -> None:
-    async with open_gateway() as served, dial(served) as peer:
+    async with open_server() as served, dial(served) as peer:
         answer = await peer.ask("connect", connect_params(auth={"token": "wrong"}))
 
         assert answer["ok"] is False
@@ -80,7 +80,7 @@ async def test_a_wrong_token_is_answered_and_closed() -> None:
 @pytest.mark.spec("G1", "G4")
 @pytest.mark.parametrize(("protocol", "version"), [(3, "v2"), (4, "v2"), (4, "v3")])
 async def test_a_device_signs_the_challenge(protocol: int, version: str) -> None:
-    async with open_gateway() as served, dial(served) as peer:
+    async with open_server() as served, dial(served) as peer:
         challenge = (await peer.next())["payload"]
         params = connect_params(protocol)
         params["device"] = SignedDevice().sign(params, challenge["nonce"], challenge["ts"], version)
@@ -89,7 +89,7 @@ async def test_a_device_signs_the_challenge(protocol: int, version: str) -> None
 
 
 async def test_a_signature_of_an_earlier_challenge_is_refused() -> None:
-    async with open_gateway() as served:
+    async with open_server() as served:
         async with dial(served) as earlier:
             nonce = (await earlier.next())["payload"]["nonce"]
         async with dial(served) as peer:
@@ -104,19 +104,19 @@ async def test_a_signature_of_an_earlier_challenge_is_refused() -> None:
 
 async def test_who_says_nothing_is_sent_away() -> None:
     limits = GatewayLimits(handshake_time_s=0.05)
-    async with open_gateway(limits=limits) as served, dial(served) as peer:
+    async with open_server(limits=limits) as served, dial(served) as peer:
         assert await peer.closed() == (1000, "handshake timeout")
 
 
 async def test_who_is_in_may_stay_silent() -> None:
     limits = GatewayLimits(handshake_time_s=0.1)
-    async with open_gateway(limits=limits) as served, guest(served) as peer:
+    async with open_server(limits=limits) as served, guest(served) as peer:
         await anyio.sleep(0.2)
         assert (await peer.ask("echo", {"text": "still here"}))["ok"]
 
 
 async def test_a_large_frame_before_connect_is_cut_off() -> None:
-    async with open_gateway() as served, dial(served) as peer:
+    async with open_server() as served, dial(served) as peer:
         await peer.socket.send("x" * 20_000)
 
         assert (await peer.closed())[0] == 1009
@@ -124,7 +124,7 @@ async def test_a_large_frame_before_connect_is_cut_off() -> None:
 
 @pytest.mark.parametrize(("protocol", "allowed"), [(3, False), (4, True)])
 async def test_frames_may_be_as_large_as_hello_says(protocol: int, allowed: bool) -> None:
-    async with open_gateway() as served, guest(served, protocol) as peer:
+    async with open_server() as served, guest(served, protocol) as peer:
         request = await peer.send("echo", {"text": "x" * 600_000})
         if allowed:
             assert len((await peer.answer(request))["payload"]["text"]) == 600_000
@@ -135,7 +135,7 @@ async def test_frames_may_be_as_large_as_hello_says(protocol: int, allowed: bool
 @pytest.mark.spec("G4")
 async def test_our_own_page_comes_in_and_a_foreign_one_does_not() -> None:
     settings = Settings(control_ui=ControlUi(allowed_origins=("https://page.example",)))
-    async with open_gateway(settings=settings) as served:
+    async with open_server(settings=settings) as served:
         for origin in (f"http://127.0.0.1:{served.port}", "https://page.example"):
             async with dial(served, Origin=origin) as peer:
                 assert (await peer.ask("connect", connect_params(3)))["ok"]
@@ -147,7 +147,7 @@ async def test_our_own_page_comes_in_and_a_foreign_one_does_not() -> None:
 
 
 async def test_a_name_that_is_not_ours_is_refused_at_the_upgrade() -> None:
-    async with open_gateway() as served:
+    async with open_server() as served:
         with pytest.raises(InvalidStatus) as refused:
             async with connect(
                 "ws://evil.test:18789", host="127.0.0.1", port=served.port, proxy=None
@@ -158,9 +158,9 @@ async def test_a_name_that_is_not_ours_is_refused_at_the_upgrade() -> None:
 
 
 async def test_new_secrets_send_everybody_away() -> None:
-    async with open_gateway() as served, guest(served) as peer, guest(served, 3) as other:
+    async with open_server() as served, guest(served) as peer, guest(served, 3) as other:
         began = time.monotonic()
-        served.gateway.rotate({"gateway": lock_for(Secret("n" * 43))})
+        served.server.rotate({"gateway": lock_for(Secret("n" * 43))})
 
         assert (await peer.closed())[0] == (await other.closed())[0] == 1008
         assert time.monotonic() - began < 1
@@ -169,7 +169,7 @@ async def test_new_secrets_send_everybody_away() -> None:
 
 
 async def test_presence_names_who_is_here() -> None:
-    async with open_gateway() as served:
+    async with open_server() as served:
         client = {"id": "webchat-ui", "version": "1", "platform": "browser", "mode": "webchat"}
         async with guest(served, 3, client=client) as page:
             mine = await page.event("presence")

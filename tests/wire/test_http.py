@@ -16,7 +16,7 @@ from crossclaw.gateway.http.page import page_endpoints
 from crossclaw.gateway.http.tools import tools_invoke
 from crossclaw.gateway.limits import GatewayLimits
 from crossclaw.tools.invoke import ToolNotAvailable
-from tests.wire.serving import TOKEN, Served, open_gateway
+from tests.wire.serving import TOKEN, Served, open_server
 
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
 
@@ -88,7 +88,7 @@ async def invoke(principal: Principal, tool: str, args: dict[str, Any], session:
 
 @pytest.mark.spec("G3")
 async def test_health_says_only_that_it_lives() -> None:
-    async with open_gateway() as served:
+    async with open_server() as served:
         answer = await http(served, "GET", "/health")
 
     assert (answer.status, answer.json) == (200, {"ok": True})
@@ -98,7 +98,7 @@ async def test_health_says_only_that_it_lives() -> None:
 
 @pytest.mark.spec("G3")
 async def test_a_tool_is_invoked() -> None:
-    async with open_gateway(endpoints=[tools_invoke(invoke)]) as served:
+    async with open_server(endpoints=[tools_invoke(invoke)]) as served:
         plain = await http(
             served,
             "POST",
@@ -147,7 +147,7 @@ async def test_a_tool_is_invoked() -> None:
 async def test_a_tool_that_does_not_work_says_so(
     body: Any, status: int, answer: dict[str, Any] | None
 ) -> None:
-    async with open_gateway(endpoints=[tools_invoke(invoke)]) as served:
+    async with open_server(endpoints=[tools_invoke(invoke)]) as served:
         got = await http(served, "POST", "/tools/invoke", body, BEARER)
 
     assert got.status == status
@@ -163,7 +163,7 @@ async def test_without_the_secret_no_tool_is_invoked() -> None:
     async def remembering(*asked: Any) -> Any:
         called.append(asked)
 
-    async with open_gateway(endpoints=[tools_invoke(remembering)]) as served:
+    async with open_server(endpoints=[tools_invoke(remembering)]) as served:
         missing = await http(served, "POST", "/tools/invoke", {"tool": "x"})
         wrong = await http(
             served, "POST", "/tools/invoke", {"tool": "x"}, {"Authorization": "Bearer no"}
@@ -177,7 +177,7 @@ async def test_without_the_secret_no_tool_is_invoked() -> None:
 
 
 async def test_a_body_is_refused_before_it_is_sent() -> None:
-    async with open_gateway(endpoints=[tools_invoke(invoke)]) as served:
+    async with open_server(endpoints=[tools_invoke(invoke)]) as served:
         head = (
             f"POST /tools/invoke HTTP/1.1\r\nHost: 127.0.0.1:{served.port}\r\n"
             "Content-Type: application/json\r\nContent-Length: 2000000000\r\n"
@@ -191,7 +191,7 @@ async def test_a_body_is_refused_before_it_is_sent() -> None:
 
 async def test_a_body_without_end_is_cut_off() -> None:
     limits = GatewayLimits(body_bytes_max=1000, body_time_s=0.1)
-    async with open_gateway(limits=limits, endpoints=[tools_invoke(invoke)]) as served:
+    async with open_server(limits=limits, endpoints=[tools_invoke(invoke)]) as served:
         head = (
             f"POST /tools/invoke HTTP/1.1\r\nHost: 127.0.0.1:{served.port}\r\n"
             f"Content-Type: application/json\r\nAuthorization: Bearer {TOKEN}\r\n"
@@ -207,7 +207,7 @@ async def test_a_body_without_end_is_cut_off() -> None:
 
 async def test_headers_without_end_are_cut_off() -> None:
     limits = GatewayLimits(header_bytes_max=5000, header_time_s=0.2)
-    async with open_gateway(limits=limits) as served:
+    async with open_server(limits=limits) as served:
         large = await talk(served, b"GET /health HTTP/1.1\r\n" + b"x: y\r\n" * 2000)
         slow = await talk(served, b"GET /health HTTP/1.1\r\nHost: 127")
         silent = await talk(served, b"\r\n")
@@ -229,7 +229,7 @@ async def test_headers_without_end_are_cut_off() -> None:
     ],
 )
 async def test_other_paths(method: str, path: str, status: int, text: bytes) -> None:
-    async with open_gateway(endpoints=[tools_invoke(invoke)]) as served:
+    async with open_server(endpoints=[tools_invoke(invoke)]) as served:
         answer = await http(served, method, path)
 
     assert (answer.status, answer.body) == (status, text)
@@ -238,7 +238,7 @@ async def test_other_paths(method: str, path: str, status: int, text: bytes) -> 
 
 
 async def test_the_page_is_served_with_a_strict_policy() -> None:
-    async with open_gateway() as served:
+    async with open_server() as served:
         page = await http(served, "GET", "/")
         script = await http(served, "GET", "/static/app.js")
 
@@ -256,7 +256,7 @@ async def test_the_page_is_served_with_a_strict_policy() -> None:
 
 
 async def test_the_page_can_be_turned_off() -> None:
-    async with open_gateway(settings=Settings(control_ui=ControlUi(enabled=False))) as served:
+    async with open_server(settings=Settings(control_ui=ControlUi(enabled=False))) as served:
         assert (await http(served, "GET", "/")).status == 404
 
 
@@ -273,7 +273,7 @@ def test_only_files_of_the_folder_have_routes(tmp_path: Path) -> None:
 
 
 async def test_a_kept_connection_serves_several_requests() -> None:
-    async with open_gateway() as served:
+    async with open_server() as served:
         head = f"GET /health HTTP/1.1\r\nHost: 127.0.0.1:{served.port}\r\n"
         answer = await talk(
             served, f"{head}\r\n{head}Connection: close\r\n\r\n".encode(), timeout_s=3

@@ -1,4 +1,4 @@
-"""Agents of other programs, with the official MCP client: two of them talk through the house."""
+"""Agents of other programs, with the official MCP client: two of them talk through the gateway."""
 
 import json
 import sys
@@ -15,31 +15,33 @@ from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.types import Implementation, TextContent
 
-from tests.wire.housed import TOKEN, Housed, serve_house
+from tests.wire.served_gateway import TOKEN, ServedGateway, serve_gateway
 from tests.wire.serving import SignedDevice
 from tests.wire.test_pairing import WRITE, knocking, paired
 
 PROGRAM = Path(sys.executable).with_name("crossclaw")
 OPEN: dict[str, Any] = {"gateway": {"guests": {"sessions": {"*": ["*"]}}}}
 """Guests see whom a session of the default agent sees."""
-Road = Callable[[Housed, str, str], Any]
+Road = Callable[[ServedGateway, str, str], Any]
 
 
 @asynccontextmanager
 async def over_http(
-    housed: Housed, name: str, mode: str, token: str = TOKEN
+    served_gateway: ServedGateway, name: str, mode: str, token: str = TOKEN
 ) -> AsyncGenerator[Client]:
     headers = {"Authorization": f"Bearer {token}"}
     async with httpx2.AsyncClient(headers=headers, timeout=30) as http:
-        transport = streamable_http_client(f"{housed.url}/mcp?name={name}", http_client=http)
+        transport = streamable_http_client(
+            f"{served_gateway.url}/mcp?name={name}", http_client=http
+        )
         async with Client(transport, mode=mode) as client:
             yield client
 
 
 @asynccontextmanager
-async def over_stdio(housed: Housed, name: str, mode: str) -> AsyncGenerator[Client]:
+async def over_stdio(served_gateway: ServedGateway, name: str, mode: str) -> AsyncGenerator[Client]:
     info = Implementation(name=name, version="1")
-    server = StdioServerParameters(command=str(PROGRAM), args=["mcp"], env=housed.environ)
+    server = StdioServerParameters(command=str(PROGRAM), args=["mcp"], env=served_gateway.environ)
     async with Client(stdio_client(server), mode=mode, client_info=info) as client:
         yield client
 
@@ -66,9 +68,9 @@ async def refused(client: Client, tool: str, **arguments: Any) -> str:
 )
 async def test_two_agents_of_other_programs_talk(tmp_path: Path, road: Road, mode: str) -> None:
     async with (
-        serve_house(tmp_path, **OPEN) as housed,
-        road(housed, "ann", mode) as ann,
-        road(housed, "bob", mode) as bob,
+        serve_gateway(tmp_path, **OPEN) as served_gateway,
+        road(served_gateway, "ann", mode) as ann,
+        road(served_gateway, "bob", mode) as bob,
     ):
         names = {tool.name for tool in (await ann.list_tools()).tools}
         assert await ask(bob, "sessions_wait", timeoutSeconds=0) == {"status": "nothing"}
@@ -91,8 +93,11 @@ async def test_two_agents_of_other_programs_talk(tmp_path: Path, road: Road, mod
 
 
 @pytest.mark.spec("G5")
-async def test_a_guest_talks_with_an_agent_of_the_house(tmp_path: Path) -> None:
-    async with serve_house(tmp_path, **OPEN) as housed, over_http(housed, "ann", "auto") as ann:
+async def test_a_guest_talks_with_an_agent_of_the_gateway(tmp_path: Path) -> None:
+    async with (
+        serve_gateway(tmp_path, **OPEN) as served_gateway,
+        over_http(served_gateway, "ann", "auto") as ann,
+    ):
         sent = await ask(ann, "sessions_send", agentId="main", message="say: good day")
         unknown = await refused(ann, "sessions_send", sessionKey="agent:main:nobody", message="x")
         wrong = await refused(ann, "sessions_list", limits=1)
@@ -107,14 +112,17 @@ async def test_a_guest_talks_with_an_agent_of_the_house(tmp_path: Path) -> None:
 @pytest.mark.spec("G5", "B1")
 async def test_a_message_waits_for_its_guest_through_a_restart(tmp_path: Path) -> None:
     async with (
-        serve_house(tmp_path, **OPEN) as housed,
-        over_http(housed, "ann", "auto") as ann,
-        over_http(housed, "bob", "auto") as bob,
+        serve_gateway(tmp_path, **OPEN) as served_gateway,
+        over_http(served_gateway, "ann", "auto") as ann,
+        over_http(served_gateway, "bob", "auto") as bob,
     ):
         await bob.list_tools()
         sent = await ask(ann, "sessions_send", label="bob", message="hi", timeoutSeconds=0)
         first = await ask(bob, "sessions_wait")
-    async with serve_house(tmp_path, **OPEN) as housed, over_http(housed, "bob", "auto") as bob:
+    async with (
+        serve_gateway(tmp_path, **OPEN) as served_gateway,
+        over_http(served_gateway, "bob", "auto") as bob,
+    ):
         asked = await ask(bob, "sessions_wait")
         told = await ask(bob, "sessions_reply", runId=asked["runId"], reply="hello")
 
@@ -124,17 +132,17 @@ async def test_a_message_waits_for_its_guest_through_a_restart(tmp_path: Path) -
 
 @pytest.mark.spec("G5")
 async def test_the_same_client_goes_on_after_a_restart(tmp_path: Path) -> None:
-    lives = list[Housed]()
+    lives = list[ServedGateway]()
     up, down, gone, again = (anyio.Event() for _ in range(4))
 
     async def live_twice() -> None:
-        async with serve_house(tmp_path, **OPEN) as housed:
-            lives.append(housed)
+        async with serve_gateway(tmp_path, **OPEN) as served_gateway:
+            lives.append(served_gateway)
             up.set()
             await down.wait()
         gone.set()
         await again.wait()
-        async with serve_house(tmp_path, port=housed.port, **OPEN):
+        async with serve_gateway(tmp_path, port=served_gateway.port, **OPEN):
             up.set()
             await anyio.sleep_forever()
 
@@ -158,13 +166,16 @@ async def test_the_same_client_goes_on_after_a_restart(tmp_path: Path) -> None:
 
 @pytest.mark.spec("G5")
 async def test_a_client_that_goes_away_while_it_waits_loses_nothing(tmp_path: Path) -> None:
-    async with serve_house(tmp_path, **OPEN) as housed, over_http(housed, "ann", "auto") as ann:
-        async with over_http(housed, "bob", "auto") as bob:
+    async with (
+        serve_gateway(tmp_path, **OPEN) as served_gateway,
+        over_http(served_gateway, "ann", "auto") as ann,
+    ):
+        async with over_http(served_gateway, "bob", "auto") as bob:
             await bob.list_tools()
             with anyio.move_on_after(0.2):
                 await ask(bob, "sessions_wait", timeoutSeconds=600)
         await ask(ann, "sessions_send", label="bob", message="hi", timeoutSeconds=0)
-        async with over_http(housed, "bob", "auto") as bob:
+        async with over_http(served_gateway, "bob", "auto") as bob:
             asked = await ask(bob, "sessions_wait")
 
     assert asked["message"] == "hi"
@@ -180,8 +191,10 @@ async def test_a_gateway_closes_though_somebody_waits(tmp_path: Path) -> None:
     }
     async with httpx2.AsyncClient(headers=headers, timeout=60) as http:
         with anyio.fail_after(20):
-            async with serve_house(tmp_path, **OPEN) as housed:
-                request = http.build_request("POST", f"{housed.url}/mcp?name=bob", json=asked)
+            async with serve_gateway(tmp_path, **OPEN) as served_gateway:
+                request = http.build_request(
+                    "POST", f"{served_gateway.url}/mcp?name=bob", json=asked
+                )
                 answer = await http.send(request, stream=True)
         with pytest.raises(httpx2.TransportError):
             await answer.aread()
@@ -191,10 +204,10 @@ async def test_a_gateway_closes_though_somebody_waits(tmp_path: Path) -> None:
 @pytest.mark.spec("G5")
 async def test_without_the_token_there_is_no_tool(tmp_path: Path) -> None:
     hello = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
-    async with serve_house(tmp_path, **OPEN) as housed, httpx2.AsyncClient() as http:
-        missing = await http.post(f"{housed.url}/mcp", json=hello)
+    async with serve_gateway(tmp_path, **OPEN) as served_gateway, httpx2.AsyncClient() as http:
+        missing = await http.post(f"{served_gateway.url}/mcp", json=hello)
         wrong = await http.post(
-            f"{housed.url}/mcp", json=hello, headers={"authorization": "Bearer no"}
+            f"{served_gateway.url}/mcp", json=hello, headers={"authorization": "Bearer no"}
         )
 
     assert (missing.status_code, wrong.status_code) == (401, 401)
@@ -202,8 +215,8 @@ async def test_without_the_token_there_is_no_tool(tmp_path: Path) -> None:
 
 @pytest.mark.spec("G5")
 async def test_the_program_says_what_is_missing(tmp_path: Path) -> None:
-    async with serve_house(tmp_path, **OPEN) as housed:
-        environ = housed.environ
+    async with serve_gateway(tmp_path, **OPEN) as served_gateway:
+        environ = served_gateway.environ
         wrong = await _mcp(environ | {"OPENCLAW_GATEWAY_TOKEN": "no"})
     nobody = await _mcp(environ)
 
@@ -223,26 +236,28 @@ async def test_a_guest_comes_with_a_token_of_its_own_or_a_devices_and_not_with_a
     tmp_path: Path,
 ) -> None:
     device = SignedDevice()
-    async with serve_house(tmp_path, **OPEN) as housed:
-        devices = await paired(housed, device, scopes=[WRITE])
-        async with knocking(housed) as (owner, _hello):
+    async with serve_gateway(tmp_path, **OPEN) as served_gateway:
+        devices = await paired(served_gateway, device, scopes=[WRITE])
+        async with knocking(served_gateway) as (owner, _hello):
             own = (await owner.ask("guests.add", {"name": "codex"}))["payload"]["token"]
-            async with over_http(housed, "codex", "auto", own) as codex:
+            async with over_http(served_gateway, "codex", "auto", own) as codex:
                 assert await ask(codex, "sessions_wait", timeoutSeconds=0) == {"status": "nothing"}
-            async with over_http(housed, "phone", "auto", devices) as phone:
+            async with over_http(served_gateway, "phone", "auto", devices) as phone:
                 assert await ask(phone, "sessions_wait", timeoutSeconds=0) == {"status": "nothing"}
-            async with over_http(housed, "codex", "auto", devices) as thief:
+            async with over_http(served_gateway, "codex", "auto", devices) as thief:
                 why = await refused(thief, "sessions_wait", timeoutSeconds=0)
             for road in ("/tools/invoke", "/v1/chat/completions"):
                 async with httpx2.AsyncClient() as http:
                     for token in (own, devices):
                         headers = {"Authorization": f"Bearer {token}"}
-                        answer = await http.post(f"{housed.url}{road}", json={}, headers=headers)
+                        answer = await http.post(
+                            f"{served_gateway.url}{road}", json={}, headers=headers
+                        )
                         assert answer.status_code == 401, "these tokens open /mcp alone"
             assert (await owner.ask("guests.remove", {"name": "codex"}))["ok"]
             async with httpx2.AsyncClient() as http:
                 headers = {"Authorization": f"Bearer {own}"}
-                answer = await http.post(f"{housed.url}/mcp", json={}, headers=headers)
+                answer = await http.post(f"{served_gateway.url}/mcp", json={}, headers=headers)
 
     assert "the guest codex has a token of its own" in why
     assert answer.status_code == 401
@@ -253,15 +268,21 @@ async def test_a_guest_comes_with_a_token_of_its_own_or_a_devices_and_not_with_a
 async def test_a_second_program_under_a_name_takes_no_message_of_the_first(
     tmp_path: Path, road: Road, mode: str
 ) -> None:
-    async with serve_house(tmp_path, **OPEN) as housed, over_http(housed, "ann", "auto") as ann:
-        async with road(housed, "bob", mode) as bob, road(housed, "bob", mode) as second:
+    async with (
+        serve_gateway(tmp_path, **OPEN) as served_gateway,
+        over_http(served_gateway, "ann", "auto") as ann,
+    ):
+        async with (
+            road(served_gateway, "bob", mode) as bob,
+            road(served_gateway, "bob", mode) as second,
+        ):
             assert await ask(bob, "sessions_wait", timeoutSeconds=0) == {"status": "nothing"}
             sent = await ask(ann, "sessions_send", label="bob", message="hi", timeoutSeconds=0)
             between = await refused(second, "sessions_wait", timeoutSeconds=0)
             asked = await ask(bob, "sessions_wait")
             at_work = await refused(second, "sessions_wait", timeoutSeconds=0)
             stolen = await refused(second, "sessions_reply", runId=sent["runId"], reply="mine")
-        async with road(housed, "bob", mode) as again:
+        async with road(served_gateway, "bob", mode) as again:
             after = await ask(again, "sessions_wait")
             told = await ask(again, "sessions_reply", runId=after["runId"], reply="hello")
 

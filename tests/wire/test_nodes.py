@@ -15,10 +15,10 @@ from crossclaw.config import Config, Paths
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.secret import Secret
 from crossclaw.gateway.auth import GATEWAY, lock_for
-from crossclaw.gateway.server import Gateway
+from crossclaw.gateway.server import GatewayServer
 from crossclaw.testing import ScriptedProvider
-from crossclaw.testing.house import config_for
-from tests.wire.housed import serve_somewhere
+from crossclaw.testing.gateway import config_for
+from tests.wire.served_gateway import serve_somewhere
 from tests.wire.serving import TOKEN, guest
 
 PHONE: dict[str, Any] = {
@@ -40,21 +40,21 @@ pytestmark = [pytest.mark.anyio, pytest.mark.spec("G2", "K3")]
 
 @asynccontextmanager
 async def opened(folder: Path, **settings: Any) -> AsyncGenerator[Any]:
-    gateways: list[Gateway] = []
+    servers: list[GatewayServer] = []
     provider = ScriptedProvider(lambda _: "heard")
     outside = app.Outside(
         environ={},
         providers={provider.name: provider},
-        clients=lambda: [each for gateway in gateways for each in gateway.clients()],
+        clients=lambda: [each for server in servers for each in server.clients()],
     )
     paths = Paths(home=folder, state_dir=folder / "state", config_path=folder / "openclaw.json")
     config = config_for(provider, msgspec.convert({"gateway": settings}, Config))
-    async with app.open_house(config, paths, outside) as house:
-        gateway = app.build_gateway(config, outside, house, {GATEWAY: lock_for(Secret(TOKEN))})
-        gateways.append(gateway)
+    async with app.open_gateway(config, paths, outside) as gateway:
+        server = app.build_server(config, outside, gateway, {GATEWAY: lock_for(Secret(TOKEN))})
+        servers.append(server)
         async with anyio.create_task_group() as tasks:
-            port = await tasks.start(serve_somewhere, gateway)
-            yield SimpleNamespace(house=house, url=f"ws://127.0.0.1:{port}")
+            port = await tasks.start(serve_somewhere, server)
+            yield SimpleNamespace(gateway=gateway, url=f"ws://127.0.0.1:{port}")
             tasks.cancel_scope.cancel()
 
 
@@ -118,13 +118,13 @@ async def test_the_person_at_a_node_speaks_in_its_own_session(tmp_path: Path) ->
         said = {"event": "voice.transcript", "payloadJSON": '{"text":"lights on"}'}
         assert (await phone.ask("node.event", said))["payload"] == heard(said)
         key = SessionKey.parse("node-phone")
-        session = await served.house.ledger.find_session(key)
+        session = await served.gateway.ledger.find_session(key)
         assert session is not None
         assert session.key.kind == "node"
         told = {"event": "exec.finished", "payload": {"exitCode": 0}}
         assert (await phone.ask("node.event", told))["payload"] == heard(told)
-        main = await served.house.ledger.find_session(SessionKey.main("main"))
-        (entry,) = await served.house.ledger.list_entries(main.session_id, limit=5)
+        main = await served.gateway.ledger.find_session(SessionKey.main("main"))
+        (entry,) = await served.gateway.ledger.list_entries(main.session_id, limit=5)
         assert entry.message.provenance.kind == "node"
         unknown = {
             "event": "voice.transcript",
@@ -147,7 +147,7 @@ async def test_a_node_neither_hears_of_nor_speaks_in_a_session_that_was_not_boun
     async with opened(tmp_path) as served, guest(served) as person, guest(served, **PHONE) as phone:
         said = {"sessionKey": "main", "message": "the secret", "idempotencyKey": "r1"}
         await person.ask("chat.send", said)
-        await served.house.run_store.wait("r1")
+        await served.gateway.run_store.wait("r1")
         unknown = "unknown session: main"
         assert unknown in refused(await phone.ask("node.event", speaking("hello", "main")))
         hear = {"event": "chat.subscribe", "payload": {"sessionKey": "main"}}
@@ -156,7 +156,7 @@ async def test_a_node_neither_hears_of_nor_speaks_in_a_session_that_was_not_boun
         assert (await phone.ask("node.event", told))["payload"]["handled"] is False
         again = {"sessionKey": "main", "message": "once more", "idempotencyKey": "r2"}
         await person.ask("chat.send", again)
-        await served.house.run_store.wait("r2")
+        await served.gateway.run_store.wait("r2")
         await phone.ask("node.event", {"event": "weather"})
 
         assert "once more" not in str(phone.events)
@@ -175,20 +175,20 @@ async def test_a_node_speaks_as_a_node_in_what_was_bound_to_it_and_only_as_long(
     ):
         said = {"sessionKey": "agent:main:kitchen", "message": "hi", "idempotencyKey": "r1"}
         await person.ask("chat.send", said)
-        await served.house.run_store.wait("r1")
+        await served.gateway.run_store.wait("r1")
         hear = {"event": "chat.subscribe", "payload": {"sessionKey": "agent:main:kitchen"}}
         assert (await phone.ask("node.event", hear))["payload"] == heard(hear)
         assert (await phone.ask("node.event", speaking("dinner", "agent:main:kitchen")))["ok"]
         assert (await phone.event("chat"))["payload"]["sessionKey"] == "agent:main:kitchen"
-        kitchen = await served.house.ledger.find_session(SessionKey.parse("agent:main:kitchen"))
-        entries = await served.house.ledger.list_entries(kitchen.session_id, limit=9)
+        kitchen = await served.gateway.ledger.find_session(SessionKey.parse("agent:main:kitchen"))
+        entries = await served.gateway.ledger.list_entries(kitchen.session_id, limit=9)
         (spoken,) = [each.message for each in entries if "dinner" in str(each.message)]
         assert (spoken.provenance.kind, spoken.provenance.sender) == ("node", "phone")
 
-        served.house.config.take_rules(Config())
+        served.gateway.config.take_rules(Config())
         phone.events.clear()
         await person.ask("chat.send", {**said, "idempotencyKey": "r2", "message": "unheard"})
-        await served.house.run_store.wait("r2")
+        await served.gateway.run_store.wait("r2")
         await phone.ask("node.event", {"event": "weather"})
         assert "chat" not in {frame.get("event") for frame in phone.events}
         gone = await phone.ask("node.event", speaking("dinner?", "agent:main:kitchen"))
@@ -225,13 +225,13 @@ async def test_who_may_not_read_hears_nothing_of_sessions(
     async with opened(tmp_path) as served, guest(served, 3) as person:
         asked = {"sessionKey": "secret", "message": "hello", "idempotencyKey": "r1"}
         await person.ask("chat.send", asked)
-        await served.house.run_store.wait("r1")
+        await served.gateway.run_store.wait("r1")
         await person.ask("health", {"probe": True})
         async with guest(served, 3, **who) as other:
             await other.event("health")
             again = {"sessionKey": "secret", "message": "again", "idempotencyKey": "r2"}
             await person.ask("chat.send", again)
-            await served.house.run_store.wait("r2")
+            await served.gateway.run_store.wait("r2")
             await other.ask("node.event", {"event": "weather"})  # answered behind all that was told
 
         assert "secret" not in str([other.hello, other.events])

@@ -16,27 +16,27 @@ from crossclaw.gateway.http import following
 from crossclaw.gateway.http.openai import HttpRunFailed, failed
 from crossclaw.testing.fake_models import Broken, FakeModelServer, FakeRequest
 from tests.stores import look_into
-from tests.wire.housed import TOKEN, Housed, serve_house
+from tests.wire.served_gateway import TOKEN, ServedGateway, serve_gateway
 
 TWO: dict[str, Any] = {"agents": {"list": [{"id": "main"}, {"id": "helper"}]}}
 DOT = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
 
-def client(housed: Housed, token: str = TOKEN) -> openai.AsyncOpenAI:
-    return openai.AsyncOpenAI(base_url=f"{housed.url}/v1", api_key=token, max_retries=0)
+def client(served_gateway: ServedGateway, token: str = TOKEN) -> openai.AsyncOpenAI:
+    return openai.AsyncOpenAI(base_url=f"{served_gateway.url}/v1", api_key=token, max_retries=0)
 
 
-async def sessions(housed: Housed) -> list[dict[str, Any]]:
+async def sessions(served_gateway: ServedGateway) -> list[dict[str, Any]]:
     body = {"tool": "sessions_list", "args": {"messageLimit": 9}}
     async with httpx2.AsyncClient(headers={"authorization": f"Bearer {TOKEN}"}) as http:
-        answer = await http.post(f"{housed.url}/tools/invoke", json=body)
+        answer = await http.post(f"{served_gateway.url}/tools/invoke", json=body)
     listed: list[dict[str, Any]] = answer.json()["result"]["details"]["sessions"]
     return listed
 
 
 @pytest.mark.spec("G3")
 async def test_a_chat_is_answered_plain_and_streamed(tmp_path: Path) -> None:
-    async with serve_house(tmp_path) as housed, client(housed) as asking:
+    async with serve_gateway(tmp_path) as served_gateway, client(served_gateway) as asking:
         plain = await asking.chat.completions.create(
             model="openclaw/main",
             messages=[
@@ -64,7 +64,7 @@ async def test_a_chat_is_answered_plain_and_streamed(tmp_path: Path) -> None:
 
 @pytest.mark.spec("G3")
 async def test_a_response_is_given_plain_and_streamed(tmp_path: Path) -> None:
-    async with serve_house(tmp_path) as housed, client(housed) as asking:
+    async with serve_gateway(tmp_path) as served_gateway, client(served_gateway) as asking:
         plain = await asking.responses.create(model="openclaw/main", input="say: good day")
         stream = await asking.responses.create(
             model="openclaw/main",
@@ -108,7 +108,7 @@ async def test_a_response_is_given_plain_and_streamed(tmp_path: Path) -> None:
 async def test_model_user_and_headers_choose_agent_and_session(
     tmp_path: Path, model: str, headers: dict[str, str], user: str, key: str
 ) -> None:
-    async with serve_house(tmp_path, **TWO) as housed, client(housed) as asking:
+    async with serve_gateway(tmp_path, **TWO) as served_gateway, client(served_gateway) as asking:
         for _ in range(2):
             await asking.chat.completions.create(
                 model=model,
@@ -116,7 +116,7 @@ async def test_model_user_and_headers_choose_agent_and_session(
                 messages=[{"role": "user", "content": "say: hi"}],
                 extra_headers=headers,
             )
-        found = [row for row in await sessions(housed) if row["key"] == key]
+        found = [row for row in await sessions(served_gateway) if row["key"] == key]
 
     assert len(found[0]["messages"]) == 4
 
@@ -130,12 +130,12 @@ async def test_a_session_that_is_new_is_told_what_was_said_before(tmp_path: Path
             {"role": "user", "content": words},
         ]
 
-    async with serve_house(tmp_path) as housed, client(housed) as asking:
+    async with serve_gateway(tmp_path) as served_gateway, client(served_gateway) as asking:
         for words in ("say: one", "say: two"):
             await asking.chat.completions.create(
                 model="openclaw", user="ana", messages=history(words)
             )
-        rows = await sessions(housed)
+        rows = await sessions(served_gateway)
     said = [m["content"] for row in rows for m in row["messages"] if m["role"] == "user"]
 
     assert "user: my name is Ana\nassistant: hello Ana\n\nsay: one" in said[0]
@@ -144,12 +144,12 @@ async def test_a_session_that_is_new_is_told_what_was_said_before(tmp_path: Path
 
 @pytest.mark.spec("G3")
 async def test_a_response_goes_on_from_the_one_before(tmp_path: Path) -> None:
-    async with serve_house(tmp_path) as housed, client(housed) as asking:
+    async with serve_gateway(tmp_path) as served_gateway, client(served_gateway) as asking:
         first = await asking.responses.create(model="openclaw", input="say: one")
         await asking.responses.create(
             model="openclaw", input="say: two", previous_response_id=first.id
         )
-        rows = await sessions(housed)
+        rows = await sessions(served_gateway)
         with pytest.raises(openai.BadRequestError, match="none of ours"):
             await asking.responses.create(
                 model="openclaw", input="say: x", previous_response_id="abc"
@@ -163,7 +163,7 @@ async def test_a_repeated_request_is_one_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(following, "LOOK_AGAIN_S", 3600)  # nobody waits to see that it has ended
-    async with serve_house(tmp_path) as housed, client(housed) as asking:
+    async with serve_gateway(tmp_path) as served_gateway, client(served_gateway) as asking:
         ids = [
             (
                 await asking.chat.completions.create(
@@ -181,7 +181,7 @@ async def test_a_repeated_request_is_one_run(
             stream=True,
         )
         words = [c.choices[0].delta.content or "" async for c in again]
-        rows = await sessions(housed)
+        rows = await sessions(served_gateway)
 
     assert ids[0] == ids[1]
     assert "".join(words) == "once"
@@ -197,7 +197,7 @@ async def test_pictures_come_inside_the_request_only(tmp_path: Path) -> None:
         ]
         return [{"role": "user", "content": parts}]
 
-    async with serve_house(tmp_path) as housed, client(housed) as asking:
+    async with serve_gateway(tmp_path) as served_gateway, client(served_gateway) as asking:
         seen = await asking.chat.completions.create(
             model="openclaw", messages=look(f"data:image/png;base64,{DOT}")
         )
@@ -221,14 +221,14 @@ async def test_files_come_inside_the_request_only(tmp_path: Path) -> None:
     }
     ask = {"type": "text", "text": "say: read"}
     asked: Any = [{"role": "user", "content": [{"type": "input_text", "text": "say: so"}, item]}]
-    async with serve_house(tmp_path) as housed, client(housed) as asking:
+    async with serve_gateway(tmp_path) as served_gateway, client(served_gateway) as asking:
         read: Any = [{"role": "user", "content": [ask, known]}]
         said = await asking.chat.completions.create(model="openclaw", messages=read)
         response = await asking.responses.create(model="openclaw", input=asked)
         lost: Any = [{"role": "user", "content": [ask, unknown]}]
         with pytest.raises(openai.BadRequestError, match="file_data"):
             await asking.chat.completions.create(model="openclaw", messages=lost)
-        rows = await sessions(housed)
+        rows = await sessions(served_gateway)
 
     assert "Flour and water" in (said.choices[0].message.content or "")
     assert "Flour and water" in response.output_text
@@ -239,7 +239,7 @@ async def test_files_come_inside_the_request_only(tmp_path: Path) -> None:
 @pytest.mark.spec("G3", "K3")
 async def test_the_agent_of_a_new_session_is_the_one_its_key_names(tmp_path: Path) -> None:
     job, hello = {"x-openclaw-session-key": "agent:helper:cron:x"}, "say: hi"
-    async with serve_house(tmp_path, **TWO) as housed, client(housed) as asking:
+    async with serve_gateway(tmp_path, **TWO) as served_gateway, client(served_gateway) as asking:
         words: Any = [{"role": "user", "content": hello}]
         with pytest.raises(
             openai.BadRequestError, match="belongs to agent helper, not to agent main"
@@ -248,7 +248,7 @@ async def test_the_agent_of_a_new_session_is_the_one_its_key_names(tmp_path: Pat
                 model="openclaw/main", messages=words, extra_headers=job
             )
         await asking.chat.completions.create(model="openclaw", messages=words, extra_headers=job)
-        (row,) = await sessions(housed)
+        (row,) = await sessions(served_gateway)
 
     assert row["key"] == "cron:x"
     assert "/helper/" in row["transcriptPath"]
@@ -257,7 +257,10 @@ async def test_the_agent_of_a_new_session_is_the_one_its_key_names(tmp_path: Pat
 @pytest.mark.spec("G3", "P1")
 async def test_a_request_may_choose_among_the_allowed_models_and_no_others(tmp_path: Path) -> None:
     allowed: dict[str, Any] = {"agents": {"defaults": {"models": {"rehearsal/other": {}}}}}
-    async with serve_house(tmp_path, **allowed) as housed, client(housed) as asking:
+    async with (
+        serve_gateway(tmp_path, **allowed) as served_gateway,
+        client(served_gateway) as asking,
+    ):
         hello: Any = [{"role": "user", "content": "say: hi"}]
         with pytest.raises(openai.PermissionDeniedError, match="model not allowed: rehearsal/dear"):
             await asking.chat.completions.create(
@@ -265,18 +268,18 @@ async def test_a_request_may_choose_among_the_allowed_models_and_no_others(tmp_p
                 messages=hello,
                 extra_headers={"x-openclaw-model": "rehearsal/dear"},
             )
-        assert await sessions(housed) == []
+        assert await sessions(served_gateway) == []
         await asking.chat.completions.create(
             model="openclaw", messages=hello, extra_headers={"x-openclaw-model": "rehearsal/other"}
         )
-        (row,) = await sessions(housed)
+        (row,) = await sessions(served_gateway)
 
     assert row["messages"][-1]["model"] == "other"
 
 
 @pytest.mark.spec("G3")
 async def test_what_cannot_be_answered_says_why(tmp_path: Path) -> None:
-    async with serve_house(tmp_path) as housed, client(housed) as asking:
+    async with serve_gateway(tmp_path) as served_gateway, client(served_gateway) as asking:
         hello: Any = [{"role": "user", "content": "say: hi"}]
         with pytest.raises(openai.NotFoundError, match="openclaw/main"):
             await asking.chat.completions.create(model="openclaw/nobody", messages=hello)
@@ -299,7 +302,7 @@ async def test_what_cannot_be_answered_says_why(tmp_path: Path) -> None:
             model="openclaw", input="fail: no light", stream=True
         )
         kinds = [event.type async for event in response]
-        async with client(housed, "wrong") as stranger:
+        async with client(served_gateway, "wrong") as stranger:
             with pytest.raises(openai.AuthenticationError):
                 await stranger.chat.completions.create(model="openclaw", messages=hello)
 
@@ -311,8 +314,8 @@ async def test_what_cannot_be_answered_says_why(tmp_path: Path) -> None:
 async def test_a_run_that_failed_is_not_run_again_by_the_library(tmp_path: Path, way: str) -> None:
     words = "fail: no service"
     messages: Any = [{"role": "user", "content": words}]
-    async with serve_house(tmp_path) as housed:
-        base = f"{housed.url}/v1"
+    async with serve_gateway(tmp_path) as served_gateway:
+        base = f"{served_gateway.url}/v1"
         async with openai.AsyncOpenAI(base_url=base, api_key=TOKEN) as asking:
             assert asking.max_retries == 2  # as everybody has it
             ask: Any = {
@@ -321,7 +324,7 @@ async def test_a_run_that_failed_is_not_run_again_by_the_library(tmp_path: Path,
             }[way]
             with pytest.raises(openai.InternalServerError, match="no service") as told:
                 await ask(model="openclaw")
-        rows = await sessions(housed)
+        rows = await sessions(served_gateway)
 
     assert told.value.response.headers["x-should-retry"] == "false"
     assert len(rows) == 1
@@ -329,9 +332,9 @@ async def test_a_run_that_failed_is_not_run_again_by_the_library(tmp_path: Path,
 
 def test_only_what_was_refused_before_a_run_began_may_be_asked_again() -> None:
     begun = HttpRunFailed()
-    begun.__cause__ = Busy("the house is full")
+    begun.__cause__ = Busy("the gateway is full")
 
-    assert "x-should-retry" not in failed(Busy("the house is full")).headers
+    assert "x-should-retry" not in failed(Busy("the gateway is full")).headers
     assert failed(begun).status_code == failed(Busy("")).status_code == 503
     for error in (begun, StoreError("the disk is full"), KeyError("nobody foresaw this")):
         assert failed(error).headers["x-should-retry"] == "false"
@@ -339,7 +342,7 @@ def test_only_what_was_refused_before_a_run_began_may_be_asked_again() -> None:
 
 @pytest.mark.spec("G3")
 async def test_the_agents_are_the_models(tmp_path: Path) -> None:
-    async with serve_house(tmp_path, **TWO) as housed, client(housed) as asking:
+    async with serve_gateway(tmp_path, **TWO) as served_gateway, client(served_gateway) as asking:
         names = [model.id async for model in asking.models.list()]
 
     assert names == ["openclaw", "openclaw/main", "openclaw/helper"]
@@ -348,12 +351,12 @@ async def test_the_agents_are_the_models(tmp_path: Path) -> None:
 @pytest.mark.spec("G3")
 async def test_metrics_count_what_happened(tmp_path: Path) -> None:
     headers = {"authorization": f"Bearer {TOKEN}"}
-    async with serve_house(tmp_path) as housed, client(housed) as asking:
+    async with serve_gateway(tmp_path) as served_gateway, client(served_gateway) as asking:
         for words in ("say: hi", "say: ho"):
             await asking.responses.create(model="openclaw", input=words)
         async with httpx2.AsyncClient() as http:
-            stranger = await http.get(f"{housed.url}/metrics")
-            answer = await http.get(f"{housed.url}/metrics", headers=headers)
+            stranger = await http.get(f"{served_gateway.url}/metrics")
+            answer = await http.get(f"{served_gateway.url}/metrics", headers=headers)
 
     assert stranger.status_code == 401
     assert answer.headers["content-type"].startswith("text/plain")
@@ -365,16 +368,16 @@ async def test_metrics_count_what_happened(tmp_path: Path) -> None:
 
 async def test_metrics_count_rows_that_cannot_be_read(tmp_path: Path) -> None:
     headers = {"authorization": f"Bearer {TOKEN}"}
-    async with serve_house(tmp_path) as housed, client(housed) as asking:
+    async with serve_gateway(tmp_path) as served_gateway, client(served_gateway) as asking:
         await asking.responses.create(model="openclaw", input="say: hi")
         async with httpx2.AsyncClient() as http:
-            before = await http.get(f"{housed.url}/metrics", headers=headers)
+            before = await http.get(f"{served_gateway.url}/metrics", headers=headers)
             (store,) = tmp_path.rglob("crossclaw.sqlite")  # noqa: ASYNC240  a few files
             db = look_into(store)
             db.execute("UPDATE sessions SET display_name = CAST(X'ff' AS TEXT)")
             db.close()
-            shown = await sessions(housed)
-            after = await http.get(f"{housed.url}/metrics", headers=headers)
+            shown = await sessions(served_gateway)
+            after = await http.get(f"{served_gateway.url}/metrics", headers=headers)
 
     assert 'crossclaw_unreadable_rows_total{table="sessions"}' not in before.text
     assert all(row["unreadable"] for row in shown)
@@ -386,11 +389,11 @@ async def test_both_ways_can_be_turned_off(tmp_path: Path) -> None:
     off = {"chatCompletions": {"enabled": False}, "responses": {"enabled": False}}
     headers = {"authorization": f"Bearer {TOKEN}"}
     async with (
-        serve_house(tmp_path, gateway={"http": {"endpoints": off}}) as housed,
+        serve_gateway(tmp_path, gateway={"http": {"endpoints": off}}) as served_gateway,
         httpx2.AsyncClient(headers=headers) as http,
     ):
         statuses = [
-            (await http.post(f"{housed.url}/v1/{path}", json={})).status_code
+            (await http.post(f"{served_gateway.url}/v1/{path}", json={})).status_code
             for path in ("chat/completions", "responses")
         ]
 
@@ -419,7 +422,10 @@ async def test_a_stream_that_the_model_began_anew_says_nothing_twice(tmp_path: P
         return "one two three four five"
 
     with FakeModelServer([Broken("cut", after=4), again]) as server:
-        async with serve_house(tmp_path, **behind(server)) as housed, client(housed) as asking:
+        async with (
+            serve_gateway(tmp_path, **behind(server)) as served_gateway,
+            client(served_gateway) as asking,
+        ):
             stream = await asking.chat.completions.create(
                 model="openclaw", messages=[{"role": "user", "content": "count"}], stream=True
             )
@@ -451,7 +457,10 @@ async def test_a_stream_whose_words_do_not_hold_any_more_ends_with_an_error(tmp_
 
     cut = Broken("cut", after=4)
     with FakeModelServer([cut, otherwise, cut, otherwise]) as server:
-        async with serve_house(tmp_path, **behind(server)) as housed, client(housed) as asking:
+        async with (
+            serve_gateway(tmp_path, **behind(server)) as served_gateway,
+            client(served_gateway) as asking,
+        ):
             chat = await asking.chat.completions.create(
                 model="openclaw", messages=[{"role": "user", "content": "count"}], stream=True
             )

@@ -7,13 +7,13 @@ import anyio
 import pytest
 
 from crossclaw.gateway.limits import GatewayLimits
-from tests.wire.serving import guest, open_gateway
+from tests.wire.serving import guest, open_server
 
 
 @pytest.mark.spec("G1")
 @pytest.mark.parametrize("protocol", [3, 4])
 async def test_unknown_methods_and_bad_parameters_leave_the_connection_open(protocol: int) -> None:
-    async with open_gateway() as served, guest(served, protocol) as peer:
+    async with open_server() as served, guest(served, protocol) as peer:
         unknown = await peer.ask("nope", {})
         extra = await peer.ask("echo", {"word": 1})
         kind = await peer.ask("echo", {"text": 1})
@@ -30,7 +30,7 @@ async def test_unknown_methods_and_bad_parameters_leave_the_connection_open(prot
 @pytest.mark.spec("G1")
 async def test_scopes_are_enforced_and_refusals_remembered() -> None:
     scopes = ["operator.read", "operator.write"]
-    async with open_gateway() as served:
+    async with open_server() as served:
         async with (
             guest(served, 4, scopes=scopes) as four,
             guest(served, 3, scopes=scopes) as three,
@@ -59,7 +59,7 @@ async def test_scopes_are_enforced_and_refusals_remembered() -> None:
 
 @pytest.mark.spec("G1")
 async def test_a_request_that_waits_does_not_hold_up_others() -> None:
-    async with open_gateway() as served, guest(served) as peer:
+    async with open_server() as served, guest(served) as peer:
         waiting = await peer.send("wait")
         for number in range(50):
             answer = await peer.ask("echo", {"text": str(number)})
@@ -70,7 +70,7 @@ async def test_a_request_that_waits_does_not_hold_up_others() -> None:
 
 
 async def test_quick_requests_are_answered_in_their_order() -> None:
-    async with open_gateway() as served, guest(served) as peer:
+    async with open_server() as served, guest(served) as peer:
         asked = [await peer.send("echo", {"text": str(number)}) for number in range(300)]
         answered: list[str] = []
         while len(answered) < 300:
@@ -83,7 +83,7 @@ async def test_quick_requests_are_answered_in_their_order() -> None:
 
 @pytest.mark.spec("G1", "G2")
 async def test_a_method_may_answer_twice() -> None:
-    async with open_gateway() as served, guest(served) as peer:
+    async with open_server() as served, guest(served) as peer:
         request = await peer.send("twice", {})
         first = await peer.answer(request)
         assert (await peer.ask("echo"))["ok"]
@@ -96,7 +96,7 @@ async def test_a_method_may_answer_twice() -> None:
 
 @pytest.mark.spec("G1")
 async def test_the_second_answer_may_be_a_failure() -> None:
-    async with open_gateway() as served, guest(served) as peer:
+    async with open_server() as served, guest(served) as peer:
         request = await peer.send("twice", {"text": "fail"})
         await peer.answer(request)
         served.release.set()
@@ -114,7 +114,7 @@ async def test_the_second_answer_may_be_a_failure() -> None:
 async def test_a_failure_that_nobody_foresaw_is_logged_without_its_words(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async with open_gateway() as served, guest(served) as peer:
+    async with open_server() as served, guest(served) as peer:
         with caplog.at_level(logging.ERROR):
             failed = await peer.ask("fail")
             refused = await peer.ask("fail", {"text": "invalid"})
@@ -130,7 +130,7 @@ async def test_a_failure_that_nobody_foresaw_is_logged_without_its_words(
 
 async def test_too_many_requests_at_once_are_told_to_come_later() -> None:
     limits = GatewayLimits(requests_at_once=2, refusals=1)
-    async with open_gateway(limits=limits) as served, guest(served) as peer:
+    async with open_server(limits=limits) as served, guest(served) as peer:
         for _ in range(2):
             await peer.send("wait")
         answers = [await peer.ask("echo") for _ in range(5)]
@@ -144,7 +144,7 @@ async def test_too_many_requests_at_once_are_told_to_come_later() -> None:
 
 async def test_who_cannot_be_helped_is_sent_away() -> None:
     limits = GatewayLimits(refusals=5, refusal_refill_s=60)
-    async with open_gateway(limits=limits) as served, guest(served) as peer:
+    async with open_server(limits=limits) as served, guest(served) as peer:
         for _ in range(7):
             await peer.send("nope")
 
@@ -152,17 +152,17 @@ async def test_who_cannot_be_helped_is_sent_away() -> None:
 
 
 async def test_binary_frames_are_read_like_text() -> None:
-    async with open_gateway() as served, guest(served) as peer:
+    async with open_server() as served, guest(served) as peer:
         await peer.socket.send(b'{"type":"req","id":"b","method":"echo"}')
 
         assert (await peer.answer("b"))["ok"]
 
 
 async def test_who_leaves_gives_up_what_it_asked() -> None:
-    async with open_gateway() as served:
+    async with open_server() as served:
         async with guest(served) as peer:
             await peer.send("wait")
             await peer.send("twice")
         async with guest(served) as other:
-            assert len(served.gateway.presence()) == 2
+            assert len(served.server.presence()) == 2
             assert (await other.ask("echo"))["ok"]

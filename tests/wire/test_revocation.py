@@ -7,8 +7,8 @@ import anyio
 import httpx2
 import pytest
 
-from tests.wire.housed import TOKEN, Housed, serve_house
 from tests.wire.revoked import NEW, asking, come_in, http, patch, say, serve_file
+from tests.wire.served_gateway import TOKEN, ServedGateway, serve_gateway
 from tests.wire.serving import Peer, SignedDevice
 from tests.wire.test_pairing import ADMIN, knocking, paired
 
@@ -31,14 +31,18 @@ async def words_of(peer: Peer, key: str = "main") -> str:
 async def test_another_token_ends_what_came_by_the_old_one_while_a_run_is_under_way(
     tmp_path: Path,
 ) -> None:
-    async with serve_file(tmp_path) as housed, come_in(housed) as owner, come_in(housed) as thief:
+    async with (
+        serve_file(tmp_path) as served_gateway,
+        come_in(served_gateway) as owner,
+        come_in(served_gateway) as thief,
+    ):
         await say(thief, "r1", SLOW)
         answer = await patch(owner, {"gateway": {"auth": {"token": NEW}}})
         assert answer["ok"], "who changes it hears that it is done"
         assert (await thief.closed())[0] == (await owner.closed())[0] == 1008
-        async with http(housed) as old:
+        async with http(served_gateway) as old:
             assert (await old.get("/v1/models")).status_code == 401
-        async with come_in(housed, NEW) as again:
+        async with come_in(served_gateway, NEW) as again:
             ended = await outcome(again, "r1")
             said = await words_of(again)
 
@@ -50,11 +54,11 @@ async def test_another_token_ends_what_came_by_the_old_one_while_a_run_is_under_
 async def test_a_stream_over_http_ends_with_the_token_that_began_it(tmp_path: Path) -> None:
     heard, begun = list[bytes](), anyio.Event()
 
-    async def listen(housed: Housed) -> None:
+    async def listen(served_gateway: ServedGateway) -> None:
         body = asking(SLOW, stream=True)
         try:
             async with (
-                http(housed) as old,
+                http(served_gateway) as old,
                 old.stream("POST", "/v1/chat/completions", json=body) as answer,
             ):
                 async for piece in answer.aiter_bytes():
@@ -63,10 +67,10 @@ async def test_a_stream_over_http_ends_with_the_token_that_began_it(tmp_path: Pa
         except httpx2.RemoteProtocolError:
             heard.append(b"cut off")
 
-    async with serve_file(tmp_path) as housed, come_in(housed) as owner:
+    async with serve_file(tmp_path) as served_gateway, come_in(served_gateway) as owner:
         with anyio.fail_after(20):
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(listen, housed)
+                tasks.start_soon(listen, served_gateway)
                 await begun.wait()
                 assert (await patch(owner, {"gateway": {"auth": {"token": NEW}}}))["ok"]
 
@@ -78,16 +82,16 @@ async def test_a_request_over_http_that_waits_is_refused_when_its_token_ends(
 ) -> None:
     answers: list[int] = []
 
-    async def ask(housed: Housed) -> None:
-        async with http(housed) as old:
+    async def ask(served_gateway: ServedGateway) -> None:
+        async with http(served_gateway) as old:
             body = asking(SLOW, stream=False)
             answers.append((await old.post("/v1/chat/completions", json=body)).status_code)
 
-    async with serve_file(tmp_path) as housed, come_in(housed) as owner:
+    async with serve_file(tmp_path) as served_gateway, come_in(served_gateway) as owner:
         with anyio.fail_after(20):
             async with anyio.create_task_group() as tasks:
                 assert (await owner.ask("sessions.subscribe", {}))["ok"]
-                tasks.start_soon(ask, housed)
+                tasks.start_soon(ask, served_gateway)
                 await owner.event("agent")  # its run has begun
                 assert (await patch(owner, {"gateway": {"auth": {"token": NEW}}}))["ok"]
 
@@ -100,12 +104,12 @@ async def test_a_device_that_is_taken_away_takes_its_runs_with_it(
     tmp_path: Path, method: str, by: str
 ) -> None:
     device = SignedDevice()
-    async with serve_house(tmp_path) as housed:
-        own = await paired(housed, device, scopes=[ADMIN])
+    async with serve_gateway(tmp_path) as served_gateway:
+        own = await paired(served_gateway, device, scopes=[ADMIN])
         token = own if by == "its own token" else TOKEN
         async with (
-            knocking(housed) as (owner, _hello),
-            knocking(housed, device, token=token, scopes=[ADMIN]) as (thief, hello),
+            knocking(served_gateway) as (owner, _hello),
+            knocking(served_gateway, device, token=token, scopes=[ADMIN]) as (thief, hello),
         ):
             assert hello["ok"], hello
             await say(thief, "r1", SLOW)
@@ -128,15 +132,21 @@ async def test_a_device_that_is_taken_away_takes_its_runs_with_it(
 async def test_a_token_that_was_changed_while_nobody_served_ends_what_the_old_one_left(
     tmp_path: Path,
 ) -> None:
-    async with serve_file(tmp_path) as housed, come_in(housed) as peer:
+    async with serve_file(tmp_path) as served_gateway, come_in(served_gateway) as peer:
         await say(peer, "r1", SLOW)
     (tmp_path / "openclaw.json").unlink()  # the same token comes from the environment now
-    async with serve_house(tmp_path) as housed, knocking(housed) as (same, _hello):
+    async with (
+        serve_gateway(tmp_path) as served_gateway,
+        knocking(served_gateway) as (same, _hello),
+    ):
         kept = await same.ask("agent.wait", {"runId": "r1", "timeoutMs": 100})
         assert kept["payload"]["status"] == "timeout", "the same token again: it goes on"
 
-    async with serve_file(tmp_path) as housed, come_in(housed) as owner:
+    async with serve_file(tmp_path) as served_gateway, come_in(served_gateway) as owner:
         assert (await patch(owner, {"gateway": {"auth": {"token": NEW}}}))["ok"]
-    async with serve_house(tmp_path) as housed, knocking(housed) as (owner, _hello):
+    async with (
+        serve_gateway(tmp_path) as served_gateway,
+        knocking(served_gateway) as (owner, _hello),
+    ):
         ended = await outcome(owner, "r1")
     assert ENDED in str(ended)

@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from crossclaw.gateway.limits import GatewayLimits
-from tests.wire.housed import TOKEN, Housed, open_gateway, serve_house
+from tests.wire.served_gateway import TOKEN, ServedGateway, open_with_server, serve_gateway
 
 MIB = 1024 * 1024
 BEARER = f"Authorization: Bearer {TOKEN}"
@@ -38,13 +38,13 @@ ROUTES = {
 
 
 async def test_every_route_has_its_row(tmp_path: Path) -> None:
-    async with open_gateway(tmp_path) as (_house, gateway):
+    async with open_with_server(tmp_path) as (_gateway, server):
         found = {
             (each.method, each.path): each
-            for each in gateway.endpoints
+            for each in server.endpoints
             if not each.path.startswith("/static/")
         }
-        assert all(each.door is None for each in gateway.endpoints if "/static/" in each.path)
+        assert all(each.door is None for each in server.endpoints if "/static/" in each.path)
 
     assert set(found) == set(ROUTES)
     for route, endpoint in found.items():
@@ -89,18 +89,20 @@ TRIES = [
 ]  # fmt: skip
 
 
-async def talk(housed: Housed, request: str, body: bytes = b"") -> int:
+async def talk(served_gateway: ServedGateway, request: str, body: bytes = b"") -> int:
     """The status for these very bytes."""
-    async with await anyio.connect_tcp("127.0.0.1", housed.port) as stream:
+    async with await anyio.connect_tcp("127.0.0.1", served_gateway.port) as stream:
         await stream.send(request.encode() + b"\r\n\r\n" + body)
         with anyio.fail_after(10):
             answer = await stream.receive()
     return int(answer.split()[1])
 
 
-def good(housed: Housed, method: str, path: str, body: bytes, without: tuple[str, ...]) -> str:
+def good(
+    served_gateway: ServedGateway, method: str, path: str, body: bytes, without: tuple[str, ...]
+) -> str:
     lines = [
-        f"Host: 127.0.0.1:{housed.port}",
+        f"Host: 127.0.0.1:{served_gateway.port}",
         BEARER,
         "Content-Type: application/json",
         f"Content-Length: {len(body)}",
@@ -113,7 +115,7 @@ def good(housed: Housed, method: str, path: str, body: bytes, without: tuple[str
 @pytest.mark.spec("G3")
 async def test_the_rules_hold_on_every_route(tmp_path: Path) -> None:
     wrong: list[object] = []
-    async with serve_house(tmp_path) as housed:
+    async with serve_gateway(tmp_path) as served_gateway:
         for (method, path), row in ROUTES.items():
             for each in TRIES:
                 if each.only_posts and method != "POST":
@@ -121,8 +123,10 @@ async def test_the_rules_hold_on_every_route(tmp_path: Path) -> None:
                 if path == "/" and each.suffix.startswith("/"):
                     continue  # another path altogether; `//` and `/..` are tried below
                 body = json.dumps({}).encode() if method == "POST" else b""
-                line = good(housed, each.method or method, path + each.suffix, body, each.without)
-                status = await talk(housed, "\r\n".join([line, *each.lines]), body)
+                line = good(
+                    served_gateway, each.method or method, path + each.suffix, body, each.without
+                )
+                status = await talk(served_gateway, "\r\n".join([line, *each.lines]), body)
                 open_status = each.open_status or each.status
                 wanted = each.status if row.needs_secret else open_status
                 if status != wanted:
@@ -134,20 +138,22 @@ async def test_the_rules_hold_on_every_route(tmp_path: Path) -> None:
 @pytest.mark.spec("G3")
 async def test_every_route_works_for_whoever_may_and_bodies_have_their_size(tmp_path: Path) -> None:
     wrong: list[object] = []
-    async with serve_house(tmp_path) as housed:
+    async with serve_gateway(tmp_path) as served_gateway:
         for (method, path), row in ROUTES.items():
             body = b"{}" if method == "POST" else b""
-            status = await talk(housed, good(housed, method, path, body, ()), body)
+            status = await talk(served_gateway, good(served_gateway, method, path, body, ()), body)
             if status != row.empty_body:
                 wrong.append((method, path, status))
             if row.body_bytes_max is None:
                 continue
-            line = good(housed, method, path, b"", ("Content-Length",))
-            status = await talk(housed, f"{line}\r\nContent-Length: {row.body_bytes_max + 1}")
+            line = good(served_gateway, method, path, b"", ("Content-Length",))
+            status = await talk(
+                served_gateway, f"{line}\r\nContent-Length: {row.body_bytes_max + 1}"
+            )
             if status != 413:
                 wrong.append((method, path, status, "too large"))
         for path in ("//", "/../", "/%2e%2e/", "/static/..", "/\\x"):
-            status = await talk(housed, good(housed, "GET", path, b"", ()))
+            status = await talk(served_gateway, good(served_gateway, "GET", path, b"", ()))
             if status != 400:
                 wrong.append((path, status))
 

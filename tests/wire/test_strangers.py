@@ -25,7 +25,7 @@ from tests.wire.serving import (
     connect_params,
     dial,
     guest,
-    open_gateway,
+    open_server,
 )
 
 NEVER_S = 3600.0
@@ -87,7 +87,7 @@ async def end_of(stream: SocketStream) -> None:
 @pytest.mark.spec("G1")
 @pytest.mark.parametrize("says", STAGES.values(), ids=STAGES)
 async def test_every_stranger_has_a_deadline_whatever_stage_it_is_in(says: bytes) -> None:
-    async with open_gateway(limits=PATIENT) as served, guest(served) as known:
+    async with open_server(limits=PATIENT) as served, guest(served) as known:
         async with stranger(served, says) as stream:
             await end_of(stream)
         assert (await known.ask("echo", {"text": "still here"}))["ok"]
@@ -97,7 +97,7 @@ async def test_a_stranger_that_reads_no_answer_is_cut_off_too() -> None:
     """Closing would wait until it has read all of it."""
     asking, got = b"GET /large HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", 0
     async with (
-        open_gateway(limits=PATIENT, endpoints=[LARGE]) as served,
+        open_server(limits=PATIENT, endpoints=[LARGE]) as served,
         stranger(served, asking) as stream,
         stranger(served) as later,
     ):
@@ -113,7 +113,7 @@ async def test_an_upgrade_on_a_connection_that_is_known_begins_as_a_stranger() -
     asked = f"GET /secret HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {TOKEN}\r\n\r\n"
     limits = GatewayLimits(stranger_time_s=2, header_time_s=NEVER_S, handshake_time_s=NEVER_S)
     async with (
-        open_gateway(limits=limits, endpoints=[SECRET]) as served,
+        open_server(limits=limits, endpoints=[SECRET]) as served,
         stranger(served, asked.encode()) as stream,
     ):
         assert b"200" in await stream.receive()
@@ -122,7 +122,7 @@ async def test_an_upgrade_on_a_connection_that_is_known_begins_as_a_stranger() -
 
 
 async def test_who_is_known_outlives_the_deadline_of_strangers() -> None:
-    async with open_gateway(limits=PATIENT) as served, guest(served) as known:
+    async with open_server(limits=PATIENT) as served, guest(served) as known:
         async with stranger(served) as stream:
             await end_of(stream)
         async with stranger(served) as stream:
@@ -133,7 +133,7 @@ async def test_who_is_known_outlives_the_deadline_of_strangers() -> None:
 async def test_when_the_places_are_full_the_oldest_stranger_goes_and_no_known_client() -> None:
     limits = msgspec.structs.replace(ENDLESS, strangers_per_address_max=3)
     async with (
-        open_gateway(limits=limits) as served,
+        open_server(limits=limits) as served,
         guest(served) as known,
         dial(served) as oldest,
         dial(served) as second,
@@ -152,7 +152,7 @@ async def test_when_the_places_are_full_the_oldest_stranger_goes_and_no_known_cl
 async def test_the_places_of_all_addresses_together_are_full_in_the_same_way() -> None:
     limits = msgspec.structs.replace(ENDLESS, strangers_max=2)
     async with (
-        open_gateway(limits=limits) as served,
+        open_server(limits=limits) as served,
         stranger(served) as oldest,
         stranger(served),
         guest(served) as known,
@@ -175,7 +175,7 @@ async def test_a_flood_from_one_address_pushes_out_its_own() -> None:
             enough.set()
 
     async with (
-        open_gateway(limits=limits) as served,
+        open_server(limits=limits) as served,
         dial(served) as other,
         anyio.create_task_group() as tasks,
     ):
@@ -194,7 +194,7 @@ def test_strangers_leave_most_of_the_open_files_to_whoever_shows_the_secret() ->
 
 
 async def test_a_thousand_strangers_that_come_at_once_keep_nobody_out() -> None:
-    async with open_gateway() as served, anyio.create_task_group() as tasks:
+    async with open_server() as served, anyio.create_task_group() as tasks:
 
         async def come(number: int) -> None:
             says = list(STAGES.values())[number % len(STAGES)]
@@ -241,7 +241,7 @@ async def test_wrong_secrets_never_make_the_right_one_fail() -> None:
         return None
 
     async with (
-        open_gateway(limits=limits, endpoints=[SECRET]) as served,
+        open_server(limits=limits, endpoints=[SECRET]) as served,
         anyio.create_task_group() as guessing,
     ):
         for number in range(40):
@@ -261,7 +261,7 @@ async def test_whoever_has_shown_the_right_secret_keeps_its_place() -> None:
     """Between the secret and the welcome a device is written down; strangers that come meanwhile do not
     take its place, and its own deadline goes on."""
     limits = GatewayLimits(strangers_per_address_max=1)
-    async with open_gateway(limits=limits) as served:
+    async with open_server(limits=limits) as served:
         released, knocking = anyio.Event(), anyio.Event()
 
         async def slow_commit(*ops: object) -> list[None]:

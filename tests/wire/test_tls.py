@@ -23,8 +23,8 @@ from crossclaw.domain.errors import ConfigInvalid
 from crossclaw.gateway.certificate import ServedCertificate, open_certificate
 from crossclaw.gateway.limits import GatewayLimits
 from crossclaw.gateway.sockets import ClientSocket
-from tests.wire.housed import TOKEN, Housed, serve_house
-from tests.wire.serving import Peer, Served, connect_params, open_gateway
+from tests.wire.served_gateway import TOKEN, ServedGateway, serve_gateway
+from tests.wire.serving import Peer, Served, connect_params, open_server
 
 NEVER_S = 3600.0
 PATIENT = GatewayLimits(
@@ -153,16 +153,19 @@ def test_a_missing_or_mismatched_certificate_is_refused_with_what_to_do(
 # ── the whole gateway ──────────────────────────────────────────────────────────────────────────
 
 
-def environ(housed: Housed) -> dict[str, str]:
+def environ(served_gateway: ServedGateway) -> dict[str, str]:
     """As somebody of the same state folder: nothing is named."""
-    return {"HOME": str(housed.folder), "OPENCLAW_STATE_DIR": str(housed.folder / "state")}
+    return {
+        "HOME": str(served_gateway.folder),
+        "OPENCLAW_STATE_DIR": str(served_gateway.folder / "state"),
+    }
 
 
 async def test_the_client_trusts_the_gateway_of_its_folder_and_nobody_else(tmp_path: Path) -> None:
-    async with serve_house(tmp_path, gateway=ON) as housed:
-        assert housed.url == f"https://127.0.0.1:{housed.port}"
+    async with serve_gateway(tmp_path, gateway=ON) as served_gateway:
+        assert served_gateway.url == f"https://127.0.0.1:{served_gateway.port}"
         state = tmp_path / "state"
-        named = {**environ(housed), "OPENCLAW_GATEWAY_TOKEN": TOKEN}
+        named = {**environ(served_gateway), "OPENCLAW_GATEWAY_TOKEN": TOKEN}
         async with connect_async(environ=named) as client:
             assert (await client.send("say: hidden")).text == "hidden"
 
@@ -176,7 +179,7 @@ async def test_the_client_trusts_the_gateway_of_its_folder_and_nobody_else(tmp_p
             async with connect_async(environ=named, away_s=0):
                 pass
         with pytest.raises(GatewayDown, match="is not trusted here"):
-            async with connect_async(housed.ws, token=TOKEN, environ=named, away_s=0):
+            async with connect_async(served_gateway.ws, token=TOKEN, environ=named, away_s=0):
                 pass
         (state / "gateway.fingerprint").write_text(kept)
     assert not (state / "gateway.fingerprint").exists()
@@ -185,14 +188,18 @@ async def test_the_client_trusts_the_gateway_of_its_folder_and_nobody_else(tmp_p
 async def test_a_gateway_elsewhere_is_trusted_by_the_fingerprint_in_the_config(
     tmp_path: Path,
 ) -> None:
-    async with serve_house(tmp_path, gateway=ON) as housed:
+    async with serve_gateway(tmp_path, gateway=ON) as served_gateway:
         digits = (tmp_path / "state" / "gateway.fingerprint").read_text().strip()
         there = tmp_path / "elsewhere"
         there.mkdir(mode=0o700)
         mine = {"HOME": str(there), "OPENCLAW_STATE_DIR": str(there)}
         colons = ":".join(digits[at : at + 2] for at in range(0, 64, 2)).upper()
         for fingerprint, good in ((colons, True), (digits[::-1], False)):
-            remote = {"url": housed.url, "token": TOKEN, "tlsFingerprint": f"SHA256:{fingerprint}"}
+            remote = {
+                "url": served_gateway.url,
+                "token": TOKEN,
+                "tlsFingerprint": f"SHA256:{fingerprint}",
+            }
             config = {"gateway": {"mode": "remote", "remote": remote}}
             (there / "openclaw.json").write_bytes(msgspec.json.encode(config))
             if good:
@@ -208,12 +215,12 @@ async def test_the_page_is_served_encrypted_and_a_page_that_came_in_the_open_may
     tmp_path: Path,
 ) -> None:
     async with (
-        serve_house(tmp_path, gateway=ON) as housed,
-        httpx2.AsyncClient(base_url=housed.url, verify=unchecked_context()) as http,
+        serve_gateway(tmp_path, gateway=ON) as served_gateway,
+        httpx2.AsyncClient(base_url=served_gateway.url, verify=unchecked_context()) as http,
     ):
         page = await http.get("/")
-        own = await http.get("/health", headers={"origin": housed.url})
-        open_page = housed.url.replace("https", "http")
+        own = await http.get("/health", headers={"origin": served_gateway.url})
+        open_page = served_gateway.url.replace("https", "http")
         foreign = await http.get("/health", headers={"origin": open_page})
 
     assert (page.status_code, own.status_code, foreign.status_code) == (200, 200, 403)
@@ -226,7 +233,7 @@ async def test_the_page_is_served_encrypted_and_a_page_that_came_in_the_open_may
 
 async def test_who_asks_without_tls_is_told_so_and_let_go(tmp_path: Path) -> None:
     shown = certificate(tmp_path)
-    async with open_gateway(tls=shown.context) as served:
+    async with open_server(tls=shown.context) as served:
         async with await anyio.connect_tcp("127.0.0.1", served.port) as stream:
             await stream.send(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
             answer = await rest_of(stream)
@@ -245,7 +252,7 @@ async def test_a_handshake_counts_against_the_deadline_of_strangers_and_known_cl
 ) -> None:
     shown = certificate(tmp_path)
     async with (
-        open_gateway(limits=PATIENT, tls=shown.context) as served,
+        open_server(limits=PATIENT, tls=shown.context) as served,
         encrypted(served) as known,
     ):
         async with await anyio.connect_tcp("127.0.0.1", served.port) as stream:
@@ -265,7 +272,7 @@ async def test_handshakes_have_the_places_of_strangers_and_the_oldest_goes_for_t
 ) -> None:
     shown = certificate(tmp_path)
     limits = GatewayLimits(strangers_per_address_max=2, stranger_time_s=NEVER_S)
-    async with open_gateway(limits=limits, tls=shown.context) as served:
+    async with open_server(limits=limits, tls=shown.context) as served:
         streams = [await anyio.connect_tcp("127.0.0.1", served.port) for _ in range(2)]
         for stream in streams:
             await stream.send(b"\x16\x03\x01")
@@ -282,7 +289,7 @@ async def test_a_gateway_that_stops_does_not_wait_for_handshakes(
     shown = certificate(tmp_path)
     limits = GatewayLimits(stranger_time_s=NEVER_S)
     with caplog.at_level(logging.WARNING):
-        async with open_gateway(limits=limits, tls=shown.context) as served:
+        async with open_server(limits=limits, tls=shown.context) as served:
             stream = await anyio.connect_tcp("127.0.0.1", served.port)
             await stream.send(b"\x16\x03\x01")
             async with encrypted(served):
@@ -298,9 +305,9 @@ async def test_a_gateway_that_stops_does_not_wait_for_handshakes(
 async def test_what_a_slow_client_has_not_read_is_counted_where_it_waits(tmp_path: Path) -> None:
     """Encrypted bytes wait below TLS: of one large frame, nothing is left above."""
     shown = certificate(tmp_path)
-    async with open_gateway(tls=shown.context) as served, encrypted(served) as peer:
+    async with open_server(tls=shown.context) as served, encrypted(served) as peer:
         peer.socket.transport.pause_reading()
-        ours = served.gateway.clients()[0]._socket
+        ours = served.server.clients()[0]._socket
         assert isinstance(ours, ClientSocket)
         ours.write(b"x" * LARGE_BYTES)
         await anyio.lowlevel.checkpoint()

@@ -7,16 +7,16 @@ opening   opens them; hands lanes, channels and the sweep the functions of rooms
 """
 
 from crossclaw.app.leaving import Leaving
-from crossclaw.app.opening import open_house
-from crossclaw.app.parts import House, Outside
-from crossclaw.app.serving import build_gateway, run_gateway
+from crossclaw.app.opening import open_gateway
+from crossclaw.app.parts import Gateway, Outside
+from crossclaw.app.serving import build_server, run_gateway
 
 __all__ = [
-    "House",
+    "Gateway",
     "Leaving",
     "Outside",
-    "build_gateway",
+    "build_server",
     "model_settings",
-    "open_house",
+    "open_gateway",
     "run_gateway",
 ]

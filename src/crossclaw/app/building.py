@@ -19,7 +19,7 @@ from crossclaw.app import settings
 from crossclaw.app.attention import needing_attention
 from crossclaw.app.leaving import DRAIN_S
 from crossclaw.app.methods import about_gateway, of_sessions, of_the_rest, prompting, talking
-from crossclaw.app.parts import House, Resources, RunServices, Schedule, SessionServices
+from crossclaw.app.parts import Gateway, Resources, RunServices, Schedule, SessionServices
 from crossclaw.app.placement import Workspaces
 from crossclaw.channels.hosting import AccountHost
 from crossclaw.channels.supervisor import ChannelSupervisor, alone
@@ -98,10 +98,10 @@ from crossclaw.tools.write import Write
 from crossclaw.transcripts.exporter import Exporter
 
 
-def build(resources: Resources) -> House:
+def build(resources: Resources) -> Gateway:
     run_services = _run_services(resources)
     doors: list[Door] = []
-    houses: list[House] = []
+    gateways: list[Gateway] = []
 
     async def dispatch(caller: Caller, method: str, params: Any) -> Any:
         """Commands do what methods do: through the door that knows them all."""
@@ -115,7 +115,7 @@ def build(resources: Resources) -> House:
         *talking(resources, run_services, session_services),
         *of_sessions(resources, run_services, session_services),
         *of_the_rest(resources, run_services, session_services, schedule),
-        prompting(resources, lambda: houses[0].toolsets),
+        prompting(resources, lambda: gateways[0].toolsets),
         needing_attention(resources, run_services, session_services, about),
     ]
     methods = [
@@ -130,8 +130,8 @@ def build(resources: Resources) -> House:
     ]
     door = Door(Registry(methods), resources.ledger, resources.clock, resources.credentials)
     doors.append(door)
-    houses.append(_furnished(resources, run_services, session_services, schedule, about, door))
-    return houses[0]
+    gateways.append(_furnished(resources, run_services, session_services, schedule, about, door))
+    return gateways[0]
 
 
 def _places(resources: Resources) -> Places:
@@ -157,7 +157,7 @@ def _furnished(
     schedule: Schedule,
     about: About,
     door: Door,
-) -> House:
+) -> Gateway:
     config = resources.config
     places = _places(resources)
     servers = McpServers(
@@ -172,7 +172,7 @@ def _furnished(
     )
     own = [*_own_tools(config, places), message]
     tools = [*session_tools(door), *own, *resources.outside.tools]
-    return House(
+    return Gateway(
         context=resources.context,
         config=config,
         credentials=resources.credentials,
@@ -218,7 +218,7 @@ def _furnished(
 
 
 def _gate(resources: Resources, run_services: RunServices) -> ApprovalGate:
-    """A house that is opened for one call cannot be asked anything from outside: there nobody is waited for."""
+    """A gateway that is opened for one call cannot be asked anything from outside: there nobody is waited for."""
     can_ask = resources.outside.keeps_time
     return ApprovalGate(resources.config, run_services.approvals, can_ask=can_ask)
 
@@ -433,9 +433,9 @@ def _schedule(resources: Resources, run_services: RunServices, intake: Intake) -
     return Schedule(notices, heartbeats, work, clockwork, jobs, hooks)
 
 
-def build_agent(resources: Resources, house: House) -> RunExecutor:
+def build_agent(resources: Resources, gateway: Gateway) -> RunExecutor:
     config, clock, ids = resources.config, resources.clock, resources.ids
-    toolbox = Toolbox(resources.context, house.run_store, house.toolsets.gate)
+    toolbox = Toolbox(resources.context, gateway.run_store, gateway.toolsets.gate)
     prompts = settings.prompts(resources)
     models = AgentModels(
         resources.providers,
@@ -446,27 +446,27 @@ def build_agent(resources: Resources, house: House) -> RunExecutor:
     setups = RunSetups(
         config,
         models,
-        house.toolsets,
+        gateway.toolsets,
         prompts,
-        Meters(house.ledger, resources.providers.price, clock, settings.room_of(config)),
+        Meters(gateway.ledger, resources.providers.price, clock, settings.room_of(config)),
         Permissions(resources.credentials, resources.models.require_for),
     )
-    history = History(house.ledger)
-    house.feed.subscribe(history.hear, EntryAppended)
-    house.feed.subscribe(prompts.files.hear, EntryAppended)
+    history = History(gateway.ledger)
+    gateway.feed.subscribe(history.hear, EntryAppended)
+    gateway.feed.subscribe(prompts.files.hear, EntryAppended)
     compactor = Compactor(
         resources.context,
         history,
-        house.run_store,
+        gateway.run_store,
         settings.compaction(config),
         resources.providers.get,
-        Flusher(config.agents.defaults.compaction.memory_flush, config, house.toolsets.gate),
+        Flusher(config.agents.defaults.compaction.memory_flush, config, gateway.toolsets.gate),
     )
     transcribing = Transcribing(
-        config, resources.providers.speech, house.run_store, house.ledger, clock
+        config, resources.providers.speech, gateway.run_store, gateway.ledger, clock
     )
-    before = BeforeAsking(prompts.files, transcribing, house.run_store, ids)
-    loop = Loop(resources.context, house.run_store, history, compactor, toolbox, before)
+    before = BeforeAsking(prompts.files, transcribing, gateway.run_store, ids)
+    loop = Loop(resources.context, gateway.run_store, history, compactor, toolbox, before)
     return RunExecutor(setups, loop, compactor, ids)
 
 

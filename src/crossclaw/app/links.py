@@ -16,7 +16,7 @@ import anyio.to_thread
 import msgspec
 from anyio.abc import TaskGroup
 
-from crossclaw.app.parts import House
+from crossclaw.app.parts import Gateway
 from crossclaw.domain.errors import CrossclawError, Forbidden
 from crossclaw.domain.events import RunEnded
 from crossclaw.gateway.asking import GatewayRequests
@@ -48,10 +48,10 @@ async def split_lines(pieces: AsyncIterable[bytes]) -> AsyncGenerator[bytes]:
 
 
 class GatewayLinks:
-    def __init__(self, house: House, membership: Membership, key: LinkKey) -> None:
-        self._house, self._membership, self._key = house, membership, key
-        self._requests = GatewayRequests(key, house.context.clock)
-        house.neighbours.carry = self._requests.carry
+    def __init__(self, gateway: Gateway, membership: Membership, key: LinkKey) -> None:
+        self._gateway, self._membership, self._key = gateway, membership, key
+        self._requests = GatewayRequests(key, gateway.context.clock)
+        gateway.neighbours.carry = self._requests.carry
         self._linked: dict[str, anyio.CancelScope] = {}
         """By the incarnation of the neighbour."""
         self._told_ends: OrderedDict[str, None] = OrderedDict()
@@ -59,7 +59,7 @@ class GatewayLinks:
         self._news = anyio.Event()
 
     async def serve(self) -> None:
-        self._house.ledger.on_hint(ENDED, self._hear_ends)
+        self._gateway.ledger.on_hint(ENDED, self._hear_ends)
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._tell_ends, name="ends on other gateways")
@@ -80,9 +80,9 @@ class GatewayLinks:
         others = {
             each.incarnation: each
             for each in found
-            if each.incarnation != self._house.ledger.owner and each.address and each.left_ms > 0
+            if each.incarnation != self._gateway.ledger.owner and each.address and each.left_ms > 0
         }
-        self._house.neighbours.settle(others.values())
+        self._gateway.neighbours.settle(others.values())
         for gone in self._linked.keys() - others.keys():
             self._linked.pop(gone).cancel()
         for incarnation, each in others.items():
@@ -106,16 +106,16 @@ class GatewayLinks:
                         AGAIN_S,
                     )
                 finally:
-                    self._house.neighbours.hear(other.incarnation, ConnectedClients())
+                    self._gateway.neighbours.hear(other.incarnation, ConnectedClients())
                 await anyio.sleep(AGAIN_S)
 
     async def _listen(self, other: SharingGateway) -> None:
         import httpx2  # noqa: PLC0415  loaded by now
 
         reader = LinkReader(
-            self._house.ledger, partial(self._house.neighbours.hear, other.incarnation)
+            self._gateway.ledger, partial(self._gateway.neighbours.hear, other.incarnation)
         )
-        ticket = self._key.ticket(other.incarnation, self._house.context.clock.now_ms())
+        ticket = self._key.ticket(other.incarnation, self._gateway.context.clock.now_ms())
         headers = {"authorization": f"Bearer {ticket.text}", "accept-encoding": "identity"}
         limits = httpx2.Timeout(5.0, read=SIGN_OF_LIFE_S * 3)
         http, url = await self._requests.http(), f"{other.address.rstrip('/')}{PATH}"
@@ -136,7 +136,7 @@ class GatewayLinks:
         if isinstance(event, RunEnded) and not self._is_first_end(event.run.run_id):
             return
         if event is not None:
-            self._house.feed.publish_from_others(event)
+            self._gateway.feed.publish_from_others(event)
 
     # ── ends, also without a link ──────────────────────────────────────────────────────────────
 
@@ -156,14 +156,14 @@ class GatewayLinks:
                     await self._tell_end(run_id)
 
     async def _tell_end(self, run_id: str) -> None:
-        house = self._house
+        gateway = self._gateway
         try:
-            run = await house.ledger.find_run(run_id)
+            run = await gateway.ledger.find_run(run_id)
             if run is None or not run.ended or not self._is_first_end(run_id):
                 return
-            session = await house.ledger.find_session(run.key)
-            withheld = run.kind == "chat" and not house.endings.may_say(run.key, session)
-            house.feed.publish_from_others(RunEnded(run, withheld))
+            session = await gateway.ledger.find_session(run.key)
+            withheld = run.kind == "chat" and not gateway.endings.may_say(run.key, session)
+            gateway.feed.publish_from_others(RunEnded(run, withheld))
         except CrossclawError as error:
             log.warning("the end of a run on another gateway was not shown: %s", error)
 
@@ -176,14 +176,14 @@ class GatewayLinks:
         return True
 
 
-async def begin_links(tasks: TaskGroup, house: House, address: str, key: LinkKey) -> None:
+async def begin_links(tasks: TaskGroup, gateway: Gateway, address: str, key: LinkKey) -> None:
     """Once it listens; nothing, where this gateway has its ledger for itself."""
-    membership = house.ledger.gateways
+    membership = gateway.ledger.gateways
     if membership is None:
         return
     await anyio.to_thread.run_sync(load_cipher)
-    await membership.tell_address(house.config.ledger.address or _reachable(address))
-    links = GatewayLinks(house, membership, key)
+    await membership.tell_address(gateway.config.ledger.address or _reachable(address))
+    links = GatewayLinks(gateway, membership, key)
     tasks.start_soon(links.serve, name="links to other gateways")
 
 

@@ -15,7 +15,7 @@ from crossclaw.agent.execute import RunExecutor
 from crossclaw.app.building import build, build_agent
 from crossclaw.app.config_proof import ConfigProof
 from crossclaw.app.model_settings import make_providers
-from crossclaw.app.parts import House, Outside, Resources
+from crossclaw.app.parts import Gateway, Outside, Resources
 from crossclaw.app.run_handler import AgentRunHandler
 from crossclaw.app.shared_config import OwnFile, SharedConfig
 from crossclaw.app.shared_keys import SharedModelKeys
@@ -48,7 +48,7 @@ log = logging.getLogger(__name__)
 
 
 @asynccontextmanager
-async def open_house(config: Config, paths: Paths, outside: Outside) -> AsyncGenerator[House]:
+async def open_gateway(config: Config, paths: Paths, outside: Outside) -> AsyncGenerator[Gateway]:
     """Build in the order of the imports, then serve. Serving is where control comes back up: lanes
     are told who executes a run and what follows from its end, channels who receives."""
     refuse_unsupported(config)
@@ -68,47 +68,47 @@ async def open_house(config: Config, paths: Paths, outside: Outside) -> AsyncGen
             shared_config=shared,
             shared_keys=keys,
         )
-        house = build(resources)
-        await house.places.prepare()
-        await house.pairings.load()
+        gateway = build(resources)
+        await gateway.places.prepare()
+        await gateway.pairings.load()
         for each in await ledger.list_credentials():
             if each.kind == "door":
                 resources.credentials.put(each.credential_id, each.epoch)
-        await house.guest_names.load()
-        agent = build_agent(resources, house)
-        await _bring_back_mains(config, house)
-        closing.push_async_callback(_shielded, house.exporter.close)
+        await gateway.guest_names.load()
+        agent = build_agent(resources, gateway)
+        await _bring_back_mains(config, gateway)
+        closing.push_async_callback(_shielded, gateway.exporter.close)
         async with anyio.create_task_group() as tasks:
-            await _serve_parts(tasks, resources, house, agent)
-            yield house
+            await _serve_parts(tasks, resources, gateway, agent)
+            yield gateway
             tasks.cancel_scope.cancel()
 
 
 async def _serve_parts(
-    tasks: TaskGroup, resources: Resources, house: House, agent: RunExecutor
+    tasks: TaskGroup, resources: Resources, gateway: Gateway, agent: RunExecutor
 ) -> None:
-    outside, roles, config = resources.outside, house.roles, resources.config
-    await _start_in_role(tasks, roles, TRANSCRIPTS, partial(_write_copies, house.exporter))
-    await tasks.start(house.servers.serve)
+    outside, roles, config = resources.outside, gateway.roles, resources.config
+    await _start_in_role(tasks, roles, TRANSCRIPTS, partial(_write_copies, gateway.exporter))
+    await tasks.start(gateway.servers.serve)
     handler = AgentRunHandler(
-        house.ledger, house.feed, agent, house.guests, house.endings, house.schedule
+        gateway.ledger, gateway.feed, agent, gateway.guests, gateway.endings, gateway.schedule
     )
-    await tasks.start(house.lanes.serve, handler)
-    await tasks.start(house.signals.serve)
-    await tasks.start(house.outbox.serve)
-    sweep = partial(house.sweep.serve, _timers(outside, house))
+    await tasks.start(gateway.lanes.serve, handler)
+    await tasks.start(gateway.signals.serve)
+    await tasks.start(gateway.outbox.serve)
+    sweep = partial(gateway.sweep.serve, _timers(outside, gateway))
     tasks.start_soon(_serve_in_role, roles, UPKEEP, sweep, name="sweep")
-    if house.lease is not None:
-        credentials = OthersCredentials(house)
-        listen_to_others(house, house.lease, credentials)
-        tasks.start_soon(house.lease.serve, name="lease")
+    if gateway.lease is not None:
+        credentials = OthersCredentials(gateway)
+        listen_to_others(gateway, gateway.lease, credentials)
+        tasks.start_soon(gateway.lease.serve, name="lease")
         tasks.start_soon(credentials.serve, name="credentials of others")
     wanted = resources.wanted_accounts if outside.keeps_time else None
-    await tasks.start(house.channels.serve, wanted, outside.channels)
+    await tasks.start(gateway.channels.serve, wanted, outside.channels)
     if outside.keeps_time:
-        tasks.start_soon(_serve_in_role, roles, UPKEEP, house.retention.serve, name="retention")
+        tasks.start_soon(_serve_in_role, roles, UPKEEP, gateway.retention.serve, name="retention")
     if outside.keeps_time and config.cron.enabled:
-        await _start_in_role(tasks, roles, CRON, house.schedule.clockwork.serve)
+        await _start_in_role(tasks, roles, CRON, gateway.schedule.clockwork.serve)
 
 
 async def _start_in_role(
@@ -194,28 +194,28 @@ async def _look_after_files(config: Config, paths: Paths, outside: Outside) -> N
 
 
 async def _shielded(close: Callable[[], Awaitable[None]]) -> None:
-    """A house that is told to stop still closes its doors properly."""
+    """A gateway that is told to stop still closes its doors properly."""
     with anyio.CancelScope(shield=True):
         await close()
 
 
-async def _bring_back_mains(config: Config, house: House) -> None:
+async def _bring_back_mains(config: Config, gateway: Gateway) -> None:
     """One may have been put away while its agent was out of the config; now there is somebody to answer."""
     for key in map(SessionKey.main, config.agents.ids()):
         try:
-            session = await house.ledger.find_session(key)
+            session = await gateway.ledger.find_session(key)
         except StoreDamaged as error:  # of one session; the others are there
             log.error("session %s cannot be read: %s", key, error)
             continue
         if session is not None and session.archived_at is not None:
-            await house.archive.bring_back(key)
+            await gateway.archive.bring_back(key)
 
 
-def _timers(outside: Outside, house: House) -> dict[str, Fire]:
+def _timers(outside: Outside, gateway: Gateway) -> dict[str, Fire]:
     """What is done when a timer of each kind is due."""
     return {
-        ARCHIVE: house.archive.put_away,
-        CLEANUP: house.archive.clean_up,
-        ASIDE: house.archive.set_aside,
+        ARCHIVE: gateway.archive.put_away,
+        CLEANUP: gateway.archive.clean_up,
+        ASIDE: gateway.archive.set_aside,
         **(outside.timers or {}),
     }

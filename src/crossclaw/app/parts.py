@@ -76,7 +76,7 @@ from crossclaw.transcripts.exporter import Exporter
 
 
 class Outside(msgspec.Struct, frozen=True):
-    """What the house is given from outside: time, ids, environment, doubles in tests."""
+    """What the gateway is given from outside: time, ids, environment, doubles in tests."""
 
     environ: Mapping[str, str]
     clock: Clock = msgspec.field(default_factory=SystemClock)
@@ -100,15 +100,15 @@ class Outside(msgspec.Struct, frozen=True):
     leave: Callable[[float], None] | None = None
     """Ends the gateway; what is under way has so many seconds first."""
     began_ms: int | None = None
-    """When the program began: a changed config opens the house anew, and the gateway is as old as before."""
+    """When the program began: a changed config opens it anew, and the gateway is as old as before."""
     inline: bool = False
     """No threads: for virtual time."""
     keeps_time: bool = True
-    """Whether jobs run here. A house that is opened for one call leaves them to the gateway."""
+    """Whether jobs run here. A gateway that is opened for one call leaves them to the one that serves."""
 
 
 class Resources(msgspec.Struct, frozen=True, dict=True):
-    """What a house is built on."""
+    """What a gateway is built on."""
 
     config: CurrentConfig
     paths: Paths
@@ -217,7 +217,7 @@ class Schedule(msgspec.Struct, frozen=True):
     hooks: Hooks
 
 
-class House(msgspec.Struct, frozen=True):
+class Gateway(msgspec.Struct, frozen=True):
     context: ServiceContext
     config: CurrentConfig
     credentials: Credentials

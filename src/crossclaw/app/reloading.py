@@ -1,4 +1,4 @@
-"""Reloading: a changed config is taken over by opening the house anew, in the same process.
+"""Reloading: a changed config is taken over by opening the gateway anew, in the same process.
 
 Its secrets and rules hold at once (`config/current`); the rest waits for a moment in which no run is
 under way. Opening takes a fraction of a second, and all it has to know afterwards is in the ledger.
@@ -66,14 +66,14 @@ async def next_config(
     written: ConfigWritten | None = None,
 ) -> Loaded:
     """The config that takes the place of this one: changed, found good, and no run in the way. `failed` is
-    one with which the house did not open. Its rules do not wait for that: `take_rules` is called first. `written` saves the wait
+    one with which the gateway did not open. Its rules do not wait for that: `take_rules` is called first. `written` saves the wait
     for the next look."""
     written = written or ConfigWritten()
     settings = loaded.config.gateway.reload
     if settings.mode == "off":
         await anyio.sleep_forever()
     files = tuple(dict.fromkeys((loaded.path, *loaded.files)))
-    # The first look finds what was written while the house opened, and passes over what failed just now.
+    # The first look finds what was written while the gateway opened, and passes over what failed just now.
     known = [each.raw for each in (loaded, failed) if each is not None]
     seen: Stamp = ()
     due = math.inf

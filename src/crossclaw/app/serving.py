@@ -13,8 +13,8 @@ import anyio.to_thread
 from crossclaw import __version__
 from crossclaw.app.leaving import Leaving
 from crossclaw.app.links import begin_links
-from crossclaw.app.opening import open_house
-from crossclaw.app.parts import House, Outside
+from crossclaw.app.opening import open_gateway
+from crossclaw.app.parts import Gateway, Outside
 from crossclaw.app.readiness import Readiness
 from crossclaw.app.reloading import ConfigWritten, next_config
 from crossclaw.app.shared_config import ConfigTaken
@@ -60,7 +60,7 @@ from crossclaw.gateway.http.webhooks import AccountWebhook, PassingWebhooks, Web
 from crossclaw.gateway.link_proof import LinkKey, UsedTickets
 from crossclaw.gateway.methods.nodes import connected_clients
 from crossclaw.gateway.reception import Admission
-from crossclaw.gateway.server import Gateway, bind, listen_host
+from crossclaw.gateway.server import GatewayServer, bind, listen_host
 from crossclaw.gateway.watchdog import Watchdog
 from crossclaw.tools.guests import GuestTools
 from crossclaw.tools.invoke import Invoker
@@ -69,12 +69,14 @@ log = logging.getLogger(__name__)
 
 
 FULL_S = 5.0  # between two looks whether there is room again
-LOCKED_S = 1.0  # a command took the folder for its one call while the house was closed: soon again
+LOCKED_S = (
+    1.0  # a command took the folder for its one call while the gateway was closed: soon again
+)
 
 OnReady = Callable[[str, str], None]
 """Called with the address and the token once the gateway listens."""
 OnConfig = Callable[[Config], None]
-"""Called with every config that is taken over, before the house opens with it."""
+"""Called with every config that is taken over, before the gateway opens with it."""
 
 
 async def run_gateway(
@@ -88,7 +90,7 @@ async def run_gateway(
     on_config: OnConfig | None = None,
     leaving: Leaving | None = None,
 ) -> None:
-    """Open the house and serve it on its port, until cancelled or `leaving` is asked. A changed config opens it anew; one
+    """Open the gateway and serve it on its port, until cancelled or `leaving` is asked. A changed config opens it anew; one
     with which it does not open gives way to the one before. `host` and `port` go before the config's."""
     serving = _Serving(paths, environ, host, port, on_ready, on_config)
     await serving.serve(loaded, leaving or Leaving())
@@ -107,7 +109,7 @@ class _Serving:
         self._paths, self._environ, self._host, self._port = paths, environ, host, port
         self._on_ready, self._on_config = on_ready, on_config
         self._listeners: dict[tuple[str, int], socket] = {}
-        """The one that is served, by what was asked for. It stays open while the house opens anew: who comes
+        """The one that is served, by what was asked for. It stays open while the gateway opens anew: who comes
         meanwhile waits a moment."""
         self._good: Loaded | None = None
         self._link: LinkKey
@@ -200,7 +202,7 @@ class _Serving:
         token = gateway_token(loaded.config, self._paths, self._environ)
         locks = _locks(loaded.config, token, where)
         shown = await anyio.to_thread.run_sync(open_certificate, settings.tls, self._paths, where)
-        connected: list[Gateway] = []
+        connected: list[GatewayServer] = []
         config = CurrentConfig.of(loaded.config)
         written = ConfigWritten()
         outside = Outside(
@@ -209,34 +211,34 @@ class _Serving:
             take_rules=written.take,
             leave=self._leaving.ask,
             began_ms=self._began_ms,
-            presence=lambda: [each for gateway in connected for each in gateway.presence()],
-            clients=lambda: [each for gateway in connected for each in gateway.clients()],
+            presence=lambda: [each for server in connected for each in server.presence()],
+            clients=lambda: [each for server in connected for each in server.clients()],
         )
-        async with open_house(config, self._paths, outside) as house:
-            is_agreed = await has_others(house.ledger.gateways)
-            secrets = DoorSecrets(house.ledger, house.credentials, outside.clock)
+        async with open_gateway(config, self._paths, outside) as gateway:
+            is_agreed = await has_others(gateway.ledger.gateways)
+            secrets = DoorSecrets(gateway.ledger, gateway.credentials, outside.clock)
             await secrets.settle(locks, is_agreed=is_agreed)
             self._link = LinkKey(token)
-            gateway = build_gateway(config, outside, house, locks, self._link)
-            await house.revoking.end_runs()
-            connected.append(gateway)
-            take_rules = partial(self._take_rules, config, where, house, gateway)
+            server = build_server(config, outside, gateway, locks, self._link)
+            await gateway.revoking.end_runs()
+            connected.append(server)
+            take_rules = partial(self._take_rules, config, where, gateway, server)
             written.begin(take_rules)
             async with anyio.create_task_group() as tasks:
                 listener = self._listen(where, settings.port if self._port is None else self._port)
-                await tasks.start(gateway.serve, where, listener, shown and shown.context)
+                await tasks.start(server.serve, where, listener, shown and shown.context)
                 number = listener.getsockname()[1]
-                tasks.start_soon(house.places.tell_of_open_host, name="look at the host")
-                for text in house.about.key_faults():  # now, and not only with the first message
+                tasks.start_soon(gateway.places.tell_of_open_host, name="look at the host")
+                for text in gateway.about.key_faults():  # now, and not only with the first message
                     log.warning("%s", text)
                 await anyio.to_thread.run_sync(self._note_where, number, shown)
                 scheme = "https" if shown else "http"
                 address = f"{scheme}://{where}:{number}"
-                await begin_links(tasks, house, address, self._link)
+                await begin_links(tasks, gateway, address, self._link)
                 self._ready(loaded, address, token, shown)
 
                 def at_work() -> bool:
-                    return house.lanes.at_work or house.outbox.at_work
+                    return gateway.lanes.at_work or gateway.outbox.at_work
 
                 fresh = await self._leaving.unless_asked(
                     partial(
@@ -250,16 +252,21 @@ class _Serving:
                     )
                 )
                 if fresh is None:
-                    await tell_of_leaving(house.ledger.gateways, loaded.config, self._paths)
+                    await tell_of_leaving(gateway.ledger.gateways, loaded.config, self._paths)
                     shared = loaded.config.ledger.shared
-                    await self._leaving.drain(house.slots, at_work, among_others=shared)
+                    await self._leaving.drain(gateway.slots, at_work, among_others=shared)
                 tasks.cancel_scope.cancel()
         if fresh is not None:
             log.info("the gateway opens again with the changed config")
         return fresh
 
     async def _take_rules(
-        self, config: CurrentConfig, where: str, house: House, gateway: Gateway, fresh: Loaded
+        self,
+        config: CurrentConfig,
+        where: str,
+        gateway: Gateway,
+        server: GatewayServer,
+        fresh: Loaded,
     ) -> str | None:
         """What a changed config allows and forbids, and by which secrets one comes in, from now on."""
         try:
@@ -271,24 +278,24 @@ class _Serving:
         except CrossclawError as error:
             log.warning("the changed config is not taken over, the one before holds on: %s", error)
             return str(error)
-        if house.shared_config is not None:
-            house.shared_config.take_config(fresh)
+        if gateway.shared_config is not None:
+            gateway.shared_config.take_config(fresh)
         if self._good is not None and not needs_opening(self._good.raw, fresh.raw):
             self._good = fresh
         if config.take_rules(fresh.config):
             log.info("the changed rules of the config hold from now on")
-            await _tell_who_may_speak(house)
-        if changed := gateway.rotate(locks):
+            await _tell_who_may_speak(gateway)
+        if changed := server.rotate(locks):
             log.info(
                 "the secret of %s has changed: what came by the old one ends", ", ".join(changed)
             )
             self._link.secret = token
-            if house.shared_config is not None:
-                house.shared_config.take_token(token)
-            secrets = DoorSecrets(house.ledger, house.credentials, SystemClock())
+            if gateway.shared_config is not None:
+                gateway.shared_config.take_token(token)
+            secrets = DoorSecrets(gateway.ledger, gateway.credentials, SystemClock())
             for door in changed:
                 await secrets.keep(door, locks.get(door))
-            await house.revoking.end_runs()
+            await gateway.revoking.end_runs()
         return None
 
     def _listen(self, where: str, port: int) -> socket:
@@ -310,11 +317,11 @@ class _Serving:
         self._good = loaded
 
 
-async def _tell_who_may_speak(house: House) -> None:
+async def _tell_who_may_speak(gateway: Gateway) -> None:
     """The send policy may have changed under replies that are being written."""
-    for run in house.lanes.under_way:
-        session = await house.ledger.find_session(run.key)
-        house.feed.publish(SpeechAllowed(run.key, house.endings.may_say(run.key, session)))
+    for run in gateway.lanes.under_way:
+        session = await gateway.ledger.find_session(run.key)
+        gateway.feed.publish(SpeechAllowed(run.key, gateway.endings.may_say(run.key, session)))
 
 
 def _locks(config: Config, token: Secret, where: str) -> dict[str, Lock]:
@@ -324,96 +331,96 @@ def _locks(config: Config, token: Secret, where: str) -> dict[str, Lock]:
     return locks
 
 
-def build_gateway(
+def build_server(
     config: Config,
     outside: Outside,
-    house: House,
+    gateway: Gateway,
     locks: Mapping[str, Lock],
     link: LinkKey | None = None,
-) -> Gateway:
+) -> GatewayServer:
     """`link`: by which gateways that share the ledger know each other."""
     context = GatewayContext(
         clock=outside.clock,
         ids=outside.ids,
-        with_media=house.ledger.with_media,
-        neighbours=house.neighbours,
+        with_media=gateway.ledger.with_media,
+        neighbours=gateway.neighbours,
     )
     admission = Admission(
-        Gatekeeper(locks, outside.clock, context.limits, house.credentials),
-        house.pairings,
+        Gatekeeper(locks, outside.clock, context.limits, gateway.credentials),
+        gateway.pairings,
         AboutGateway(
             version=__version__,
             default_agent_id=config.agents.default_id,
             session_scope=config.session.scope,
             began_ms=outside.began_ms,
         ),
-        house.about.snapshot,
+        gateway.about.snapshot,
     )
-    gateway = Gateway(
-        house.door,
-        house.feed,
+    server = GatewayServer(
+        gateway.door,
+        gateway.feed,
         config.gateway,
         admission,
         context,
         routes=Routes(
             [
-                *_endpoints(config, outside, house, context.watchdog),
-                *_link_endpoints(outside, house, link),
+                *_endpoints(config, outside, gateway, context.watchdog),
+                *_link_endpoints(outside, gateway, link),
             ],
-            Webhooks(_webhooks(house).find).find_endpoints,
+            Webhooks(_webhooks(gateway).find).find_endpoints,
         ),
     )
-    house.neighbours.own_clients = lambda: connected_clients(
-        gateway.presence_here(), gateway.clients(), house.guests.list_here()
+    gateway.neighbours.own_clients = lambda: connected_clients(
+        server.presence_here(), server.clients(), gateway.guests.list_here()
     )
-    return gateway
+    return server
 
 
-def _link_endpoints(outside: Outside, house: House, link: LinkKey | None) -> list[Endpoint]:
-    if link is None or house.lease is None:
+def _link_endpoints(outside: Outside, gateway: Gateway, link: LinkKey | None) -> list[Endpoint]:
+    if link is None or gateway.lease is None:
         return []
-    own, clock, neighbours = house.ledger.owner, outside.clock, house.neighbours
+    own, clock, neighbours = gateway.ledger.owner, outside.clock, gateway.neighbours
     used = UsedTickets()
     return [
-        link_endpoint(house.feed, neighbours, link, own, clock, used),
+        link_endpoint(gateway.feed, neighbours, link, own, clock, used),
         ask_endpoint(neighbours, link, own, clock, used),
     ]
 
 
 def _endpoints(
-    config: Config, outside: Outside, house: House, watchdog: Watchdog
+    config: Config, outside: Outside, gateway: Gateway, watchdog: Watchdog
 ) -> list[Endpoint]:
     """What is served over HTTP beside the page and the sign of life."""
-    door, ids, clock = house.door, outside.ids, outside.clock
+    door, ids, clock = gateway.door, outside.ids, outside.clock
 
     def model_of(agent_id: str) -> str:
         return config.model_for(agent_id, outside.environ).primary
 
-    invoker = Invoker(house.toolsets, house.resolver, config, model_of)
+    invoker = Invoker(gateway.toolsets, gateway.resolver, config, model_of)
     guest_tools = GuestTools(
-        house.context, door, house.toolsets, house.guests, house.guest_names, model_of
+        gateway.context, door, gateway.toolsets, gateway.guests, gateway.guest_names, model_of
     )
-    asking = OpenAiRuns(door, Followers(house.feed), config, ids)
+    asking = OpenAiRuns(door, Followers(gateway.feed), config, ids)
     meter = EventCounter(
-        house.feed,
-        lambda: house.slots.taken,
+        gateway.feed,
+        lambda: gateway.slots.taken,
         lambda: len(outside.clients()),
         watchdog,
-        house.ledger.unreadable,
-        house.ledger.watching.open_runs,
+        gateway.ledger.unreadable,
+        gateway.ledger.watching.open_runs,
     )
     chat, responses = (
         config.gateway.http.endpoints.chat_completions,
         config.gateway.http.endpoints.responses,
     )
-    ready = Readiness(house.ledger, house.slots, house.lease, house.claiming)
+    ready = Readiness(gateway.ledger, gateway.slots, gateway.lease, gateway.claiming)
     return [
         ready_endpoint(ready.is_ready),
         tools_invoke(invoker.invoke),
-        mcp_endpoint(guest_tools, _guest_of(house)),
-        mcp_leaving_endpoint(guest_tools, _guest_of(house)),
+        mcp_endpoint(guest_tools, _guest_of(gateway)),
+        mcp_leaving_endpoint(guest_tools, _guest_of(gateway)),
         metrics_endpoint(meter, door),
-        *hook_endpoints(config.hooks, _dispatching(house)),
+        *hook_endpoints(config.hooks, _dispatching(gateway)),
         *(chat_endpoints(asking, clock, chat.max_body_bytes) if chat.enabled else []),
         *(
             [responses_endpoint(asking, clock, responses.max_body_bytes)]
@@ -423,21 +430,21 @@ def _endpoints(
     ]
 
 
-def _webhooks(house: House) -> PassingWebhooks:
+def _webhooks(gateway: Gateway) -> PassingWebhooks:
     def find_here(path: str) -> AccountWebhook | None:
-        account = house.channels.find_webhook(path)
+        account = gateway.channels.find_webhook(path)
         return None if account is None else account.webhook
 
-    return PassingWebhooks(find_here, house.channels.find_webhook_role, house.neighbours)
+    return PassingWebhooks(find_here, gateway.channels.find_webhook_role, gateway.neighbours)
 
 
-def _guest_of(house: House) -> FindToken:
+def _guest_of(gateway: Gateway) -> FindToken:
     """A guest's own token, or a device's."""
-    return lambda value: house.guest_names.find_token(value) or house.pairings.find_token(value)
+    return lambda value: gateway.guest_names.find_token(value) or gateway.pairings.find_token(value)
 
 
-def _dispatching(house: House) -> HookDispatch:
+def _dispatching(gateway: Gateway) -> HookDispatch:
     async def dispatch(principal: Principal, method: str, params: dict[str, Any]) -> Any:
-        return await house.door.dispatch(Caller(principal=principal), method, params)
+        return await gateway.door.dispatch(Caller(principal=principal), method, params)
 
     return dispatch

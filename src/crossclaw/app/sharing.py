@@ -7,7 +7,7 @@ from hashlib import blake2s
 import anyio
 
 from crossclaw import __version__
-from crossclaw.app.parts import House
+from crossclaw.app.parts import Gateway
 from crossclaw.config import Config, Paths
 from crossclaw.domain.errors import CrossclawError
 from crossclaw.ledger.gateways import (
@@ -74,8 +74,8 @@ async def tell_of_leaving(membership: Membership | None, config: Config, paths: 
 class OthersCredentials:
     """Credentials as the ledger has them, within a second of any gateway's change."""
 
-    def __init__(self, house: House) -> None:
-        self._house = house
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
         self._hint = anyio.Event()
 
     def hear(self, _changed: Hints | None) -> None:
@@ -91,31 +91,31 @@ class OthersCredentials:
                 log.warning("credentials are read again in a second: %s", error)
 
     async def _read(self) -> None:
-        house, ended = self._house, self._house.credentials.ended
-        await house.pairings.load()
-        await house.guest_names.load()
-        for each in await house.ledger.list_credentials():
-            newest = house.credentials.epoch_of(each.credential_id) or 0
+        gateway, ended = self._gateway, self._gateway.credentials.ended
+        await gateway.pairings.load()
+        await gateway.guest_names.load()
+        for each in await gateway.ledger.list_credentials():
+            newest = gateway.credentials.epoch_of(each.credential_id) or 0
             if (
                 each.kind == "door" and each.epoch > newest
             ):  # one that is changed here is stored next
-                house.credentials.put(each.credential_id, each.epoch)
-        if house.credentials.ended != ended:
-            await house.revoking.end_runs()
+                gateway.credentials.put(each.credential_id, each.epoch)
+        if gateway.credentials.ended != ended:
+            await gateway.revoking.end_runs()
 
 
-def listen_to_others(house: House, lease: GatewayLease, credentials: OthersCredentials) -> None:
+def listen_to_others(gateway: Gateway, lease: GatewayLease, credentials: OthersCredentials) -> None:
     """What other gateways do matters here at once; should a hint be lost, at the next look, a second later."""
-    ledger, lanes = house.ledger, house.lanes
+    ledger, lanes = gateway.ledger, gateway.lanes
     ledger.on_hint(LANES, lease.hear_lanes)
     for kind in (CONFIG, MODEL_KEYS):
         ledger.on_hint(kind, lease.hear_settings)
-    ledger.on_hint(ENDED, house.run_store.hear_ends)
+    ledger.on_hint(ENDED, gateway.run_store.hear_ends)
     ledger.on_hint(ENDED, lanes.hear_ends)
     ledger.on_hint(STOP, lanes.hear_stops)
     ledger.on_hint(INTERRUPT, lanes.hear_interruptions)
-    ledger.on_hint(ENTRIES, house.exporter.hear_others)
-    ledger.on_hint(APPROVALS, house.approvals.hear_answers)
+    ledger.on_hint(ENTRIES, gateway.exporter.hear_others)
+    ledger.on_hint(APPROVALS, gateway.approvals.hear_answers)
     ledger.on_hint(CREDENTIALS, credentials.hear)
-    ledger.on_hint(JOBS, house.schedule.clockwork.hear_jobs)
-    ledger.on_hint(OUTBOX, lambda _channels: house.outbox.wake())
+    ledger.on_hint(JOBS, gateway.schedule.clockwork.hear_jobs)
+    ledger.on_hint(OUTBOX, lambda _channels: gateway.outbox.wake())

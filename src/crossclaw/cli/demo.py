@@ -127,7 +127,7 @@ def free_port() -> int:
 
 
 async def _serve(place: StateLocation, *, task_status: TaskStatus[tuple[str, str]]) -> None:
-    from crossclaw.app import run_gateway  # noqa: PLC0415  brings the whole house
+    from crossclaw.app import run_gateway  # noqa: PLC0415  brings the whole gateway
 
     await run_gateway(
         place.loaded,

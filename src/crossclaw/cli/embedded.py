@@ -1,4 +1,4 @@
-"""The embedded peer: a house opened for one call, when no gateway runs.
+"""The embedded peer: a gateway opened for one call, when no gateway runs.
 
 It speaks as the wire does, by the same stories of runs. What is unfinished when the call
 ends stays in the ledger, and the next gateway or call goes on with it.
@@ -11,12 +11,12 @@ from typing import Any
 import anyio
 import msgspec
 
-from crossclaw.app import House, Outside, open_house
+from crossclaw.app import Gateway, Outside, open_gateway
 from crossclaw.cli.place import StateLocation, find_place
 from crossclaw.cli.say import note
 from crossclaw.client.errors import CallRefused, WaitTimeout
 from crossclaw.client.peer import Event, EventQueue, GatewayDefaults, Listeners
-from crossclaw.domain import events as house_events
+from crossclaw.domain import events as gateway_events
 from crossclaw.domain.clock import SystemClock
 from crossclaw.domain.errors import CrossclawError
 from crossclaw.domain.events import (
@@ -51,12 +51,12 @@ async def open_embedded(
     """`port_taken` says so, where another program has the port."""
     if place.loaded.lacking:
         place = find_place(place.environ, to_serve=True)  # raises, and says which and where
-    async with open_house(place.config, place.paths, _outside(place)) as house:
+    async with open_gateway(place.config, place.paths, _outside(place)) as gateway:
         start = "crossclaw gateway --port 0" if port_taken else "crossclaw gateway"
         nobody = port_taken or "no gateway runs"
         note(f"{nobody}; working without one for this call ({start} starts one)")
-        peer = EmbeddedPeer(house, place)
-        unsubscribe = house.feed.subscribe(peer.hear)
+        peer = EmbeddedPeer(gateway, place)
+        unsubscribe = gateway.feed.subscribe(peer.hear)
         try:
             yield peer
         finally:
@@ -68,13 +68,13 @@ def _outside(place: StateLocation) -> Outside:
 
 
 class EmbeddedPeer:
-    def __init__(self, house: House, place: StateLocation) -> None:
+    def __init__(self, gateway: Gateway, place: StateLocation) -> None:
         agent_id = place.config.agents.default_id
         self.place = f"embedded, {place.paths.state_dir}"
         self.embedded = True
         self.defaults = GatewayDefaults(agent_id, f"agent:{agent_id}:main")
         self.is_away = False
-        self._house = house
+        self._gateway = gateway
         self._clock = SystemClock()
         self._stories: dict[str, RunEvents] = {}
         self._listeners = Listeners()
@@ -94,7 +94,7 @@ class EmbeddedPeer:
     ) -> Any:
         try:
             with anyio.fail_after(timeout_s):
-                answer = await self._house.door.dispatch(self._caller, method, params)
+                answer = await self._gateway.door.dispatch(self._caller, method, params)
                 if isinstance(answer, TwoAnswers):
                     answer = await answer.later() if final else answer.first
         except TimeoutError:
@@ -103,12 +103,12 @@ class EmbeddedPeer:
             raise CallRefused(str(error), error.code) from None
         return msgspec.to_builtins(answer, str_keys=True)
 
-    def hear(self, heard: house_events.Event) -> None:
+    def hear(self, heard: gateway_events.Event) -> None:
         for told in self._told(heard, self._clock.now_ms()):
             body = told.body(PROTOCOL, shown_key(_key_of(heard)))
             self._listeners.put(Event(told.name, body))
 
-    def _told(self, heard: house_events.Event, now_ms: int) -> list[RunEvent]:
+    def _told(self, heard: gateway_events.Event, now_ms: int) -> list[RunEvent]:
         match heard:
             case RunStarted(run=run):
                 return self._story(run.run_id).started(run, now_ms)
@@ -135,7 +135,7 @@ class EmbeddedPeer:
         return self._stories.setdefault(run_id, RunEvents(run_id))
 
 
-def _key_of(heard: house_events.Event) -> SessionKey:
+def _key_of(heard: gateway_events.Event) -> SessionKey:
     assert not isinstance(heard, JobNews | HeartbeatNews | ApprovalAsked | ApprovalSettled), (
         "no story tells of these"
     )

@@ -35,7 +35,7 @@ def run_options(parser: Parser) -> None:
 
 
 def _run(arguments: Arguments) -> int:
-    from crossclaw.app import Leaving, run_gateway  # noqa: PLC0415  brings the whole house
+    from crossclaw.app import Leaving, run_gateway  # noqa: PLC0415  brings the whole gateway
 
     place, leaving = find_place(environment(arguments), to_serve=True), Leaving()
     log = Log(place.paths, verbose=arguments.verbose, as_json=arguments.log_json)

@@ -30,15 +30,15 @@ def _schema(arguments: Arguments) -> int:
 
 
 async def known_methods() -> list[Method[Any]]:
-    """Of a house that is opened for this, somewhere else, and knows nobody."""
-    from crossclaw.app import Outside, open_house  # noqa: PLC0415  brings the whole house
+    """Of a gateway that is opened for this, somewhere else, and knows nobody."""
+    from crossclaw.app import Outside, open_gateway  # noqa: PLC0415  brings the whole gateway
     from crossclaw.config import Config, Paths  # noqa: PLC0415
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         paths = Paths(folder, folder / "state", folder / "openclaw.json")
-        async with open_house(Config(), paths, Outside(environ={})) as house:
-            return [method for method in house.door.registry if not method.hidden]
+        async with open_gateway(Config(), paths, Outside(environ={})) as gateway:
+            return [method for method in gateway.door.registry if not method.hidden]
 
 
 class _Described(NamedTuple):

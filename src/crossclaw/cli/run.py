@@ -69,7 +69,7 @@ def _as_wanted(port: int | None, running: int) -> int:
 
 
 def _serve(arguments: Arguments, place: StateLocation, number: int | None) -> int:
-    from crossclaw.app import run_gateway  # noqa: PLC0415  brings the whole house
+    from crossclaw.app import run_gateway  # noqa: PLC0415  brings the whole gateway
 
     log = Log(
         place.paths,

@@ -1,4 +1,4 @@
-"""Reading Markdown: the one parser of the house. Raw HTML is text, and a link leads to a safe place.
+"""Reading Markdown: the one parser of the gateway. Raw HTML is text, and a link leads to a safe place.
 
 Whatever comes in comes out as some document: Markdown has no errors.
 """

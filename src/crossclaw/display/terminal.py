@@ -1,4 +1,4 @@
-"""Markdown on a terminal: drawn by rich, read by the house's own parser."""
+"""Markdown on a terminal: drawn by rich, read by the gateway's own parser."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""The words of the house. No I/O, no clock of its own, no imports from other rooms."""
+"""The words that every room speaks. No I/O, no clock of its own, no imports from other rooms."""
 
 __all__ = [
     "addresses",

@@ -14,7 +14,7 @@ CrossclawError                UNAVAILABLE       something failed inside; the tex
 ├── Busy                      UNAVAILABLE       a limit is reached; the same call works later
 ├── Fenced                    UNAVAILABLE       a write by a run that no longer owns its work
 │   └── TickTaken             UNAVAILABLE       this tick of a job was taken before
-├── Stopped                   UNAVAILABLE       this part of the house is closed
+├── Stopped                   UNAVAILABLE       this part of the gateway is closed
 ├── StoreError                UNAVAILABLE       the ledger cannot be opened or written
 │   ├── StoreDamaged          UNAVAILABLE       a row of it cannot be read; trying again does not help
 │   ├── StoreFenced           UNAVAILABLE       this gateway has lost its place among those that share the ledger

@@ -1,4 +1,4 @@
-"""Events: what the house tells whoever listens, after it is durable. Losing one loses nothing."""
+"""Events: what the gateway tells whoever listens, after it is durable. Losing one loses nothing."""
 
 from typing import Literal
 

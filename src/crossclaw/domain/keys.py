@@ -4,7 +4,7 @@
     agent:<agent>:<channel>:group:<id>          a group; likewise `channel`
     agent:<agent>:…:dm:<peer>                   a direct chat, in the shapes of `session.dmScope`
     agent:<agent>:subagent:<uuid>               a sub-agent
-    agent:<agent>:mcp:<name>                    a guest: an agent outside of the house
+    agent:<agent>:mcp:<name>                    a guest: an agent outside of the gateway
     agent:<agent>:<name>                        whatever else a person names
     cron:<job>  hook:<uuid>  node-<node>        work from inside; `agent:<agent>:cron:…` means the same
     …:thread:<id>  …:topic:<id>                 a thread of the chat before it
@@ -97,7 +97,7 @@ class SessionKey(msgspec.Struct, frozen=True, dict=True, order=True):
 
     @classmethod
     def stored(cls, text: str) -> "SessionKey":
-        """A key that the house itself has written down: `global` among them."""
+        """A key that the gateway itself has written down: `global` among them."""
         return cls.shared() if text == SHARED else cls.parse(text)
 
     @classmethod
@@ -261,7 +261,7 @@ class SessionKey(msgspec.Struct, frozen=True, dict=True, order=True):
 
     @cached_property
     def is_guest(self) -> bool:
-        """Whether its runs are answered from outside of the house."""
+        """Whether its runs are answered from outside of the gateway."""
         return self.name.startswith("mcp:")
 
     @cached_property

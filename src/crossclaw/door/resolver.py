@@ -1,6 +1,6 @@
 """The one resolver: from a key, a session id or a label, and the one who asks, to a handle.
 
-Nothing else in the house turns a caller's text into a session. What a caller may not see and what is
+Nothing else in the gateway turns a caller's text into a session. What a caller may not see and what is
 not there give the same answer, after the same reads.
 """
 

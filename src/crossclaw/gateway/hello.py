@@ -19,7 +19,7 @@ CAPABILITIES = ("published-model-catalog",)
 
 
 class ServerFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What the gateway tells of its house."""
+    """What the gateway tells of itself."""
 
     version: str
     default_agent_id: str = "main"
@@ -104,14 +104,14 @@ _BARE = ("ok", "ts")
 
 
 class Health:
-    """The last known state of the house, and how often it has been looked at."""
+    """The last known state of the gateway, and how often it has been looked at."""
 
     def __init__(self) -> None:
         self.snapshot: Any = {}
         self.version = 1
 
     def told(self, may_read: bool) -> Any:
-        """All of it names the newest sessions; to others, that the house is well."""
+        """All of it names the newest sessions; to others, that the gateway is well."""
         return self.snapshot if may_read else {k: v for k, v in self.snapshot.items() if k in _BARE}
 
     def update(self, snapshot: Any) -> None:

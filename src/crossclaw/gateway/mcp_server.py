@@ -1,4 +1,4 @@
-"""The MCP server: session tools for agents outside of the house. Imported when a client asks for it.
+"""The MCP server: session tools for agents outside of the gateway. Imported when a client asks for it.
 
 It keeps nothing between two requests, so a restart of the gateway is not noticed by its clients. A client
 that says hello is given a session id all the same: by that it is known again, and two are told apart.

@@ -137,7 +137,7 @@ class Reception:
             await self._tell_everyone(self._health_frame(True), self._health_frame(False))
 
     async def _tell_presence(self) -> None:
-        """Those who came are told how the house is; pages are told who is here."""
+        """Those who came are told how the gateway is; pages are told who is here."""
         while True:
             await self._changed.wait()
             self._changed = anyio.Event()

@@ -184,7 +184,7 @@ class RunEvents:
 
     @property
     def _may_be_token(self) -> bool:
-        """A token is for the house alone, so nothing is shown of a text that may yet become one."""
+        """A token is for the gateway alone, so nothing is shown of a text that may yet become one."""
         words = self._text.strip()
         return any(token.startswith(words) for token in CONTROL_TOKENS)
 

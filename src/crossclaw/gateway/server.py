@@ -41,7 +41,7 @@ class CannotListen(CrossclawError):
     pass
 
 
-class Gateway:
+class GatewayServer:
     def __init__(
         self,
         door: Door,
@@ -189,7 +189,7 @@ class _Server(Server):
         self.stop = anyio.Event()
 
     async def serve_shielded(self) -> None:
-        """A cancelled house still closes its doors properly: it sets `stop`."""
+        """A cancelled gateway still closes its doors properly: it sets `stop`."""
         with anyio.CancelScope(shield=True):
             await self.serve([self._listener])
         for connection in tuple(self.server_state.connections):

@@ -65,7 +65,7 @@ class Audience:
         self._pages.discard(subscription)
 
     def watchers(self) -> list[Subscriber]:
-        """Whoever shows the whole house: pages, and those who follow all sessions."""
+        """Whoever shows the whole gateway: pages, and those who follow all sessions."""
         return [subscription.subscriber for subscription in self._pages | self.of_all_sessions]
 
     def of_run(self, run_id: str, key: SessionKey) -> list[tuple[Subscriber, str | None]]:

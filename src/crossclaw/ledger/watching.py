@@ -1,4 +1,4 @@
-"""Watching: what somebody sees who looks at the whole house: who is at work, who waits for whom, what
+"""Watching: what somebody sees who looks at the whole gateway: who is at work, who waits for whom, what
 led to what. Only reads, bounded, and beside the writer."""
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from crossclaw.domain.states import State
 from crossclaw.ledger.attention import TightBudget, TroubledDelivery
 from crossclaw.ledger.figures import FigureQuery, FigureRow
 
-RUNS_MAX = 5_000  # of one look; an hour of a busy house, and about a megabyte on the wire
+RUNS_MAX = 5_000  # of one look; an hour of a busy gateway, and about a megabyte on the wire
 REQUEST_CHARS = 400  # of a request in a list
 CAUSED_WITHIN = 20_000  # runs after a run among which its effects are looked for
 

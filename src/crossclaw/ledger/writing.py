@@ -140,7 +140,7 @@ class ThreadWriter:
                 self._post(_Telling(steps, appended, self._told))
             self._engine.close()
         except BaseException:
-            # Without its writer the house would accept what it cannot keep. The next start recovers.
+            # Without its writer the gateway would accept what it cannot keep. The next start recovers.
             log.critical("the ledger's writer failed; the gateway ends now", exc_info=True)
             os._exit(70)
 

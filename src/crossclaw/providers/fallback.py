@@ -99,7 +99,7 @@ class Fallbacks:
                 self._move_on(choice, error, tell)
 
     async def close(self) -> None:
-        """The providers belong to the house, not to a run."""
+        """The providers belong to the gateway, not to a run."""
 
     async def _ask(self, choice: Choice, request: ModelRequest, tell: Tell) -> AssistantMessage:
         provider, model = self._find(choice.address)

@@ -1,4 +1,4 @@
-"""The providers of a house by name: `anthropic/claude-x` → who answers, and the model's own name.
+"""The providers of a gateway by name: `anthropic/claude-x` → who answers, and the model's own name.
 
 Around each of them: its price list, its several keys, what it refuses to be asked, a cap on calls at once,
 then retries, whose waits take no place under the cap.

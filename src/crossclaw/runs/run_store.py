@@ -309,7 +309,7 @@ class RunStore:
         await self._ledger.commit(*ops)
 
     async def release(self, run: Run) -> None:
-        """Give a run back unharmed: the house is closing."""
+        """Give a run back unharmed: the gateway is closing."""
         await self._ledger.do(ReleaseRun(fence=run.fence))
 
     async def find(self, run_id: str) -> Run | None:

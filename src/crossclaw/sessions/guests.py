@@ -1,4 +1,4 @@
-"""Guests: agents outside of the house that have a session of their own and answer its runs.
+"""Guests: agents outside of the gateway that have a session of their own and answer its runs.
 
 A run of such a session asks no model. It waits until its guest has answered, until its time is over,
 or until nothing was heard of the guest for so long that it has left: then whoever sent is told. What is
@@ -122,7 +122,7 @@ class Guests:
     async def execute(self, run: Run, progress: WordsSoFar) -> Ending:
         """In place of the agent loop. While the guest thinks, others may have its slot."""
         if run.kind == "announce":
-            return self._said(ANNOUNCE_SKIP)  # a guest has no chat in this house to tell anything
+            return self._said(ANNOUNCE_SKIP)  # a guest has no chat in this gateway to tell anything
         progress.rescue = self._last_words
         asked = GuestRun(run, await self._message_of(run))
         self._asked[run.key] = asked

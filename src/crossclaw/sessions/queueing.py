@@ -21,7 +21,7 @@ MODES = frozenset(get_args(Mode)) - {"backlog"}
 def queueing_for(
     settings: Queue, key: SessionKey, session: Session | None, channel: str
 ) -> Queueing | None:
-    """What the session has of its own, else the channel's, else the house's. A guest is asked one by one."""
+    """What the session has of its own, else the channel's, else the gateway's. A guest is asked one by one."""
     if key.is_guest:
         return None
     shared = Queueing(

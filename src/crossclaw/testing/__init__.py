@@ -1,8 +1,8 @@
-"""Doubles that ship with the house: what its own tests use, and what yours may."""
+"""Doubles that ship with the gateway: what its own tests use, and what yours may."""
 
 from crossclaw.testing.channel import MemoryChannel
 from crossclaw.testing.fake_models import FakeModelServer
-from crossclaw.testing.house import open_house
+from crossclaw.testing.gateway import open_gateway
 from crossclaw.testing.scripted import ScriptedProvider, heard, told
 from crossclaw.testing.submitting import submit
 from crossclaw.testing.time import VirtualClock, VirtualLoop
@@ -14,7 +14,7 @@ __all__ = [
     "VirtualClock",
     "VirtualLoop",
     "heard",
-    "open_house",
+    "open_gateway",
     "submit",
     "told",
 ]

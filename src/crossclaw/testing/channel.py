@@ -91,7 +91,7 @@ class MemoryChannel(GivenChannel):
     async def say(
         self, sender: str, text: str, *, message_id: str | None = None, group: str | None = None
     ) -> str:
-        """Answers the run id, once the house has accepted the message."""
+        """Answers the run id, once the gateway has accepted the message."""
         self._numbers += 1
         received = await self.bring(
             Inbound(

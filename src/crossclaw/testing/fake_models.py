@@ -205,8 +205,8 @@ class _Server(socketserver.ThreadingTCPServer):
     daemon_threads = False
     request_queue_size = CONNECTIONS_WAITING
 
-    def __init__(self, house: FakeModelServer) -> None:
-        self.house = house
+    def __init__(self, gateway: FakeModelServer) -> None:
+        self.gateway = gateway
         self._open: set[socket.socket] = set()
         super().__init__(("127.0.0.1", 0), _Handler)
 
@@ -230,8 +230,8 @@ class _Handler(BaseHTTPRequestHandler):
     disable_nagle_algorithm = True
 
     @property
-    def house(self) -> FakeModelServer:
-        return cast(_Server, self.server).house
+    def gateway(self) -> FakeModelServer:
+        return cast(_Server, self.server).gateway
 
     def handle(self) -> None:
         with contextlib.suppress(ConnectionError):
@@ -249,17 +249,17 @@ class _Handler(BaseHTTPRequestHandler):
             return
         headers = {name.lower(): value for name, value in self.headers.items()}
         if self.path == SHOW:
-            self._send_json(*self.house.answer_plainly(self.path, headers, body))
+            self._send_json(*self.gateway.answer_plainly(self.path, headers, body))
             return
         wire = wire_at(self.path, body)
         if wire is None:
             self._send_json(404, {"error": {"message": f"no such path: {self.path}"}})
             return
-        self._play(wire, body, self.house.answer(FakeRequest(wire.path, headers, body)))
+        self._play(wire, body, self.gateway.answer(FakeRequest(wire.path, headers, body)))
 
     def do_GET(self) -> None:
         headers = {name.lower(): value for name, value in self.headers.items()}
-        self._send_json(*self.house.answer_plainly(self.path, headers, {}))
+        self._send_json(*self.gateway.answer_plainly(self.path, headers, {}))
 
     def _play(self, wire: Wire, body: Json, answer: Answer) -> None:
         if isinstance(answer, Refuse):
@@ -279,7 +279,7 @@ class _Handler(BaseHTTPRequestHandler):
             content_type = answer.content_type if isinstance(answer, Raw) else wire_type(wire)
             self._stream(self._events(wire, body, answer), content_type)
         except ConnectionError:
-            self.house.note_hang_up()
+            self.gateway.note_hang_up()
             raise
 
     def _refuse(self, wire: Wire, refusal: Refuse) -> None:
@@ -326,7 +326,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self.close_connection = True
                 return
             case "silence":
-                self.house.closing.wait(broken.seconds)
+                self.gateway.closing.wait(broken.seconds)
             case "malformed":
                 yield wire.malformed_event()
             case "error_event":
@@ -336,7 +336,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _trickle(self, stream: bytes, gap_s: float) -> Iterator[bytes]:
         for place in range(len(stream)):
-            if self.house.closing.wait(gap_s):
+            if self.gateway.closing.wait(gap_s):
                 self.close_connection = True
                 return
             yield stream[place : place + 1]

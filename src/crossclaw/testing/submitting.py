@@ -12,7 +12,7 @@ OWNER = person_principal("owner", {"operator.admin"})
 
 
 async def submit(
-    house: app.House,
+    gateway: app.Gateway,
     key: SessionKey,
     text: str,
     *,
@@ -21,7 +21,7 @@ async def submit(
 ) -> Accepted:
     """As the method `agent` does it. On return the message is durable. With a run id of the caller's the same
     call twice is one run, and another message under that id is refused."""
-    received = await house.intake.require(
+    received = await gateway.intake.require(
         Arrival(
             road="agent",
             to=SessionNamed(key.with_agent),

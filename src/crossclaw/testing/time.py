@@ -1,7 +1,7 @@
 """Virtual time: a five-minute timeout takes no time at all, on asyncio as on trio.
 
 trio brings its own (`MockClock(autojump_threshold=0)`); `VirtualLoop` is the same for asyncio. Both
-jump when every task waits, so nothing may be pending in a thread: open the house inline.
+jump when every task waits, so nothing may be pending in a thread: open the gateway inline.
 """
 
 import selectors

@@ -1,6 +1,6 @@
 """Files of transcripts: `<sessions>/<agent>/<session id>.jsonl`, opened so that nothing else can be.
 
-A name is made here from an agent id and a session id that the house itself has given; no path comes
+A name is made here from an agent id and a session id that the gateway itself has given; no path comes
 from outside. Folders are opened below a descriptor of the sessions folder and links are never
 followed, so that a name cannot lead elsewhere. Only the owner may read.
 

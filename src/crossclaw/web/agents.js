@@ -1,7 +1,7 @@
 // @ts-check
 // An agent, made or changed: its name, what it is for, model, tools, budget, and the owner's words to it.
 import { agentName, fill, h } from "./dom.js";
-import { complain, house, notice } from "./house.js";
+import { complain, gateway, notice } from "./gateway.js";
 import { wire } from "./wire.js";
 
 const list = (text) =>
@@ -17,7 +17,7 @@ const talks = (rule, id) => rule?.enabled !== false && named(rule?.allow, id);
 
 /** The rule with one agent in it or out of it. A list that names nobody would let everybody. */
 function ruleWith(rule, id, yes) {
-  const ids = house.agents.map((each) => each.id);
+  const ids = gateway.agents.map((each) => each.id);
   const may = ids.filter((each) => (each === id ? yes : talks(rule, each)));
   if (may.length < 2) return { enabled: false };
   return { enabled: true, allow: may.length === ids.length ? ["*"] : may };
@@ -73,9 +73,9 @@ function formOf(id, inputs, { models, files, told, acts }) {
         { cls: "yes" },
         inputs.talks,
         h("span", null, "Other agents reach it, and it reaches them"),
-        h("small", null, house.agents.length > 1 ? "To send, and to read what was said." : "There is no other agent yet."),
+        h("small", null, gateway.agents.length > 1 ? "To send, and to read what was said." : "There is no other agent yet."),
       ),
-    id && field("Agents that it may spawn", inputs.reach, `Their ids, or *: ${house.agents.map((each) => each.id).join(", ")}`),
+    id && field("Agents that it may spawn", inputs.reach, `Their ids, or *: ${gateway.agents.map((each) => each.id).join(", ")}`),
     id && field("Budget of a task, in tokens", inputs.tokens, "Empty: as the defaults say."),
     id && words(id, files),
     h(
@@ -167,7 +167,7 @@ export async function editAgent(agent, done) {
     dialog.close();
     notice(text);
     done();
-    house.refreshSoon();
+    gateway.refreshSoon();
   }
 }
 

@@ -2,7 +2,7 @@
 // The page: a client of the gateway like any other. This module finds the way; the parts do the rest.
 import { empty, fill, h } from "./dom.js";
 import { t, translate } from "./language.js";
-import { house, store } from "./house.js";
+import { gateway, store } from "./gateway.js";
 import { wire } from "./wire.js";
 import "./chat.js";
 
@@ -83,14 +83,14 @@ wire.on("line", ({ state, text }) => {
   $("lost").textContent = text;
 });
 
-house.addEventListener("attention", () => {
-  const { count } = house.attention;
+gateway.addEventListener("attention", () => {
+  const { count } = gateway.attention;
   $("attention-count").textContent = count > 99 ? "99+" : String(count);
   $("attention-count").hidden = !count;
 });
 
 wire.on("door", ({ why }) => {
-  $("house").hidden = true;
+  $("gateway").hidden = true;
   $("door").hidden = false;
   $("door-why").textContent = why ? `The gateway said: ${why}` : t("This page needs the gateway's token.");
   $("door-why").classList.toggle("problem", Boolean(why));
@@ -100,7 +100,7 @@ wire.on("door", ({ why }) => {
 wire.addEventListener("open", () => {
   const entered = !$("door").hidden;
   $("door").hidden = true;
-  $("house").hidden = false;
+  $("gateway").hidden = false;
   if (entered) $("view").focus({ preventScroll: true });
 });
 
@@ -123,7 +123,7 @@ $("skip").addEventListener("click", (event) => {
 
 addEventListener("keydown", async (event) => {
   if (event.key.toLowerCase() !== "k" || !(event.ctrlKey || event.metaKey) || event.altKey || event.shiftKey) return;
-  if ($("house").hidden) return;
+  if ($("gateway").hidden) return;
   event.preventDefault();
   (await import("./switcher.js")).toggleSwitcher();
 });

@@ -1,7 +1,7 @@
 // @ts-check
 // What this conversation's runs ask a person for: the whole command, and the answers.
 import { Part, fill, h, plural } from "./dom.js";
-import { complain, house } from "./house.js";
+import { complain, gateway } from "./gateway.js";
 import { wire } from "./wire.js";
 
 const ANSWERS = { "allow-once": "Allow once", "allow-always": "Always allow", deny: "Deny" };
@@ -19,7 +19,7 @@ export class Asked extends Part {
     this.setAttribute("role", "region");
     this.setAttribute("aria-label", "Needs your yes");
     for (const name of ["exec.approval.requested", "exec.approval.resolved"]) this.hear(wire, name, () => this.look());
-    this.hear(house, "open", () => this.look());
+    this.hear(gateway, "open", () => this.look());
     this.clock = setInterval(() => this.rows.length && this.draw(), 15000);
     this.draw();
   }

@@ -2,7 +2,7 @@
 // Needs attention: what failed, hangs or asks for a yes; why, and what helps.
 import { Part, ago, empty, fill, h, nameOfKey, plural, to, whenOf } from "./dom.js";
 import { keepingFocus } from "./controls.js";
-import { complain, house, notice } from "./house.js";
+import { complain, gateway, notice } from "./gateway.js";
 import { t } from "./language.js";
 import { wire } from "./wire.js";
 
@@ -32,10 +32,10 @@ class Attention extends Part {
       this,
       h("div", { cls: "page" }, h("header", null, h("h2", null, t("Needs attention")), this.clear), this.kinds, this.list),
     );
-    this.hear(house, "attention", () => this.draw());
+    this.hear(gateway, "attention", () => this.draw());
     this.clock = setInterval(() => this.draw(), 30000);
     this.draw();
-    house.refreshAttention();
+    gateway.refreshAttention();
   }
 
   close() {
@@ -48,12 +48,12 @@ class Attention extends Part {
   }
 
   get rows() {
-    return (house.attention?.rows || []).filter((row) => !this.kind || row.kind === this.kind);
+    return (gateway.attention?.rows || []).filter((row) => !this.kind || row.kind === this.kind);
   }
 
   draw() {
-    if (!house.attention) return;
-    const all = house.attention.rows;
+    if (!gateway.attention) return;
+    const all = gateway.attention.rows;
     const counts = new Map();
     for (const row of all) counts.set(row.kind, (counts.get(row.kind) || 0) + 1);
     keepingFocus(this, () => {
@@ -117,7 +117,7 @@ class Attention extends Part {
       complain(error);
       button.disabled = false;
     }
-    await house.refreshAttention();
+    await gateway.refreshAttention();
   }
 
   async dismiss(rows) {
@@ -127,7 +127,7 @@ class Attention extends Part {
     } catch (error) {
       complain(error);
     }
-    await house.refreshAttention();
+    await gateway.refreshAttention();
   }
 }
 

@@ -3,7 +3,7 @@
 // and a message to try one out.
 import { Part, ago, debounce, empty, fill, h, nameOfKey, plainMark, to, whenOf } from "./dom.js";
 import { keepingFocus, plainList } from "./controls.js";
-import { complain, house, notice } from "./house.js";
+import { complain, gateway, notice } from "./gateway.js";
 import { Lost, newId, wire } from "./wire.js";
 
 const REFRESH_MS = 5000; // a stranger who asks is waiting for somebody to look
@@ -19,7 +19,7 @@ class Channels extends Part {
 
   open() {
     this.soon = debounce(() => this.read(), 300);
-    this.hear(house, "attention", () => this.soon());
+    this.hear(gateway, "attention", () => this.soon());
     this.timer = setInterval(() => document.hidden || this.read(), REFRESH_MS);
   }
 
@@ -197,7 +197,7 @@ function act(label, text, work, then, cls = "") {
           complain(error);
           button.disabled = false;
         }
-        house.refreshAttention();
+        gateway.refreshAttention();
         then();
       },
     },

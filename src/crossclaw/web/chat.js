@@ -1,7 +1,7 @@
 // @ts-check
 // Chat: a conversation as the ledger has it, the field below it and the list beside it.
 import { Part, cost, debounce, face, fill, goneWords, h, icon, isPersons, nameOf, speakerOf, stateMark, to, tokens } from "./dom.js";
-import { complain, house } from "./house.js";
+import { complain, gateway } from "./gateway.js";
 import { t } from "./language.js";
 import { Reading } from "./reading.js";
 import { Speaking } from "./speaking.js";
@@ -30,7 +30,7 @@ export class Chat extends Part {
     this.reading = new Reading(this);
     this.speaking = new Speaking(this);
     this.looked = debounce(() => {
-      if (this.key && this.isConnected) house.look(this.key);
+      if (this.key && this.isConnected) gateway.look(this.key);
     }, 800);
     this.place();
     this.hearAll();
@@ -102,10 +102,10 @@ export class Chat extends Part {
     this.hear(this.log, "act", ({ detail }) => this.act(detail));
     this.hear(this.composer, "stop", () => wire.call("chat.abort", { sessionKey: this.key }).catch(complain));
     this.hear(this.log, "scroll", () => this.scrolled(), { passive: true });
-    this.hear(house, "open", () => reading.again());
-    this.hear(house, "recent", () => this.showAbout());
+    this.hear(gateway, "open", () => reading.again());
+    this.hear(gateway, "recent", () => this.showAbout());
     this.hear(document, "visibilitychange", () => {
-      if (!document.hidden && this.key) house.look(this.key);
+      if (!document.hidden && this.key) gateway.look(this.key);
     });
   }
 
@@ -113,7 +113,7 @@ export class Chat extends Part {
     const inside = this.contains(document.activeElement);
     this.classList.toggle("chosen", Boolean(key));
     if (inside && NARROW.matches) (key ? this.log : this.list.linkTo(this.key))?.focus();
-    const next = key || (NARROW.matches ? null : this.key || house.mainKey);
+    const next = key || (NARROW.matches ? null : this.key || gateway.mainKey);
     const seq = Number(query.get("seq")) || null;
     if (next === this.key && !seq) return;
     if (this.key && this.key !== next && wire.ready)
@@ -142,7 +142,7 @@ export class Chat extends Part {
    * field: to say something else instead is a fork too, nothing is rewritten. */
   async fork(entry) {
     const made = await wire.call("sessions.fork", { sessionKey: this.key, entryId: entry.entryId });
-    await house.refresh();
+    await gateway.refresh();
     location.hash = to.chat(made.sessionKey);
     this.composer.whenShown(made.sessionKey, made.editorText || "");
   }
@@ -153,7 +153,7 @@ export class Chat extends Part {
     if (!this.key) return;
     const known = this.reading.row;
     const { budget, archivedAt, agentGone } = known || {};
-    const row = { ...(house.row(this.key) || known || { key: this.key }), budget, archivedAt, agentGone };
+    const row = { ...(gateway.row(this.key) || known || { key: this.key }), budget, archivedAt, agentGone };
     this.list.here = row;
     this.heading.textContent = nameOf(row);
     const facts = [h("code", null, this.key)];
@@ -187,7 +187,7 @@ export class Chat extends Part {
     this.log.append(
       h("li", { cls: "empty" }, face(this.key), h("p", { cls: "title" }, t("Talk with {name}").replace("{name}", () => speakerOf(this.key))), hint),
     );
-    house.rehearses().then(
+    gateway.rehearses().then(
       (yes) => yes && hint.after(...REHEARSAL.map((text) => h("p", { cls: "hint" }, text)), offerRehearsals()),
       () => {}, // the line went: the hint is no loss
     );

@@ -1,7 +1,7 @@
 // @ts-check
 // Where a person writes: drafts kept by session, /commands completed, pictures and files attached.
 import { Part, count, fill, h, icon, iconButton } from "./dom.js";
-import { complain, store } from "./house.js";
+import { complain, store } from "./gateway.js";
 import { t } from "./language.js";
 import { wire } from "./wire.js";
 

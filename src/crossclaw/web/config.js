@@ -2,7 +2,7 @@
 // The config file, edited. It is checked while one types and written as a whole or not at all. Secrets are
 // never here: the gateway shows each as (hidden) and keeps it when that comes back.
 import { Part, debounce, empty, fill, h, plural, pretty } from "./dom.js";
-import { complain, notice } from "./house.js";
+import { complain, notice } from "./gateway.js";
 import { Lost, wire } from "./wire.js";
 
 const CHECK_MS = 400;

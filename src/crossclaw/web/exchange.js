@@ -22,7 +22,7 @@ import {
 } from "./dom.js";
 import { chainOf, figures } from "./causes.js";
 import { keepingFocus } from "./controls.js";
-import { house, showWords } from "./house.js";
+import { gateway, showWords } from "./gateway.js";
 import { EXPLAINED, isSilent } from "./protocol.js";
 import { Lost, wire } from "./wire.js";
 
@@ -33,7 +33,7 @@ class Exchange extends Part {
     this.page = h("div", { cls: "page" });
     fill(this, this.page);
     this.soon = debounce(() => this.read(), 400);
-    this.hear(house, "open", () => this.read());
+    this.hear(gateway, "open", () => this.read());
     this.hear(wire, "sessions.changed", ({ detail }) => {
       if (!this.trace || [this.trace.requester, this.trace.target].includes(detail.sessionKey)) this.soon();
     });

@@ -1,7 +1,7 @@
 // @ts-check
 // Exchanges: who asked whom, newest first.
 import { Part, dayOf, debounce, empty, fill, h, isBad, nameOfKey, oneLine, plural, stateMark, to, whenOf } from "./dom.js";
-import { complain, house } from "./house.js";
+import { complain, gateway } from "./gateway.js";
 import { t } from "./language.js";
 import { offerRehearsals } from "./rehearsals.js";
 import { Lost, wire } from "./wire.js";
@@ -19,7 +19,7 @@ class Exchanges extends Part {
       ),
     );
     this.soon = debounce(() => this.read(), 500);
-    this.hear(house, "open", () => this.read());
+    this.hear(gateway, "open", () => this.read());
     this.hear(wire, "sessions.changed", () => this.soon());
     this.read();
   }
@@ -74,6 +74,6 @@ class Exchanges extends Part {
 }
 
 /** One that the first can ask. */
-const otherAgent = () => house.agents[1]?.id;
+const otherAgent = () => gateway.agents[1]?.id;
 
 customElements.define("cc-exchanges", Exchanges);

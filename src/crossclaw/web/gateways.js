@@ -2,7 +2,7 @@
 // The gateways that share a ledger: how each is, what it does, and the way to let one leave.
 import { ago, h, plainMark, plural } from "./dom.js";
 import { plainList } from "./controls.js";
-import { complain, notice } from "./house.js";
+import { complain, notice } from "./gateway.js";
 import { wire } from "./wire.js";
 
 const sure = new Set(); // whose button was pressed once

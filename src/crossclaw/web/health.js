@@ -2,7 +2,7 @@
 // Health: how the gateway is, who is connected, and the last lines of its log.
 import { ago, count, h, lasted, plainMark } from "./dom.js";
 import { plainList } from "./controls.js";
-import { house } from "./house.js";
+import { gateway } from "./gateway.js";
 import { t } from "./language.js";
 import { wire } from "./wire.js";
 
@@ -10,10 +10,10 @@ const LOG_LINES = 200;
 
 export async function showGateway() {
   const [health, status] = await Promise.all([wire.call("health"), wire.call("status")]);
-  const uptime = (house.hello?.snapshot?.uptimeMs || 0) + performance.now() - (house.helloAt || 0);
+  const uptime = (gateway.hello?.snapshot?.uptimeMs || 0) + performance.now() - (gateway.helloAt || 0);
   const pairs = [
     ["State", plainMark(health.ok ? "ok" : "bad", health.ok ? "ok" : "failed")],
-    ["Version", house.hello?.server?.version || "?"],
+    ["Version", gateway.hello?.server?.version || "?"],
     ["Sessions", h("a", { href: "#/sessions" }, count(status.sessions?.count ?? 0))],
     ["Model", status.model || "–"],
     ["Up for", lasted(uptime)],

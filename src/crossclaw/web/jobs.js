@@ -2,7 +2,7 @@
 // Cron jobs: when they run next, what came of the last times, and a form for a new one.
 import { dayOf, empty, fill, h, isBad, lasted, oneLine, stateMark, timeOf } from "./dom.js";
 import { plainList } from "./controls.js";
-import { complain, notice } from "./house.js";
+import { complain, notice } from "./gateway.js";
 import { wire } from "./wire.js";
 
 const LOG_RUNS = 5;

@@ -1,7 +1,7 @@
 // @ts-check
 // Keeping what is shown: a link to it, or a file.
 import { h } from "./dom.js";
-import { notice } from "./house.js";
+import { notice } from "./gateway.js";
 
 export function copy(text) {
   navigator.clipboard?.writeText(text).then(

@@ -1,7 +1,7 @@
 // @ts-check
 // What the last hour cost, in one line.
 import { Part, cost, count, debounce, fill, h, tokens } from "./dom.js";
-import { house } from "./house.js";
+import { gateway } from "./gateway.js";
 import { t } from "./language.js";
 import { wire } from "./wire.js";
 
@@ -10,8 +10,8 @@ const AGAIN_MS = 30000;
 class LastHour extends Part {
   open() {
     this.soon = debounce(() => this.read(), 1500);
-    this.hear(house, "open", () => this.read());
-    this.hear(house, "recent", () => this.soon());
+    this.hear(gateway, "open", () => this.read());
+    this.hear(gateway, "recent", () => this.soon());
     this.clock = setInterval(() => this.read(), AGAIN_MS);
     this.read();
   }

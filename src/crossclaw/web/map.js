@@ -18,7 +18,7 @@ import {
 import { tellInWords } from "./beside.js";
 import { listen } from "./hands.js";
 import { holdupsOf } from "./holdups.js";
-import { complain, house } from "./house.js";
+import { complain, gateway } from "./gateway.js";
 import { t } from "./language.js";
 import { isFold, relevant } from "./relevance.js";
 import { dress, fit, layout, wake } from "./stage.js";
@@ -165,13 +165,13 @@ export class MapView extends Part {
   hearAll() {
     this.hear(globalThis, "dressed", () => dress(this));
     this.hear(matchMedia("(prefers-color-scheme: dark)"), "change", () => dress(this));
-    this.hear(house, "open", () => {
+    this.hear(gateway, "open", () => {
       this.greet();
       this.cursor = 0;
       this.read();
     });
-    this.hear(house, "recent", () => {
-      for (const row of house.recent) this.node(row);
+    this.hear(gateway, "recent", () => {
+      for (const row of gateway.recent) this.node(row);
       this.changed();
     });
     for (const name of ["sessions.changed", "agent"])
@@ -266,7 +266,7 @@ export class MapView extends Part {
 
   /** Agents are there before anybody has talked to them. */
   greet() {
-    for (const { id } of house.agents) {
+    for (const { id } of gateway.agents) {
       const key = `agent:${id}:main`;
       if (!this.every.has(key))
         this.node({ key, agentId: id, createdAt: 0, updatedAt: 0, tokens: 0, costUsd: 0, standing: { name: "idle" }, ghost: true });

@@ -2,7 +2,7 @@
 // Operations, in tabs that each have an address (#/operations/jobs). What the gateway does not offer is not shown.
 import { Part, debounce, fill, h } from "./dom.js";
 import { keepingFocus } from "./controls.js";
-import { house } from "./house.js";
+import { gateway } from "./gateway.js";
 import { Jobs } from "./jobs.js";
 import { t } from "./language.js";
 import { Lost, wire } from "./wire.js";
@@ -126,7 +126,7 @@ class Operations extends Part {
     this.panel = h("div", { cls: "grid", role: "tabpanel", id: "tab-shown" });
     fill(this, h("div", { cls: "page" }, h("header", null, h("h2", null, t("Operations"))), this.tabs, this.panel));
     this.again = debounce(() => this.read(), 300);
-    this.hear(house, "open", () => this.learn());
+    this.hear(gateway, "open", () => this.learn());
     this.learn();
     this.hear(wire, "presence", () => this.again());
     this.hear(wire, "cron", () => this.again());

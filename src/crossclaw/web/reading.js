@@ -2,7 +2,7 @@
 // Reading a conversation: a page of it, what is older, what is newer, and after a break what was missed.
 // Every entry has its number, so what comes twice is shown once and what was missed is asked for.
 import { debounce, empty, fill, h } from "./dom.js";
-import { complain, house } from "./house.js";
+import { complain, gateway } from "./gateway.js";
 import { Lost, wire } from "./wire.js";
 
 const PAGE = 60; // entries of one read
@@ -40,7 +40,7 @@ export class Reading {
     try {
       const [answer, found] = await Promise.all([
         wire.call("sessions.entries", { key, exchanges: true, limit: PAGE, ...(seq ? { before: seq + PAGE / 2 } : {}) }),
-        house.find(key),
+        gateway.find(key),
         wire.call("sessions.messages.subscribe", { key }),
       ]);
       if (mine !== this.loads) return;

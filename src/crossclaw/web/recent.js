@@ -1,7 +1,7 @@
 // @ts-check
 // The list beside the chat.
 import { Part, agentName, agentOfRow, ago, empty, face, fill, h, iconButton, isBad, nameOf, stateMark, to } from "./dom.js";
-import { complain, house } from "./house.js";
+import { complain, gateway } from "./gateway.js";
 import { t } from "./language.js";
 import { wire } from "./wire.js";
 import "./lasthour.js";
@@ -49,8 +49,8 @@ class Recent extends Part {
       this.agent,
       h("nav", { "aria-label": "Conversations" }, this.items),
     );
-    this.hear(house, "recent", () => this.draw());
-    this.hear(house, "open", () => this.draw());
+    this.hear(gateway, "recent", () => this.draw());
+    this.hear(gateway, "open", () => this.draw());
     this.clock = setInterval(() => this.draw(), 30000);
     this.draw();
   }
@@ -65,14 +65,14 @@ class Recent extends Part {
 
   /** With one agent there is nothing to choose. */
   choose() {
-    if (house.agents.length < 2) {
-      this.begin(house.agents[0]?.id);
+    if (gateway.agents.length < 2) {
+      this.begin(gateway.agents[0]?.id);
       return;
     }
     fill(
       this.menu,
       h("p", { cls: "hint" }, "Talk with"),
-      house.agents.map((agent) =>
+      gateway.agents.map((agent) =>
         h(
           "button",
           {
@@ -103,8 +103,8 @@ class Recent extends Part {
   }
 
   draw() {
-    const known = new Set(house.recent.map((row) => row.key));
-    const agents = house.agents
+    const known = new Set(gateway.recent.map((row) => row.key));
+    const agents = gateway.agents
       .map((agent) => ({ key: `agent:${agent.id}:main` }))
       .filter((row) => !known.has(row.key));
     const current =
@@ -114,7 +114,7 @@ class Recent extends Part {
     const wanted = this.filter.value.toLowerCase();
     this.drawAgents();
     const of = this.agent.value;
-    const found = [...current, ...house.recent, ...agents].filter(
+    const found = [...current, ...gateway.recent, ...agents].filter(
       (row) => (!of || agentOfRow(row) === of) && `${nameOf(row)} ${row.key}`.toLowerCase().includes(wanted),
     );
     // Children and jobs that rest are out of the way, unless somebody looks for them.
@@ -140,12 +140,12 @@ class Recent extends Part {
     if (!found.length)
       this.items.append(h("li", null, empty("Nothing found", "The sessions page searches in all messages.")));
     if (focused) this.items.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus();
-    const unread = house.recent.filter((row) => row.key !== this.#key && house.unread(row)).length;
+    const unread = gateway.recent.filter((row) => row.key !== this.#key && gateway.unread(row)).length;
     document.title = unread ? `(${unread}) Crossclaw` : "Crossclaw";
   }
 
   drawAgents() {
-    const ids = house.agents.map((agent) => agent.id);
+    const ids = gateway.agents.map((agent) => agent.id);
     this.agent.hidden = ids.length < 2;
     if (this.drawn === ids.join()) return;
     this.drawn = ids.join();
@@ -159,7 +159,7 @@ class Recent extends Part {
   }
 
   row(row) {
-    const unread = row.updatedAt && row.key !== this.#key && house.unread(row);
+    const unread = row.updatedAt && row.key !== this.#key && gateway.unread(row);
     return h(
       "li",
       null,
@@ -187,14 +187,14 @@ class Recent extends Part {
 const SELDOM = /^(subagent|cron)$/;
 
 /** Of a child or a job: nothing goes on, nothing failed, and nobody has given it a name. */
-const rests = (row) => SELDOM.test(row.key.split(":")[2]) && !row.lane && !isBad(row.standing) && !house.unread(row);
+const rests = (row) => SELDOM.test(row.key.split(":")[2]) && !row.lane && !isBad(row.standing) && !gateway.unread(row);
 
 /** What a person looks for: what goes on, else what was said last. */
 function aboutOf(row) {
   if (row.archivedAt) return "archived";
   if (row.agentGone) return "agent gone";
   if (row.lane || isBad(row.standing)) return stateMark(row.standing, true);
-  return house.lastWords(row.key) || (row.updatedAt ? t("nothing said yet") : t("not yet talked to"));
+  return gateway.lastWords(row.key) || (row.updatedAt ? t("nothing said yet") : t("not yet talked to"));
 }
 
 customElements.define("cc-recent", Recent);

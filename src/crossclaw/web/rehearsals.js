@@ -1,7 +1,7 @@
 // @ts-check
 // Rehearsals at a click: scenes that need no key, each on a throwaway gateway whose page opens in a tab of its own.
 import { fill, h } from "./dom.js";
-import { complain } from "./house.js";
+import { complain } from "./gateway.js";
 import { t } from "./language.js";
 import { wire } from "./wire.js";
 

@@ -22,7 +22,7 @@ import {
 } from "./dom.js";
 import { chainOf, figures } from "./causes.js";
 import { keepingFocus } from "./controls.js";
-import { house, showWords } from "./house.js";
+import { gateway, showWords } from "./gateway.js";
 import { copy, save } from "./keeping.js";
 import { Lost, wire } from "./wire.js";
 
@@ -31,7 +31,7 @@ class Run extends Part {
     this.page = h("div", { cls: "page" });
     fill(this, this.page);
     this.soon = debounce(() => this.read(), 300);
-    this.hear(house, "open", () => this.read());
+    this.hear(gateway, "open", () => this.read());
     this.hear(wire, "agent", ({ detail }) => {
       if (detail.runId === this.name) this.soon();
     });

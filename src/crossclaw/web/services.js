@@ -2,7 +2,7 @@
 // A model service: where it is reached, its key, and one real call that says whether it answers. A key that was typed goes
 // to the gateway and never comes back.
 import { h } from "./dom.js";
-import { complain, notice } from "./house.js";
+import { complain, notice } from "./gateway.js";
 import { wire } from "./wire.js";
 
 const SPOKEN = {

@@ -17,7 +17,7 @@ import {
   to,
 } from "./dom.js";
 import { select } from "./controls.js";
-import { complain, house, notice } from "./house.js";
+import { complain, gateway, notice } from "./gateway.js";
 import { Lost, wire } from "./wire.js";
 
 const UNDO_MS = 6000;
@@ -27,7 +27,7 @@ class Session extends Part {
   key = null;
 
   open() {
-    this.hear(house, "open", () => this.show(this.key));
+    this.hear(gateway, "open", () => this.show(this.key));
   }
 
   async show(key) {
@@ -35,7 +35,7 @@ class Session extends Part {
     this.hidden = !key;
     if (!key || !wire.ready) return;
     try {
-      const row = await house.find(key);
+      const row = await gateway.find(key);
       if (this.key !== key) return;
       this.budget = row?.budget;
       if (row) this.draw(row);
@@ -164,7 +164,7 @@ class Session extends Part {
       await wire.call("sessions.patch", { key, [name]: value || null });
       notice("Saved.", { ms: 1800 });
       this.tell("changed");
-      house.refreshSoon();
+      gateway.refreshSoon();
     } catch (error) {
       complain(error);
       this.show(this.key);

@@ -18,7 +18,7 @@ import {
   tokens,
 } from "./dom.js";
 import { choice, select } from "./controls.js";
-import { complain, house } from "./house.js";
+import { complain, gateway } from "./gateway.js";
 import { t } from "./language.js";
 import { channelOf } from "./session.js";
 import { Lost, wire } from "./wire.js";
@@ -125,7 +125,7 @@ class Sessions extends Part {
 
   hearAll() {
     this.hear(this.narrow, "change", () => this.shield());
-    this.hear(house, "open", () => {
+    this.hear(gateway, "open", () => {
       this.showAgents();
       this.ask(true);
     });
@@ -170,7 +170,7 @@ class Sessions extends Part {
     const value = this.agent.value;
     fill(
       this.agent,
-      ...[["", "All agents"], ...house.agents.map((each) => [each.id, agentName(each.id)])].map(([id, text]) =>
+      ...[["", "All agents"], ...gateway.agents.map((each) => [each.id, agentName(each.id)])].map(([id, text]) =>
         h("option", { value: id }, text),
       ),
     );
@@ -243,7 +243,7 @@ class Sessions extends Part {
             h(
               "span",
               { cls: "top" },
-              h("b", null, nameOf(house.row(hit.key) || hit)),
+              h("b", null, nameOf(gateway.row(hit.key) || hit)),
               h("span", null, hit.role === "user" ? "asked" : hit.role === "assistant" ? "answered" : "tool"),
               h("time", null, `${dayOf(hit.at)}, ${timeOf(hit.at)}`),
             ),

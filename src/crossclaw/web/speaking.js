@@ -1,7 +1,7 @@
 // @ts-check
 // What is said here and not an entry yet, and words that are still being written.
 import { debounce, face, h, isPersons, oneLine, speakerOf, textOf } from "./dom.js";
-import { complain, house, showWords } from "./house.js";
+import { complain, gateway, showWords } from "./gateway.js";
 import { isStep } from "./protocol.js";
 import { blocksOf, words } from "./transcript.js";
 import { Lost, newId, wire } from "./wire.js";
@@ -85,7 +85,7 @@ export class Speaking {
   async lookUp() {
     const { chat } = this,
       { key } = chat;
-    const found = await house.find(key).catch(() => null); // the line went: the next end tells it
+    const found = await gateway.find(key).catch(() => null); // the line went: the next end tells it
     if (!found || key !== chat.key) return;
     chat.reading.row = found;
     chat.showAbout();

@@ -1,7 +1,7 @@
 // @ts-check
 // The quick switcher (Ctrl-K): sessions, agents, views, settings and commands by a few letters.
 import { agentName, face, fill, h, nameOf, nameOfKey, oneLine, to } from "./dom.js";
-import { house } from "./house.js";
+import { gateway } from "./gateway.js";
 import { wire } from "./wire.js";
 
 const SHOWN = 12;
@@ -61,16 +61,16 @@ async function learnCommands() {
 /** The session that is looked at, in whatever view. */
 function keyHere() {
   const [, view, name] = location.hash.split(/[/?]/);
-  return ["chat", "sessions", "map"].includes(view) && name ? decodeURIComponent(name) : house.mainKey;
+  return ["chat", "sessions", "map"].includes(view) && name ? decodeURIComponent(name) : gateway.mainKey;
 }
 
 async function search() {
   const text = box.field.value.trim().toLowerCase();
   const number = ++box.asked;
-  show(goals(house.recent, text));
+  show(goals(gateway.recent, text));
   if (text.length < 2 || !wire.ready) return;
   const more = await wire.call("sessions.table", { search: text, limit: SHOWN }).catch(() => null);
-  if (more && number === box.asked) show(goals(unique([...house.recent, ...more.rows]), text));
+  if (more && number === box.asked) show(goals(unique([...gateway.recent, ...more.rows]), text));
 }
 
 /** The run that is under way in a session, else its last one. */
@@ -85,7 +85,7 @@ const unique = (rows) => [...new Map(rows.map((row) => [row.key, row])).values()
 function goals(rows, text) {
   const all = [
     ...rows.map((row) => ({ name: nameOf(row), about: row.key, key: row.key, href: to.chat(row.key) })),
-    ...house.agents.map(({ id }) => ({ name: agentName(id), about: "agent", key: `agent:${id}:main`, href: to.chat(`agent:${id}:main`) })),
+    ...gateway.agents.map(({ id }) => ({ name: agentName(id), about: "agent", key: `agent:${id}:main`, href: to.chat(`agent:${id}:main`) })),
     ...VIEWS.map(([name, href]) => ({ name, about: "view", href })),
     ...TABS.map((name) => ({ name, about: "operations of the gateway", href: `#/operations/${name.toLowerCase()}` })),
     { name: "Settings of this session", about: nameOfKey(keyHere()), href: to.session(keyHere()) },

@@ -27,7 +27,7 @@ import {
 import { choice, select } from "./controls.js";
 import { figures } from "./causes.js";
 import { copy, save } from "./keeping.js";
-import { complain, house } from "./house.js";
+import { complain, gateway } from "./gateway.js";
 import { Lost, wire } from "./wire.js";
 
 const ROW = 30; // pixels, as in the style sheet
@@ -54,7 +54,7 @@ class Trace extends Part {
     this.more = h("aside", { cls: "spanmore", hidden: true, "aria-label": "The chosen span" });
     fill(this, this.head, this.filters, this.grid, this.more);
     this.soon = debounce(() => this.read(), 700);
-    this.hear(house, "open", () => this.read());
+    this.hear(gateway, "open", () => this.read());
     for (const name of ["agent", "chat", "sessions.changed"])
       this.hear(wire, name, () => {
         if (this.tree && !this.tree.end) this.soon();

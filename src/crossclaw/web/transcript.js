@@ -19,7 +19,7 @@ import {
   timeOf,
   to,
 } from "./dom.js";
-import { copy, showWords } from "./house.js";
+import { copy, showWords } from "./gateway.js";
 import { Protocol, isSilent } from "./protocol.js";
 import { wire } from "./wire.js";
 

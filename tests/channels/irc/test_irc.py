@@ -12,8 +12,14 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 
 from crossclaw.channels.registry import find_manifest
 from crossclaw.config import manifests
-from crossclaw.testing import ScriptedProvider, open_house
-from tests.channels.contract import ChannelContract, ChannelDriver, Failure, HandedOver, gateway
+from crossclaw.testing import ScriptedProvider, open_gateway
+from tests.channels.contract import (
+    ChannelContract,
+    ChannelDriver,
+    Failure,
+    HandedOver,
+    gateway_with,
+)
 from tests.channels.irc.driver import EXAMPLE, IrcDriver
 
 from crossclaw_irc.account import IrcAccount  # isort: skip
@@ -48,7 +54,7 @@ class TestIrc(ChannelContract):
     ) -> None:
         """IRC brings nothing again: what finds a full disk is lost, and what comes after it is not."""
         driver.full_for = 1
-        async with gateway(folder, driver):
+        async with gateway_with(folder, driver):
             await driver.say("one")
             await anyio.sleep(60)
             await driver.say("two")
@@ -179,7 +185,7 @@ async def test_people_talk_with_an_agent_on_a_real_irc_server(tmp_path: Path, ng
         await ann.say("JOIN #workshop")
         await ann.until("JOIN", "#workshop")
         channel = HandedOver(driver, open_it)
-        async with open_house(tmp_path / "house", model, channels=[channel]):
+        async with open_gateway(tmp_path / "gateway", model, channels=[channel]):
             await ann.until("JOIN", "claw")
             await ann.say("PRIVMSG claw :hi")
             assert await ann.until("PRIVMSG", " ann ") == "Hello ann."

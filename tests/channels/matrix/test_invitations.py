@@ -14,7 +14,7 @@ from crossclaw.channels.matrix.invitations import KEPT_MAX, Invitations, RoomInv
 from crossclaw.channels.matrix.settings import MatrixSettings
 from crossclaw.config import Config
 from crossclaw.config.section import Loose
-from crossclaw.testing import VirtualClock, open_house
+from crossclaw.testing import VirtualClock, open_gateway
 from tests.channels.fake_http import FakeTransport
 from tests.channels.matrix.fake import BOT, TOKEN, FakeHomeserver
 from tests.channels.matrix.test_hostile_rooms import InvitedRecording
@@ -41,23 +41,25 @@ async def test_an_invitation_that_was_refused_is_followed_once_its_sender_is_app
     transport = FakeTransport({"fake.example": homeserver})
 
     def opened() -> Any:
-        return open_house(tmp_path, Recording(), config=config, http=lambda: HttpClients(transport))
+        return open_gateway(
+            tmp_path, Recording(), config=config, http=lambda: HttpClients(transport)
+        )
 
-    async with AsyncExitStack() as houses:
-        house = await houses.enter_async_context(opened())
+    async with AsyncExitStack() as gateways:
+        gateway = await gateways.enter_async_context(opened())
         await homeserver.followed.wait()
         homeserver.invite("!hers", "@eve:fake.example")
         homeserver.invite("!others", "@bob:fake.example")
         homeserver.say(homeserver.room_with("@eve:fake.example"), "@eve:fake.example", "hello")
         await anyio.sleep(60)
-        (asked,) = (await call(house, "chat.pairing.list"))["requests"]
+        (asked,) = (await call(gateway, "chat.pairing.list"))["requests"]
         assert "!hers" not in homeserver.members
         if meanwhile == "restart":
-            await houses.aclose()
-            house = await houses.enter_async_context(opened())
+            await gateways.aclose()
+            gateway = await gateways.enter_async_context(opened())
         if meanwhile == "withdrawn":
             homeserver.withdraw("!hers")
-        await call(house, "chat.pairing.approve", channel="matrix", code=asked["code"])
+        await call(gateway, "chat.pairing.approve", channel="matrix", code=asked["code"])
         await anyio.sleep(60)
     assert ("!hers" in homeserver.members) is (meanwhile != "withdrawn")
     assert "!others" not in homeserver.members

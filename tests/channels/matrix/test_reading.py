@@ -21,7 +21,7 @@ from crossclaw.channels.matrix.writing import write_relation
 from crossclaw.config import Config
 from crossclaw.config.section import Loose
 from crossclaw.domain.errors import AccountBroken, ChannelDown, DeliveryUncertain
-from crossclaw.testing import open_house
+from crossclaw.testing import open_gateway
 from tests.channels.fake_http import FakeTransport
 from tests.channels.matrix.fake import TOKEN, FakeHomeserver
 from tests.flows.test_runs_keep_their_order import Recording
@@ -205,7 +205,7 @@ async def test_an_invitation_is_followed_where_its_sender_may_talk_or_may_ask_to
     section = {"homeserver": "https://fake.example", "accessToken": TOKEN, "dmPolicy": policy}
     config = Config(channels=Loose.of({"matrix": {**section, **more}}))
     transport = FakeTransport({"fake.example": homeserver})
-    async with open_house(
+    async with open_gateway(
         tmp_path, Recording(), config=config, http=lambda: HttpClients(transport)
     ):
         await homeserver.followed.wait()
@@ -232,7 +232,7 @@ async def test_an_alias_that_an_invitation_shows_is_looked_up(
     }
     config = Config(channels=Loose.of({"matrix": section}))
     transport = FakeTransport({"fake.example": homeserver})
-    async with open_house(
+    async with open_gateway(
         tmp_path, Recording(), config=config, http=lambda: HttpClients(transport)
     ):
         await homeserver.followed.wait()

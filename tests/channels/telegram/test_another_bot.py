@@ -9,14 +9,14 @@ import anyio
 import anyio.abc
 import pytest
 
-from crossclaw.app import House
+from crossclaw.app import Gateway
 from crossclaw.channels.contract import AccountFacts, ChannelHost, Piece
 from crossclaw.channels.http import HttpClients
 from crossclaw.config import Config
 from crossclaw.config.section import Loose
 from crossclaw.delivery.carrying import ANOTHER
 from crossclaw.domain.keys import SessionKey
-from crossclaw.testing import MemoryChannel, ScriptedProvider, open_house
+from crossclaw.testing import MemoryChannel, ScriptedProvider, open_gateway
 from tests.channels.fake_http import FakeTransport
 from tests.channels.telegram.fake import FakeTelegram
 from tests.flows.crashing import crashed_copy
@@ -26,7 +26,7 @@ from tests.flows.test_runs_keep_their_order import Recording
 LONG = "\n\n".join(letter * 3_000 for letter in "abc")
 FIRST, SECOND = "700:home", "800:other"
 
-Opened = Callable[[str], AbstractAsyncContextManager[House]]
+Opened = Callable[[str], AbstractAsyncContextManager[Gateway]]
 
 
 @pytest.fixture
@@ -39,12 +39,12 @@ def telegram() -> FakeTelegram:
 
 @pytest.fixture
 def opened(tmp_path: Path, telegram: FakeTelegram) -> Opened:
-    def open_with(token: str) -> AbstractAsyncContextManager[House]:
+    def open_with(token: str) -> AbstractAsyncContextManager[Gateway]:
         section = {"botToken": token, "dmPolicy": "open", "allowFrom": ["*"]}
         config = Config(channels=Loose.of({"telegram": section}))
         transport = FakeTransport({"api.telegram.org": telegram})
         model = ScriptedProvider(lambda _: LONG)
-        return open_house(tmp_path, model, config=config, http=lambda: HttpClients(transport))
+        return open_gateway(tmp_path, model, config=config, http=lambda: HttpClients(transport))
 
     return open_with
 
@@ -71,14 +71,14 @@ async def test_another_bot_does_not_say_the_rest_of_a_reply_unless_a_person_want
         await anyio.sleep(60)
     assert pieces(telegram) == [(700, "a")]
 
-    async with opened(SECOND) as house:
+    async with opened(SECOND) as gateway:
         await anyio.sleep(60)
         telegram.away = False  # before that nobody knows who the account is, and it says nothing
         await anyio.sleep(300)
-        (left,) = await house.ledger.watching.troubled_deliveries(since=0, limit=9)
+        (left,) = await gateway.ledger.watching.troubled_deliveries(since=0, limit=9)
         assert (left.state, left.error) == ("failed", ANOTHER)
         assert pieces(telegram) == [(700, "a")]
-        await call(house, "deliveries.resend", id=left.delivery_id)
+        await call(gateway, "deliveries.resend", id=left.delivery_id)
         await anyio.sleep(60)
     assert pieces(telegram) == [(700, "a"), (800, "b"), (800, "c")]
 
@@ -124,24 +124,26 @@ class Named(MemoryChannel):
 async def test_what_was_cut_off_is_tried_again_only_by_the_account_that_knows_its_key(
     tmp_path: Path, then: str, state: str
 ) -> None:
-    (tmp_path / "house").mkdir()
+    (tmp_path / "gateway").mkdir()
     first = Named("a", hangs=True)
-    async with open_house(tmp_path / "house", Recording(), channels=[first]):
+    async with open_gateway(tmp_path / "gateway", Recording(), channels=[first]):
         await first.say("ana", "hi")
         await anyio.sleep(60)
-        copy = crashed_copy(tmp_path / "house")
+        copy = crashed_copy(tmp_path / "gateway")
     await anyio.sleep(1)
     second = Named(then)
-    async with open_house(copy, Recording(), channels=[second]) as house:
+    async with open_gateway(copy, Recording(), channels=[second]) as gateway:
         await anyio.sleep(60)
-        (left,) = [await house.ledger.find_delivery(f"reply:{run}") for run in await runs(house)]
+        (left,) = [
+            await gateway.ledger.find_delivery(f"reply:{run}") for run in await runs(gateway)
+        ]
     assert left is not None
     assert left.state == state
     assert len(second.sent) == (then == "a")
 
 
-async def runs(house: House) -> list[str]:
-    session = await house.ledger.find_session(SessionKey.main("main"))
+async def runs(gateway: Gateway) -> list[str]:
+    session = await gateway.ledger.find_session(SessionKey.main("main"))
     assert session is not None
-    entries = await house.ledger.list_entries(session.session_id, limit=9)
+    entries = await gateway.ledger.list_entries(session.session_id, limit=9)
     return sorted({each.run_id for each in entries if each.run_id})

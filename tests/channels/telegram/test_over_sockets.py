@@ -11,7 +11,7 @@ from crossclaw.config.current import CurrentConfig
 from crossclaw.config.section import Loose
 from crossclaw.domain.clock import SystemClock
 from crossclaw.domain.sight import EVERYTHING
-from crossclaw.testing import open_house
+from crossclaw.testing import open_gateway
 from tests.channels.fake_http import serve_fake
 from tests.channels.telegram.fake import FakeTelegram
 from tests.channels.telegram.foreign_mock import ForeignMock, open_foreign_mock
@@ -28,7 +28,9 @@ def config(url: str) -> Config:
 
 
 def opened(folder: Path, url: str) -> Any:
-    return open_house(folder, Recording(0.0), config=config(url), clock=SystemClock(), inline=False)
+    return open_gateway(
+        folder, Recording(0.0), config=config(url), clock=SystemClock(), inline=False
+    )
 
 
 async def wait_for_calls(mock: ForeignMock, count: int) -> list[str]:
@@ -62,7 +64,7 @@ async def test_a_connection_that_is_really_cut_leaves_what_may_have_arrived_unce
 ) -> None:
     fake = FakeTelegram()
     bot = fake.add_bot(TOKEN)
-    async with serve_fake(fake) as url, opened(tmp_path, url) as house:
+    async with serve_fake(fake) as url, opened(tmp_path, url) as gateway:
         fake.cut("/sendMessage", "after")
         fake.say(bot, 42, "one", date=1_900_000_000)
         with anyio.fail_after(WAIT_S):
@@ -72,14 +74,18 @@ async def test_a_connection_that_is_really_cut_leaves_what_may_have_arrived_unce
         with anyio.fail_after(WAIT_S):
             await fake.wait_seen(2)
         await anyio.sleep(0.5)
-        runs = [await house.ledger.find_delivery(f"reply:{run}") for run in await run_ids(house)]
+        runs = [
+            await gateway.ledger.find_delivery(f"reply:{run}") for run in await run_ids(gateway)
+        ]
 
     assert fake.texts() == ["re: one", "re: two"]
     assert [each.state for each in runs if each] == ["uncertain", "delivered"]
     assert fake.complaints == []
 
 
-async def run_ids(house: Any) -> list[str]:
-    sessions = await house.ledger.list_sessions(sight=EVERYTHING, limit=9)
-    entries = [e for s in sessions for e in await house.ledger.list_entries(s.session_id, limit=9)]
+async def run_ids(gateway: Any) -> list[str]:
+    sessions = await gateway.ledger.list_sessions(sight=EVERYTHING, limit=9)
+    entries = [
+        e for s in sessions for e in await gateway.ledger.list_entries(s.session_id, limit=9)
+    ]
     return list(dict.fromkeys(entry.run_id for entry in entries if entry.run_id))

@@ -1,4 +1,4 @@
-"""About the house: is it well, who is here, which agents and models."""
+"""About the gateway: is it well, who is here, which agents and models."""
 
 from collections.abc import Callable, Collection, Mapping
 from typing import Any

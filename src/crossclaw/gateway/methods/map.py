@@ -101,7 +101,7 @@ class Map:
 
 
 def require_person(resolver: Resolver, caller: Caller) -> None:
-    """Who looks at the whole house looks past every visibility: that is for people alone."""
+    """Who looks at the whole gateway looks past every visibility: that is for people alone."""
     if not resolver.sees_everything(caller.principal):
         raise Forbidden("only a person's client may look at all sessions")
 

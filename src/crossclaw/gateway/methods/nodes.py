@@ -1,4 +1,4 @@
-"""node.*: devices that do things for the house, and what they tell it.
+"""node.*: devices that do things for the gateway, and what they tell it.
 
 A node is a connection of role `node`. It is asked by an event and answers by a call; while it is not
 connected it can do nothing, so nothing of this needs the ledger but the words it brings. One that is connected to another

@@ -60,7 +60,7 @@ class ConfigSetParams(Params, frozen=True):
 
 
 class ConfigPatchParams(ConfigSetParams, frozen=True):
-    """What OpenClaw's clients add about the restart that follows is accepted, and not used: a house
+    """What OpenClaw's clients add about the restart that follows is accepted, and not used: a gateway
     that opens again goes on with everything, and has nobody to be told."""
 
     replace_paths: tuple[Filled, ...] = ()

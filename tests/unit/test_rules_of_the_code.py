@@ -1,4 +1,4 @@
-"""Rules of the house that no linter knows."""
+"""Rules of the gateway that no linter knows."""
 
 import ast
 import json

@@ -1,4 +1,4 @@
-"""open_house: the whole house in a folder of your choice, in virtual time, with a scripted model."""
+"""open_gateway: the whole gateway in a folder of your choice, in virtual time, with a scripted model."""
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -27,7 +27,7 @@ def config_for(provider: Provider, config: Config | None = None) -> Config:
 
 
 @asynccontextmanager
-async def open_house(
+async def open_gateway(
     folder: Path,
     provider: Provider,
     *,
@@ -40,7 +40,7 @@ async def open_house(
     environ: Mapping[str, str] | None = None,
     http: Callable[[], HttpClients] = HttpClients,
     loaded: Loaded | None = None,
-) -> AsyncGenerator[app.House]:
+) -> AsyncGenerator[app.Gateway]:
     """With `inline` (virtual time) nothing runs in threads; without, the real writer is used. `http`: how chat
     accounts reach their platforms; a fake may take the place of the network."""
     paths = Paths(home=folder, state_dir=folder / "state", config_path=folder / "openclaw.json")
@@ -55,5 +55,5 @@ async def open_house(
         http=http,
         loaded=loaded,
     )
-    async with app.open_house(config_for(provider, config), paths, outside) as house:
-        yield house
+    async with app.open_gateway(config_for(provider, config), paths, outside) as gateway:
+        yield gateway

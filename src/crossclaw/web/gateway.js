@@ -1,5 +1,5 @@
 // @ts-check
-// The house as this page knows it: agents, newest sessions, what is unread; the Markdown queue and notices.
+// The gateway as this page knows it: agents, newest sessions, what is unread; the Markdown queue and notices.
 import { debounce, h, isBad, learnAgents, learnNames, setSanitised } from "./dom.js";
 import { wire } from "./wire.js";
 
@@ -31,7 +31,7 @@ const store = {
 export { store };
 
 /** Tells `recent` when the newest sessions changed and `open` when the page may ask. */
-class House extends EventTarget {
+class GatewayState extends EventTarget {
   agents = [];
   recent = [];
   attention = null;
@@ -145,7 +145,7 @@ class House extends EventTarget {
   }
 }
 
-/** What was said last, without the marks of Markdown: a list has no room for them. What the house asks for and
+/** What was said last, without the marks of Markdown: a list has no room for them. What the gateway asks for and
  * is answered with silence is not said. */
 function lastWords(items) {
   const told = items.filter(({ role, text }) => role !== "tool" && text.trim());
@@ -159,7 +159,7 @@ function lastWords(items) {
     .trim();
 }
 
-export const house = new House();
+export const gateway = new GatewayState();
 
 // ── Markdown: rendered and sanitised by the gateway, many at once ───────────────────────────
 

@@ -1,4 +1,4 @@
-"""The whole house behind its gateway, on a free port, with the rehearsal model."""
+"""The whole gateway behind its gateway, on a free port, with the rehearsal model."""
 
 import ssl
 from collections.abc import AsyncGenerator
@@ -16,13 +16,13 @@ from crossclaw import app
 from crossclaw.config import Config, Loaded, Paths
 from crossclaw.domain.secret import Secret
 from crossclaw.gateway.auth import GATEWAY, lock_for
-from crossclaw.gateway.server import Gateway, bind
+from crossclaw.gateway.server import GatewayServer, bind
 
 TOKEN = "a-token-that-is-long-enough-to-be-taken-seriously"
 
 
 @dataclass
-class Housed:
+class ServedGateway:
     url: str
     port: int
     folder: Path
@@ -43,11 +43,13 @@ class Housed:
 
 
 @asynccontextmanager
-async def serve_house(folder: Path, *, port: int = 0, **sections: Any) -> AsyncGenerator[Housed]:
+async def serve_gateway(
+    folder: Path, *, port: int = 0, **sections: Any
+) -> AsyncGenerator[ServedGateway]:
     """`sections` of the config, which is not read again: a test changes its file at any pace. The same
-    folder again is the same house after a restart."""
-    gateway = {"reload": {"mode": "off"}, **sections.pop("gateway", {})}
-    config = msgspec.convert({**sections, "gateway": gateway}, Config)
+    folder again is the same gateway after a restart."""
+    server = {"reload": {"mode": "off"}, **sections.pop("gateway", {})}
+    config = msgspec.convert({**sections, "gateway": server}, Config)
     paths = Paths(home=folder, state_dir=folder / "state", config_path=folder / "openclaw.json")
     loaded = Loaded(config, paths.config_path, False, {}, (), ())
     ready, found = anyio.Event(), list[str]()
@@ -63,12 +65,12 @@ async def serve_house(folder: Path, *, port: int = 0, **sections: Any) -> AsyncG
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(serve)
         await ready.wait()
-        yield Housed(found[0], int(found[0].rpartition(":")[2]), folder)
+        yield ServedGateway(found[0], int(found[0].rpartition(":")[2]), folder)
         tasks.cancel_scope.cancel()
 
 
 async def serve_somewhere(
-    gateway: Gateway,
+    server: GatewayServer,
     given: socket | None = None,
     tls: ssl.SSLContext | None = None,
     *,
@@ -77,14 +79,17 @@ async def serve_somewhere(
     """On a free port, with which it starts, or on this one."""
     with bind("127.0.0.1", 0) if given is None else given.dup() as listener:
         async with anyio.create_task_group() as tasks:
-            await tasks.start(gateway.serve, "127.0.0.1", listener, tls)
+            await tasks.start(server.serve, "127.0.0.1", listener, tls)
             task_status.started(listener.getsockname()[1])
 
 
 @asynccontextmanager
-async def open_gateway(folder: Path) -> AsyncGenerator[tuple[app.House, Gateway]]:
-    """House and gateway, to be looked at; nothing is served."""
+async def open_with_server(folder: Path) -> AsyncGenerator[tuple[app.Gateway, GatewayServer]]:
+    """Gateway and gateway, to be looked at; nothing is served."""
     paths = Paths(home=folder, state_dir=folder / "state", config_path=folder / "openclaw.json")
     outside = app.Outside(environ={})
-    async with app.open_house(Config(), paths, outside) as house:
-        yield house, app.build_gateway(Config(), outside, house, {GATEWAY: lock_for(Secret(TOKEN))})
+    async with app.open_gateway(Config(), paths, outside) as gateway:
+        yield (
+            gateway,
+            app.build_server(Config(), outside, gateway, {GATEWAY: lock_for(Secret(TOKEN))}),
+        )
