@@ -126,12 +126,12 @@ walk: setup ## the way of one chat.send through the rooms, call by call
 	@$(BIN)/python -m tests.walk
 
 proof: setup ## the proofs at full size, of which `make test` runs a sample: all cases, 10,000 random histories, commands started and not forked
-	CROSSCLAW_PROOF=full $(BIN)/python -m pytest -n 2 --timeout 0 -m "not timed" tests/proof tests/properties tests/hostile $(ARGS)
-	CROSSCLAW_PROGRAMS=real $(BIN)/python -m pytest -n 2 --timeout 0 tests/cli tests/process tests/docs
+	CROSSCLAW_PROOF=full $(BIN)/python -m pytest -n 2 --timeout 0 -o faulthandler_timeout=0 -m "not timed" tests/proof tests/properties tests/hostile $(ARGS)
+	CROSSCLAW_PROGRAMS=real $(BIN)/python -m pytest -n 2 --timeout 0 -o faulthandler_timeout=0 tests/cli tests/process tests/docs
 	@$(MAKE) --no-print-directory timed
 
 timed: setup ## of the proofs those that measure time, alone: revocation at every door, strangers beside a client
-	CROSSCLAW_PROOF=full $(BIN)/python -m pytest -s --timeout 0 -m timed tests/proof $(ARGS)
+	CROSSCLAW_PROOF=full $(BIN)/python -m pytest -s --timeout 0 -o faulthandler_timeout=0 -m timed tests/proof $(ARGS)
 
 guards: setup bubblewrap ## take each guard of SECURITY.md away in a copy: its tests must turn red
 	$(BIN)/python -m tests.guards $(ARGS)

@@ -8,7 +8,8 @@ import pytest
 from tests.cluster.left_out import LEFT_OUT
 
 _OPENS = re.compile(
-    r"open_gateway|open_ledger|\bledger\b.*Ledger|Gateway\(|serving|CROSSCLAW_CLUSTER|\bhouse\b|databases\(\)"
+    r"open_gateway|open_ledger|\bledger\b.*Ledger|serving|served_gateway|as gateway:|gateway: Gateway"
+    r"|gateway\.(ledger|door|run_store)|tests\.properties\.\w+ import|CROSSCLAW_CLUSTER|databases\(\)"
 )
 
 
