@@ -100,7 +100,9 @@ class Databases:
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1", name
             )
             wire = PgWire(f"{self._server}/{name}")
-            wire.script("SET lock_timeout = '60s'")  # rather an error than a test that waits for ever
+            wire.script(
+                "SET lock_timeout = '60s'"
+            )  # rather an error than a test that waits for ever
             wire.script(_EMPTY)
             wire.close()
             self._free.append(name)

@@ -89,7 +89,7 @@ async def test_a_gateway_that_cannot_read_the_keys_takes_no_runs_and_says_why(
     opened: Open, key: str
 ) -> None:
     a, b = await opened("a"), await opened("b", key)
-    await until(lambda: _is(why_not(b) == ""))
+    await until(lambda: _is(why_not(a) == why_not(b) == ""))
     await call(a, "models.key.set", provider="anthropic", key="sk-ant-s3cret")
     await until(lambda: _is(KEY_VARIABLE in why_not(b)))
     assert "anthropic" in why_not(b)

@@ -38,6 +38,7 @@ def anyio_backend() -> tuple[str, dict[str, Any]]:
     return "asyncio", {}
 
 
+TOKEN = "the-one-token-of-all-gateways-in-this-test"
 Open = Callable[..., Awaitable[Gateway]]
 
 
@@ -71,9 +72,9 @@ async def one_gateway(
     )
     place = folder / name
     place.mkdir(exist_ok=True)
-    clock = SystemClock()
+    more["environ"] = {"OPENCLAW_GATEWAY_TOKEN": TOKEN, **more.get("environ", {})}
     async with open_gateway(
-        place, model, config=config, inline=False, clock=clock, **more
+        place, model, config=config, inline=False, clock=SystemClock(), **more
     ) as gateway:
         yield gateway
 
@@ -116,6 +117,10 @@ class Waiting:
         self.go, self.asked = anyio.Event(), anyio.Event()
         self.times, self.cut_off, self._words = 0, 0, words
 
+    async def wait_asked(self) -> None:
+        with anyio.fail_after(SOON_S):
+            await self.asked.wait()
+
     async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
         self.times += 1
         self.asked.set()
@@ -132,14 +137,16 @@ class Waiting:
 
 
 async def begin(gateway: Gateway, run_id: str, text: str = "hello", key: str = "main") -> None:
+    """Whichever gateway is faster takes it: a test that means one of them opens the other afterwards, or closes its slots."""
     await call(gateway, "chat.send", sessionKey=key, message=text, idempotencyKey=run_id)
 
 
 async def test_a_run_on_one_gateway_is_waited_for_and_read_on_the_other(opened: Open) -> None:
     model = Waiting()
-    a, b = await opened("a", model), await opened("b", ScriptedProvider([]))
+    a = await opened("a", model)
     await begin(a, "r1")
-    await model.asked.wait()
+    await model.wait_asked()
+    b = await opened("b", ScriptedProvider([]))
     waited: list[Any] = []
 
     async def wait() -> None:
@@ -157,9 +164,10 @@ async def test_a_run_on_one_gateway_is_waited_for_and_read_on_the_other(opened: 
 
 async def test_messages_by_two_gateways_are_answered_one_after_the_other(opened: Open) -> None:
     first, second = Waiting("a"), Waiting("b")
-    a, b = await opened("a", first), await opened("b", second)
+    a = await opened("a", first)
     await begin(a, "r1", "one")
-    await first.asked.wait()
+    await first.wait_asked()
+    b = await opened("b", second)
     await begin(b, "r2", "two")
     await anyio.sleep(1.5)  # longer than the look at what nobody has taken
     assert second.times == 0, "the session has a run under way, on the other gateway"
@@ -178,9 +186,10 @@ async def test_a_run_is_stopped_by_way_of_the_other_gateway(
 ) -> None:
     monkeypatch.setattr(lanes, "ABORT_PATIENCE_S", 600.0)  # it is told, and not passed over
     model = Waiting()
-    a, b = await opened("a", model), await opened("b", ScriptedProvider([]))
+    a = await opened("a", model)
     await begin(a, "r1")
-    await model.asked.wait()
+    await model.wait_asked()
+    b = await opened("b", ScriptedProvider([]))
     with anyio.fail_after(SOON_S):
         answer = await call(b, "chat.abort", sessionKey="main")
     assert answer["aborted"]
@@ -199,9 +208,10 @@ async def test_a_message_that_will_not_wait_interrupts_a_run_on_the_other_gatewa
 ) -> None:
     raw = {"messages": {"queue": {"mode": "interrupt"}}}
     first, second = Waiting("a"), Waiting("b")
-    a, b = await opened("a", first, raw=raw), await opened("b", second, raw=raw)
+    a = await opened("a", first, raw=raw)
     await begin(a, "r1", "one")
-    await first.asked.wait()
+    await first.wait_asked()
+    b = await opened("b", second, raw=raw)
     first.asked = anyio.Event()
     await begin(b, "r2", "two")
     run = await b.run_store.wait("r1", SOON_S)
@@ -216,24 +226,24 @@ async def test_a_message_that_will_not_wait_interrupts_a_run_on_the_other_gatewa
 
 @pytest.mark.spec("B1")
 async def test_what_a_gateway_had_under_way_goes_on_when_its_lease_is_over_and_it_writes_nothing(
-    tmp_path: Path, url: str, opened: Open
+    tmp_path: Path, url: str
 ) -> None:
     lost, model = Waiting("too late"), Waiting("in time")
-    b = await opened("b", model)
-    async with apart(tmp_path, url, "a", lost) as (a, ended):
+    async with apart(tmp_path, url, "a", lost) as (a, ended), AsyncExitStack() as later:
         await begin(a, "r1")
-        await lost.asked.wait()
+        await lost.wait_asked()
+        b = await later.enter_async_context(one_gateway(tmp_path, url, "b", model))
         cut_off(url, "a")
-        await model.asked.wait()
+        await model.wait_asked()
         model.go.set()
         lost.go.set()
         run = await b.run_store.wait("r1", SOON_S)
         assert run is not None
         assert (run.status, run.reply) == ("ok", "in time: hello")
         await until(lambda: _is(bool(ended)))
-    assert is_of_the_ledger(ended[0]), "it drops everything, and its gateway opens anew"
-    entries = await b.ledger.list_entries(run.session_id, limit=10)
-    assert len([each for each in entries if isinstance(each.message, AssistantMessage)]) == 1
+        assert is_of_the_ledger(ended[0]), "it drops everything, and its gateway opens anew"
+        entries = await b.ledger.list_entries(run.session_id, limit=10)
+        assert len([each for each in entries if isinstance(each.message, AssistantMessage)]) == 1
 
 
 @pytest.mark.spec("S2", "S6")
@@ -312,6 +322,7 @@ async def test_a_credential_that_is_removed_on_one_gateway_counts_nowhere(
     monkeypatch.setattr(listener, "CHANNEL", channel)
     model = Waiting()
     a, b = await opened("a", ScriptedProvider([])), await opened("b", model)
+    a.slots.close()  # so that the other gateway answers
     device = Credential(
         credential_id="device:x:operator",
         kind="device",
@@ -326,7 +337,7 @@ async def test_a_credential_that_is_removed_on_one_gateway_counts_nowhere(
     await a.ledger.do(PutCredential(credential=device))
     await until(lambda: _is(b.credentials.stands(who.authority.made_by)))
     await call(b, "chat.send", who, sessionKey="main", message="go", idempotencyKey="r1")
-    await model.asked.wait()
+    await model.wait_asked()
     await a.ledger.do(DeleteCredential(credential_id=device.credential_id))
     run = await b.run_store.wait("r1", SOON_S)
     assert run is not None
@@ -337,9 +348,10 @@ async def test_a_credential_that_is_removed_on_one_gateway_counts_nowhere(
 
 async def test_a_gateway_that_drains_leaves_its_queue_to_the_other(opened: Open) -> None:
     first, second = Waiting("a"), Waiting("b")
-    a, b = await opened("a", first), await opened("b", second)
+    a = await opened("a", first)
     await begin(a, "r1", "one")
-    await first.asked.wait()
+    await first.wait_asked()
+    b = await opened("b", second)
     listed = await call(b, "gateways.list")
     assert [(each["id"], each["here"], each["runs"]) for each in listed["gateways"]] == [
         ("a", False, 1),
@@ -465,10 +477,11 @@ async def test_a_gateway_that_does_not_heed_a_stop_is_passed_over(
 ) -> None:
     monkeypatch.setattr(lanes, "ABORT_PATIENCE_S", 0.2)
     model = Waiting()
-    a, b = await opened("a", model), await opened("b", ScriptedProvider([]))
+    a = await opened("a", model)
     monkeypatch.setattr(a.lanes._under_way, "find", lambda _run_id: None)  # as if it heard nothing
     await begin(a, "r1")
-    await model.asked.wait()
+    await model.wait_asked()
+    b = await opened("b", ScriptedProvider([]))
     assert (await call(b, "chat.abort", sessionKey="main"))["aborted"]
     model.go.set()
     run = await a.run_store.wait("r1", SOON_S)
