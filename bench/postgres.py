@@ -3,8 +3,8 @@
 import anyio
 from tests.cluster.server import NoServer, find_programs, serving
 
-from bench.house import WARM, turns
 from bench.guests import PLAIN, Echo, keys, talk
+from bench.house import WARM, turns
 from bench.stores import Stores
 from bench.work import Row, Spent, Stopwatch, Work
 from crossclaw.app import Outside, open_gateway
