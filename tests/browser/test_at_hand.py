@@ -26,7 +26,7 @@ COVERED = """() => {
     const edge = element.closest('.panel, .page, .side, .log, nav, main').getBoundingClientRect();
     return top < edge.top || bottom > edge.bottom;
   };
-  return [...document.querySelectorAll('#gateway :is(a[href], button, input, select, textarea, summary)')]
+  return [...document.querySelectorAll('#layout :is(a[href], button, input, select, textarea, summary)')]
     .filter((each) => !each.closest('.toast') && each.checkVisibility() && !cut(each))
     .filter((each) => reached(each).some((hit) => hit?.closest('.toast')))
     .map((each) => each.getAttribute('href') || each.textContent || each.localName);

@@ -90,7 +90,7 @@ gateway.addEventListener("attention", () => {
 });
 
 wire.on("door", ({ why }) => {
-  $("gateway").hidden = true;
+  $("layout").hidden = true;
   $("door").hidden = false;
   $("door-why").textContent = why ? `The gateway said: ${why}` : t("This page needs the gateway's token.");
   $("door-why").classList.toggle("problem", Boolean(why));
@@ -100,7 +100,7 @@ wire.on("door", ({ why }) => {
 wire.addEventListener("open", () => {
   const entered = !$("door").hidden;
   $("door").hidden = true;
-  $("gateway").hidden = false;
+  $("layout").hidden = false;
   if (entered) $("view").focus({ preventScroll: true });
 });
 
@@ -123,7 +123,7 @@ $("skip").addEventListener("click", (event) => {
 
 addEventListener("keydown", async (event) => {
   if (event.key.toLowerCase() !== "k" || !(event.ctrlKey || event.metaKey) || event.altKey || event.shiftKey) return;
-  if ($("gateway").hidden) return;
+  if ($("layout").hidden) return;
   event.preventDefault();
   (await import("./switcher.js")).toggleSwitcher();
 });
