@@ -105,7 +105,7 @@ def jobs(age: str, gateway: Gateway) -> None:
 DAILY: dict[str, str] = {
     "status": "reachable",
     "channels status": "Gateway reachable",
-    "logs --limit 5": "the gateway listens",
+    "logs --limit 200": "the gateway listens",
     "system presence": "Gateway: crossclaw",
     "system heartbeat last": "",
     "devices list": "",
