@@ -14,15 +14,10 @@ from pathlib import Path
 
 import anyio
 import msgspec
-from tests.channels.discord.driver import DiscordDriver
+from tests.channels.drivers import DRIVERS
 from tests.channels.driving import ChannelDriver, gateway_with
-from tests.channels.imessage.driver import IMessageDriver
 from tests.channels.many_chats import talk_in_many_chats
 from tests.channels.matrix.driver import MatrixDriver
-from tests.channels.signal.driver import SignalDriver
-from tests.channels.slack.driver import SlackDriver
-from tests.channels.telegram.driver import TelegramDriver
-from tests.channels.whatsapp.driver import WhatsAppDriver
 from tests.flows.talking import call
 from tests.flows.test_runs_keep_their_order import Recording
 
@@ -34,15 +29,6 @@ from crossclaw.domain.clock import SystemClock
 from crossclaw.testing import MemoryChannel, VirtualLoop, open_gateway
 
 WARM, TURNS, ACCOUNTS, CHATS = 30, 300, 20, 1_000
-DRIVERS: tuple[type[ChannelDriver], ...] = (
-    TelegramDriver,
-    DiscordDriver,
-    SignalDriver,
-    WhatsAppDriver,
-    IMessageDriver,
-    MatrixDriver,
-    SlackDriver,
-)
 
 
 async def _turns() -> Spent:

@@ -8,28 +8,13 @@ import pytest
 
 from crossclaw.channels.registry import list_manifests
 from tests.channels.contract import ChannelContract
-from tests.channels.discord.driver import DiscordDriver
+from tests.channels.drivers import DRIVERS
 from tests.channels.driving import ChannelDriver
-from tests.channels.imessage.driver import IMessageDriver
 from tests.channels.irc.driver import IrcDriver
-from tests.channels.matrix.driver import MatrixDriver
-from tests.channels.signal.driver import SignalDriver
-from tests.channels.slack.driver import SlackDriver
-from tests.channels.telegram.driver import TelegramDriver
-from tests.channels.whatsapp.driver import WhatsAppDriver
 
 HERE = Path(__file__).parent
 NAMES = {each.name for each in list_manifests()} | {"irc"}
-DRIVERS: list[type[ChannelDriver]] = [
-    TelegramDriver,
-    DiscordDriver,
-    SignalDriver,
-    WhatsAppDriver,
-    IMessageDriver,
-    MatrixDriver,
-    SlackDriver,
-    IrcDriver,
-]
+ALL: list[type[ChannelDriver]] = [*DRIVERS, IrcDriver]  # the last is an example's
 LACKS = {
     "signal": {"threads": "Signal has none", "brought again": "signal-cli confirms first and keeps nothing"},
     "whatsapp": {"threads": "WhatsApp has none", "groups": "the Cloud API has none"},
@@ -64,7 +49,7 @@ def test_every_channel_runs_the_whole_contract() -> None:
     expected = {f"test{name}" for name in NAMES}
 
     assert expected <= {name.lower() for name in found}
-    assert {driver.name for driver in DRIVERS} == NAMES
+    assert {driver.name for driver in ALL} == NAMES
     changed = {
         name: {
             each.name
@@ -79,7 +64,7 @@ def test_every_channel_runs_the_whole_contract() -> None:
     assert not [each for each in marked if "skip" in each or "xfail" in each]
 
 
-@pytest.mark.parametrize("driver", DRIVERS, ids=lambda each: each.name)
+@pytest.mark.parametrize("driver", ALL, ids=lambda each: each.name)
 def test_what_the_contract_does_not_ask_of_a_channel_is_named_with_its_reason(
     driver: type[ChannelDriver],
 ) -> None:
