@@ -114,32 +114,23 @@ async def asleep(all_: Befallen) -> bool:
     return True
 
 
-async def unsent(all_: Befallen) -> bool:
-    """The writer's connection breaks, and its commit has not reached the server. The gateway keeps its lease."""
-    if (found := await _trapped(all_, "commit")) is None:
-        return False
-    node, trapped = found
-    node.link.cut("mute", port=trapped.port)
-    await node.go_on()
-    await anyio.sleep(0.1)
-    node.link.break_connection(trapped.port)
-    await anyio.sleep(0.5)
-    node.link.heal()
-    return True
+def breaks(how: str) -> Callable[[Befallen], Awaitable[bool]]:
+    """The writer's connection breaks at its commit, which has not reached the server ("mute"), or which it has stored and
+    the answer does not arrive ("deaf"). The gateway keeps its lease."""
 
+    async def at_commit(all_: Befallen) -> bool:
+        if (found := await _trapped(all_, "commit")) is None:
+            return False
+        node, trapped = found
+        node.link.cut(how, port=trapped.port)
+        await node.go_on()
+        await anyio.sleep(0.2)
+        node.link.break_connection(trapped.port)
+        await anyio.sleep(0.5)
+        node.link.heal()
+        return True
 
-async def unanswered(all_: Befallen) -> bool:
-    """The same, and the server has stored it: only the answer does not arrive."""
-    if (found := await _trapped(all_, "commit")) is None:
-        return False
-    node, trapped = found
-    node.link.cut("deaf", port=trapped.port)
-    await node.go_on()
-    await anyio.sleep(0.2)
-    node.link.break_connection(trapped.port)
-    await anyio.sleep(0.5)
-    node.link.heal()
-    return True
+    return at_commit
 
 
 async def limbo(all_: Befallen) -> bool:
@@ -261,8 +252,8 @@ FAULTS = {
     "mute": Fault(link("mute"), "its link loses what leaves"),
     "inside": Fault(inside, "its link is cut in the middle of a transaction"),
     "asleep": Fault(asleep, "stopped in the middle of a transaction", stops=True),
-    "unsent": Fault(unsent, "its connection breaks before a commit arrives"),
-    "unanswered": Fault(unanswered, "its connection breaks before a commit is answered"),
+    "unsent": Fault(breaks("mute"), "its connection breaks before a commit arrives"),
+    "unanswered": Fault(breaks("deaf"), "its connection breaks before a commit is answered"),
     "limbo": Fault(limbo, "its connection breaks while the server stands still in the commit"),
     "blocked": Fault(
         blocked, "blocked in send: nobody reads, or the link is cut", little_buffers=True
