@@ -9,14 +9,11 @@ import anyio
 import msgspec
 import pytest
 
-from crossclaw.app import links
 from crossclaw.delivery import signals
 from crossclaw.domain.messages import AssistantMessage, Text
-from crossclaw.gateway import linking
 from crossclaw.providers.contract import ModelRequest, Tell, TextPiece, ThinkingPiece
 from crossclaw.testing import MemoryChannel, ScriptedProvider
 from tests.cluster.linked import SOON_S, Linked, linked, see_each_other, until
-from tests.databases import databases
 from tests.flows.talking import call
 from tests.flows.test_chat_signals import CHATTY, OPEN, PARTS, WHOLE
 from tests.wire.serving import guest
@@ -47,11 +44,6 @@ class Dictated:
 
 
 @pytest.fixture
-def anyio_backend() -> tuple[str, dict[str, Any]]:
-    return "asyncio", {}
-
-
-@pytest.fixture
 def chats() -> list[MemoryChannel]:
     settings = msgspec.structs.replace(OPEN, streaming="partial")
     quick = msgspec.structs.replace(CHATTY, edit_every_s=0.01, typing_every_s=0.05)
@@ -66,15 +58,14 @@ def models() -> list[Any]:
 @pytest.fixture
 async def pair(
     tmp_path: Path,
+    url: str,
+    quick_links: None,
     monkeypatch: pytest.MonkeyPatch,
     chats: list[MemoryChannel],
     models: list[Any],
 ) -> AsyncGenerator[tuple[Linked, Linked]]:
     """The first has the account; runs of main are the second's."""
-    monkeypatch.setattr(links, "BEAT_S", 0.05)
-    monkeypatch.setattr(linking, "CLIENTS_EVERY_S", 0.02)
     monkeypatch.setattr(signals, "FIRST_S", 0.01)
-    url = databases().url(tmp_path / "ledger")
     async with AsyncExitStack() as closing:
         opened = []
         for name, chat, model, agent in zip(

@@ -1,18 +1,9 @@
 """Devices, and everybody else who is connected, seen and used through a gateway that they are not connected to."""
 
-from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack
-from pathlib import Path
-from typing import Any
-
 import anyio
 import pytest
 
-from crossclaw.app import links
-from crossclaw.gateway import linking
-from crossclaw.testing import ScriptedProvider
-from tests.cluster.linked import Linked, linked, see_each_other, until
-from tests.databases import databases
+from tests.cluster.linked import Linked, until
 from tests.flows.talking import call
 from tests.wire.serving import SignedDevice, guest
 from tests.wire.test_nodes import PHONE
@@ -20,30 +11,6 @@ from tests.wire.test_pairing import knocking, request_of
 
 pytestmark = [pytest.mark.spec("B6"), pytest.mark.anyio]
 SNAP = {"nodeId": "phone", "command": "camera.snap", "idempotencyKey": "k1"}
-
-
-@pytest.fixture
-def anyio_backend() -> tuple[str, dict[str, Any]]:
-    return "asyncio", {}
-
-
-@pytest.fixture
-async def pair(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> AsyncGenerator[tuple[Linked, Linked]]:
-    monkeypatch.setattr(links, "BEAT_S", 0.05)
-    monkeypatch.setattr(linking, "CLIENTS_EVERY_S", 0.02)
-    url = databases().url(tmp_path / "ledger")
-    proxied = {"gateway": {"trustedProxies": ["127.0.0.1"]}}
-    async with AsyncExitStack() as closing:
-        a, b = [
-            await closing.enter_async_context(
-                linked(tmp_path, url, name, ScriptedProvider(lambda _: "heard"), proxied)
-            )
-            for name in "ab"
-        ]
-        await see_each_other(a, b)
-        yield a, b
 
 
 @pytest.mark.spec("G2", "K3")

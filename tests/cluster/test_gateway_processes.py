@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import anyio
 import msgspec
@@ -24,11 +24,6 @@ pytestmark = [pytest.mark.spec("B6", "B1"), pytest.mark.anyio]
 SOON_S = 60.0  # only for a test that fails
 TAKEN_OVER_S = 15.0  # five by the design; the machine may be busy with other tests
 KEY = "agent:main:main"
-
-
-@pytest.fixture
-def anyio_backend() -> tuple[str, dict[str, Any]]:
-    return "asyncio", {}
 
 
 class Program(NamedTuple):

@@ -27,12 +27,6 @@ Open = Callable[..., Any]
 
 
 @pytest.fixture
-def anyio_backend() -> tuple[str, dict[str, Any]]:
-    """Real time: leases are the database's."""
-    return "asyncio", {}
-
-
-@pytest.fixture
 async def opened(tmp_path: Path, url: str) -> AsyncGenerator[Open]:
     """Opens a ledger as the gateway of this name does."""
     async with AsyncExitStack() as closing:

@@ -1,52 +1,18 @@
 """A guest that calls any of two gateways, as behind a load balancer, hears and answers what either has for it."""
 
-from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack
-from pathlib import Path
 from typing import Any
 
 import anyio
 import msgspec
 import pytest
 
-from crossclaw.app import links
 from crossclaw.domain.errors import Invalid
 from crossclaw.domain.keys import SessionKey
-from crossclaw.gateway import linking
-from crossclaw.testing import ScriptedProvider
-from tests.cluster.linked import SOON_S, Linked, linked, see_each_other, until
-from tests.databases import databases
+from tests.cluster.linked import SOON_S, Linked, until
 from tests.flows.talking import call
 from tests.flows.test_guests import Guest
 
 pytestmark = [pytest.mark.spec("B6", "G5"), pytest.mark.anyio]
-RAW = {
-    "gateway": {"guests": {"sessions": {"*": ["*"]}}},
-    "session": {"agentToAgent": {"maxPingPongTurns": 0}},
-}
-
-
-@pytest.fixture
-def anyio_backend() -> tuple[str, dict[str, Any]]:
-    return "asyncio", {}
-
-
-@pytest.fixture
-async def pair(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> AsyncGenerator[tuple[Linked, Linked]]:
-    monkeypatch.setattr(links, "BEAT_S", 0.05)
-    monkeypatch.setattr(linking, "CLIENTS_EVERY_S", 0.02)
-    url = databases().url(tmp_path / "ledger")
-    async with AsyncExitStack() as closing:
-        a, b = [
-            await closing.enter_async_context(
-                linked(tmp_path, url, name, ScriptedProvider(lambda _: "heard"), RAW)
-            )
-            for name in "ab"
-        ]
-        await see_each_other(a, b)
-        yield a, b
 
 
 async def sent(where: Linked, text: str) -> str:

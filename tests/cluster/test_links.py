@@ -30,11 +30,6 @@ MAIN = SessionKey.main("main")
 SOON_S = 20.0
 
 
-@pytest.fixture
-def anyio_backend() -> tuple[str, dict[str, Any]]:
-    return "asyncio", {}
-
-
 @asynccontextmanager
 async def served(folder: Path, url: str, name: str) -> AsyncGenerator[str]:
     """A gateway on a free port; where it is."""

@@ -10,7 +10,6 @@ import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -26,11 +25,6 @@ pytestmark = [
     pytest.mark.anyio,
     pytest.mark.skipif(PROGRAM is None, reason="PgBouncer is not installed here"),
 ]
-
-
-@pytest.fixture
-def anyio_backend() -> tuple[str, dict[str, Any]]:
-    return "asyncio", {}
 
 
 @contextmanager

@@ -28,12 +28,6 @@ from tests.ledger.making import ANA, BEN, begun, run, says, session, submit
 
 
 @pytest.fixture
-def anyio_backend() -> tuple[str, dict[str, Any]]:
-    """Real time: threads do the work."""
-    return "asyncio", {}
-
-
-@pytest.fixture
 async def ledger(tmp_path: Path, url: str) -> AsyncGenerator[Ledger]:
     opened = open_ledger(tmp_path / "l.sqlite", url=url)
     yield opened

@@ -49,12 +49,6 @@ from tests.ledger.test_accounts import begun as begun_with_budget
 from tests.ledger.test_accounts import reserve
 
 
-@pytest.fixture
-def anyio_backend() -> tuple[str, dict[str, Any]]:
-    """Real time: threads do the work."""
-    return "asyncio", {}
-
-
 class HeldWire(PgWire):
     """Stands still before it writes or before it commits, when it is asked to."""
 

@@ -31,11 +31,6 @@ SCOPES = ("operator.admin", "operator.read")
 DENY = {"tools": {"exec": {"security": "deny"}}}
 
 
-@pytest.fixture
-def anyio_backend() -> tuple[str, dict[str, Any]]:
-    return "asyncio", {}
-
-
 class Machine:
     """A folder with a config file, and the gateway that is started there."""
 

@@ -3,7 +3,6 @@
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -21,11 +20,6 @@ pytestmark = [pytest.mark.spec("B6"), pytest.mark.anyio]
 KEY, OTHER = "k" * 44, "o" * 44
 MODEL = "anthropic/claude-sonnet-4-5"
 ADDRESS = "https://mine.example/v1"
-
-
-@pytest.fixture
-def anyio_backend() -> tuple[str, dict[str, Any]]:
-    return "asyncio", {}
 
 
 @pytest.fixture

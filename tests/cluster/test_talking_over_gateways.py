@@ -34,11 +34,6 @@ MAIN, LIBRARIAN = SessionKey.main("main"), SessionKey.main("librarian")
 
 
 @pytest.fixture
-def anyio_backend() -> tuple[str, dict[str, Any]]:
-    return "asyncio", {}
-
-
-@pytest.fixture
 def url(tmp_path: Path) -> str:
     return databases().url(tmp_path / "ledger")
 

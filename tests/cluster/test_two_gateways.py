@@ -33,11 +33,6 @@ SOON_S = 20.0  # only for a test that fails: the machine may be busy
 MAIN = SessionKey.main("main")
 
 
-@pytest.fixture
-def anyio_backend() -> tuple[str, dict[str, Any]]:
-    return "asyncio", {}
-
-
 TOKEN = "the-one-token-of-all-gateways-in-this-test"
 Open = Callable[..., Awaitable[Gateway]]
 

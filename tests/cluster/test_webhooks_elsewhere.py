@@ -9,15 +9,12 @@ import httpx2
 import msgspec
 import pytest
 
-from crossclaw.app import links
 from crossclaw.channels.contract import WebhookAnswer, WebhookRequest
 from crossclaw.channels.manifest import Traits
 from crossclaw.domain.addresses import Address, Inbound
 from crossclaw.domain.errors import StoreError
-from crossclaw.gateway import linking
 from crossclaw.testing import MemoryChannel, ScriptedProvider
 from tests.cluster.linked import Linked, linked, see_each_other, until
-from tests.databases import databases
 from tests.flows.talking import call
 from tests.wire.served_gateway import TOKEN
 
@@ -53,22 +50,14 @@ class HookedChannel(MemoryChannel):
 
 
 @pytest.fixture
-def anyio_backend() -> tuple[str, dict[str, Any]]:
-    return "asyncio", {}
-
-
-@pytest.fixture
 def chats() -> dict[str, HookedChannel]:
     return {"a": HookedChannel(), "b": HookedChannel()}
 
 
 @pytest.fixture
 async def pair(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chats: dict[str, HookedChannel]
+    tmp_path: Path, url: str, quick_links: None, chats: dict[str, HookedChannel]
 ) -> AsyncGenerator[tuple[Linked, Linked]]:
-    monkeypatch.setattr(links, "BEAT_S", 0.05)
-    monkeypatch.setattr(linking, "CLIENTS_EVERY_S", 0.02)
-    url = databases().url(tmp_path / "ledger")
     raw = {"hooks": {"enabled": True, "token": HOOKS_TOKEN}}
     async with AsyncExitStack() as closing:
         opened = []
