@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from tests.ending import bury
 
 from bench import reference
 from bench.memory import resident_mb
@@ -65,7 +66,7 @@ def served(paths: Paths, config: Config | None = None) -> Generator[Served]:
         yield Served(port, process.pid, time.perf_counter() - began)
     finally:
         process.terminate()
-        process.wait()
+        bury(process)
 
 
 def _environment(paths: Paths) -> dict[str, str]:

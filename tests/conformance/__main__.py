@@ -22,6 +22,7 @@ from tests.conformance.control_ui import PORT
 from tests.conformance.installing import install, package
 from tests.conformance.published import Published, gaps, unseen
 from tests.conformance.recording import Recording
+from tests.ending import bury
 
 TOKEN = "conformance-token-0123456789-abcdefghij"
 ADDRESS = re.compile(r"http://127\.0\.0\.1:(\d+)")
@@ -57,7 +58,7 @@ def crossclaw(folder: Path) -> Generator[tuple[int, Callable[[], None]]]:
         yield int(found.group(1)), process.terminate
     finally:
         process.terminate()
-        process.wait()
+        bury(process)
 
 
 async def run_all(wanted: str) -> bool:

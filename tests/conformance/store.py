@@ -23,6 +23,7 @@ import apsw
 from crossclaw.domain.messages import ToolUse
 from crossclaw.testing.fake_models import Answer, FakeModelServer, FakeRequest
 from tests.conformance.installing import install, node, package
+from tests.ending import bury
 
 TOKEN, KEY = "a-token-of-the-real-program", "sk-ant-a-key-that-opens-nothing"
 START_S, ANSWER_S = 400, 120  # the program takes half a minute to start, on a busy machine several
@@ -140,7 +141,7 @@ class RealProgram:
             yield
         finally:
             process.terminate()
-            process.wait(60)
+            bury(process)
 
     def call(self, method: str, params: dict[str, Any]) -> Any:
         words = [method, "--params", json.dumps(params), "--timeout", str(ANSWER_S * 1000)]

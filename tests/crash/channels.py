@@ -38,6 +38,7 @@ from tests.channels.fake_http import AskedOfFake, FakeAnswer, FakeHttpService, s
 from tests.channels.synapse import Person, Synapse, open_synapse
 from tests.channels.telegram.fake import FakeTelegram
 from tests.crash.channel_victim import PLACE, Build
+from tests.ending import bury
 
 ROOT = Path(__file__).parents[2]
 NEST = [sys.executable, "-m", "tests.crash.channel_victim"]
@@ -100,7 +101,7 @@ class Nest:
     def close(self) -> None:
         assert self._process.stdin is not None
         self._process.stdin.close()
-        self._process.wait()
+        bury(self._process)
 
 
 @dataclass

@@ -12,6 +12,7 @@ from crossclaw.domain.errors import CrossclawError, Forbidden, Invalid, NotFound
 from crossclaw.domain.messages import Image
 from crossclaw.sandbox.files import LINKS_MAX
 from crossclaw.tools import read as reading
+from tests.ending import beside
 from tests.sandbox.rooms import SECRET, Room
 
 BOXED = {"mode": "all"}
@@ -100,13 +101,11 @@ def test_a_link_swapped_at_the_wrong_moment_opens_nothing(room: Room) -> None:
         return seen
 
     (room.workspace / "swapped").symlink_to("real")
-    swapper = threading.Thread(target=swap)
-    swapper.start()
-    try:
-        seen = anyio.run(look)
-    finally:
-        done.set()
-        swapper.join()
+    with beside(swap):
+        try:
+            seen = anyio.run(look)
+        finally:
+            done.set()
     assert seen <= {"harmless", "Forbidden"}
     assert (room.folder / "secret.txt").read_text("utf-8") == SECRET
 

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +16,7 @@ from crossclaw.domain.errors import ConfigInvalid, CrossclawError, Forbidden
 from crossclaw.sandbox.contract import PROMPT_FILES
 from crossclaw.sandbox.files import list_folder
 from crossclaw.sandbox.places import Places
+from tests.ending import beside
 from tests.sandbox.rooms import SECRET, Room
 
 pytestmark = pytest.mark.spec("V4")
@@ -141,10 +141,8 @@ def test_a_file_that_is_replaced_while_a_command_runs_is_put_aside(
         (room.workspace / "new").write_text("the owner's new words", "utf-8")
         (room.workspace / "new").rename(room.workspace / "AGENTS.md")
 
-    owner = threading.Thread(target=replace)
-    owner.start()
-    room("exec", command=f"echo > now; for i in $(seq 100); do echo {EVIL} >> AGENTS.md && break; sleep 0.05; done")  # fmt: skip
-    owner.join()
+    with beside(replace):
+        room("exec", command=f"echo > now; for i in $(seq 100); do echo {EVIL} >> AGENTS.md && break; sleep 0.05; done")  # fmt: skip
 
     assert EVIL not in owners_words(room)
     (aside,) = room.workspace.glob("AGENTS.md.replaced-*")
@@ -162,10 +160,8 @@ def test_a_free_session_changes_them_in_place_and_they_stay(tmp_path: Path) -> N
             now.read()
         free("write", path="AGENTS.md", content=OWNERS)
 
-    owner = threading.Thread(target=change)
-    owner.start()
-    boxed("exec", command=f"echo > now; for i in $(seq 20); do echo {EVIL} >> AGENTS.md && break; sleep 0.05; done")  # fmt: skip
-    owner.join()
+    with beside(change):
+        boxed("exec", command=f"echo > now; for i in $(seq 20); do echo {EVIL} >> AGENTS.md && break; sleep 0.05; done")  # fmt: skip
 
     assert (free.workspace / "AGENTS.md").read_text("utf-8") == OWNERS
     assert list(free.workspace.glob("*.replaced-*")) == []

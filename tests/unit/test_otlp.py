@@ -7,7 +7,6 @@ The receiver is as strict as OTLP 1.9 (opentelemetry.io/docs/specs/otlp, read 20
 import gzip
 from collections.abc import Generator
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from threading import Thread
 from typing import Any
 
 import pytest
@@ -21,6 +20,7 @@ from crossclaw.domain.states import State
 from crossclaw.domain.traces import TraceSpan, arranged
 from crossclaw.gateway.otlp import otlp_json, send_trace
 from crossclaw.sessions.tracing import TraceTree
+from tests.ending import beside
 
 pytestmark = pytest.mark.spec("B10")
 
@@ -83,11 +83,9 @@ class Collector:
 @pytest.fixture
 def collector() -> Generator[Collector]:
     made = Collector()
-    thread = Thread(target=made.server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield made
-    made.server.shutdown()
-    thread.join()
+    with beside(lambda: made.server.serve_forever(poll_interval=0.01)):
+        yield made
+        made.server.shutdown()
     made.server.server_close()
 
 

@@ -3,9 +3,8 @@
 import re
 import socket
 import sys
-import threading
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -23,6 +22,7 @@ from crossclaw.ledger.postgres.wire import PgWire
 from crossclaw.ledger.postgres.words import query_of, vector_of, words_in
 from crossclaw.ledger.sqlite.migrate import MIGRATIONS, Migration
 from crossclaw.ledger.sqlite.words import match_expression
+from tests.ending import beside
 
 FIRST_SERVED = 16
 """The version of the store with which PostgreSQL began: whoever has a store there has all before."""
@@ -172,13 +172,8 @@ class _HangingUp:
 @contextmanager
 def hanging_up() -> Generator[_HangingUp]:
     server = _HangingUp()
-    thread = threading.Thread(target=server.serve)
-    thread.start()
-    try:
+    with beside(server.serve), closing(server):
         yield server
-    finally:
-        server.close()
-        thread.join()
 
 
 def test_the_variable_goes_before_the_config_and_neither_is_a_file() -> None:

@@ -244,12 +244,13 @@ def test_a_folder_that_two_make_at_once_is_made_once(tmp_path: Path) -> None:
         except BaseException as error:  # noqa: BLE001  told by the assertion
             failures.append(error)
 
-    threads = [threading.Thread(target=make) for _ in range(8)]
+    threads = [threading.Thread(target=make, daemon=True) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        thread.join(60)
     assert failures == []
+    assert not [each for each in threads if each.is_alive()]
 
 
 # ── one gateway a folder ───────────────────────────────────────────────────────────────────────

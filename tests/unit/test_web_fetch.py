@@ -24,6 +24,7 @@ from crossclaw.tools import page_reader, readers, web_fetch
 from crossclaw.tools.contract import ToolContext
 from crossclaw.tools.egress import Egress, is_public
 from crossclaw.tools.web_fetch import WebFetch
+from tests.ending import beside
 from tests.unit.test_pdf import document
 
 PAGE = """<html><head><title>Bread</title><style>p {}</style></head><body>
@@ -97,12 +98,10 @@ class Site(BaseHTTPRequestHandler):
 def resources() -> Generator[ThreadingHTTPServer]:
     server = ThreadingHTTPServer(("127.0.0.2", 0), Site)
     server.asked, server.released = [], threading.Event()  # type: ignore[attr-defined]
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield server
-    server.released.set()  # type: ignore[attr-defined]
-    server.shutdown()
-    thread.join()
+    with beside(server.serve_forever):
+        yield server
+        server.released.set()  # type: ignore[attr-defined]
+        server.shutdown()
     server.server_close()
 
 

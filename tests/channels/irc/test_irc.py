@@ -21,6 +21,7 @@ from tests.channels.contract import (
     gateway_with,
 )
 from tests.channels.irc.driver import EXAMPLE, IrcDriver
+from tests.ending import bury
 
 from crossclaw_irc.account import IrcAccount  # isort: skip
 from crossclaw_irc.lines import Line, lines_of, read_line  # isort: skip
@@ -129,7 +130,7 @@ def ngircd(tmp_path: Path, free_tcp_port: int) -> Generator[int]:
     )
     yield free_tcp_port
     server.terminate()
-    server.wait()
+    bury(server)
 
 
 class Visitor:

@@ -21,6 +21,7 @@ from crossclaw.domain.secret import Secret
 from crossclaw.testing import VirtualClock
 from tests.channels.fake_http import FakeTransport
 from tests.channels.recording import RecordingHost
+from tests.ending import bury
 
 pytestmark = [pytest.mark.real, pytest.mark.spec("N9")]
 
@@ -51,6 +52,7 @@ def emulate(tmp_path: Path, free_tcp_port: int) -> Generator[str]:
             yield f"http://127.0.0.1:{free_tcp_port}/api"
         finally:
             process.terminate()
+            bury(process)
 
 
 def open_slack(url: str, token: str = "xoxb-test") -> tuple[SlackAccount, RecordingHost]:

@@ -12,6 +12,8 @@ from typing import Any
 import httpx2
 from dev.npm import node
 
+from tests.ending import bury
+
 PACKAGE = Path(sys.prefix) / "channels-npm/node_modules/telegram-api-mock-server/dist/index.js"
 SCRIPT = """
 const { TelegramApiMockServer } = await import(process.argv[1]);
@@ -54,6 +56,7 @@ def open_foreign_mock(token: str) -> Generator[ForeignMock]:
             yield ForeignMock(_url(json.loads(line)), token)
         finally:
             process.terminate()
+            bury(process)
 
 
 def _url(address: Any) -> str:

@@ -1,0 +1,42 @@
+"""A test in real time that would hang is cancelled, and shown with the line where it waited."""
+
+import inspect
+import traceback
+
+import anyio
+import pytest
+
+from crossclaw.testing import VirtualLoop
+from tests.ending import _ended, _jumps
+
+LIMIT_S = 180  # of pytest-timeout, which comes later and from outside
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+async def test_a_test_that_waits_for_what_never_comes_ends_and_says_where_it_waited() -> None:
+    closed: list[str] = []
+
+    async def hangs(never: anyio.Event) -> None:
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(anyio.sleep_forever)
+                await never.wait()  # here
+        finally:
+            closed.append("what it had opened")
+
+    with pytest.raises(TimeoutError, match="not over after") as ended:
+        await _ended(hangs, 0.01)(never=anyio.Event())
+    assert "await never.wait()  # here" in "".join(traceback.format_exception(ended.value))
+    assert closed == ["what it had opened"]
+
+
+async def test_every_test_in_real_time_has_an_end(request: pytest.FixtureRequest) -> None:
+    """This one too."""
+    assert 0 < inspect.getclosurevars(request.node.obj).nonlocals["limit_s"] < LIMIT_S
+    assert not _jumps("asyncio")
+    assert not _jumps(("trio", {}))
+    assert _jumps(("asyncio", {"loop_factory": VirtualLoop})), "its waits end by themselves"
