@@ -27,19 +27,17 @@ from crossclaw.cli.tables import table
 from crossclaw.client.errors import ClientError
 from crossclaw.client.finding import Wanted, served_port
 from crossclaw.client.peer import ADMIN, READ, GatewayPeer
+from crossclaw.config.agent_entries import ENTRIES, LIST, put_agent
 from crossclaw.config.agents import AgentConfig
 from crossclaw.config.file import ConfigFile
 from crossclaw.config.positions import KeyPath
 from crossclaw.display.languages import tr
 from crossclaw.domain.agents import (
-    DEFAULT_AGENT_ID,
     is_agent_id,
     normalize_agent_id,
     suggest_agent_id,
 )
 
-LIST: KeyPath = ("agents", "list")
-ENTRIES: KeyPath = ("agents", "entries")
 TAKEN_OVER_S = 5.0  # a gateway that is not at work needs one or two
 LOOK_AGAIN_S = 0.2
 
@@ -251,19 +249,6 @@ async def _knows(place: StateLocation, agent_id: str) -> bool | None:
             listed = await peer.call("agents.list", {})
             return agent_id in [agent["id"] for agent in listed["agents"]]
     return None
-
-
-def put_agent(file: ConfigFile, agent: dict[str, str]) -> None:
-    """Into the list or the map, whichever the file has. In a file with neither, `main` is there
-    without being named; it is named first now, or the new agent would be the only one."""
-    if file.has(LIST):
-        file.insert(LIST, agent)
-    elif file.has(ENTRIES):
-        rest = {name: value for name, value in agent.items() if name != "id"}
-        file.put((*ENTRIES, agent["id"]), rest)
-    else:
-        first = [{"id": DEFAULT_AGENT_ID}] if agent["id"] != DEFAULT_AGENT_ID else []
-        file.put(LIST, [*first, agent])
 
 
 def _agent_id(text: str) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from crossclaw.cli import service
-from crossclaw.cli.agents import put_agent, put_agent_values
+from crossclaw.cli.agents import put_agent_values
 from crossclaw.cli.asking import ask_text, ask_yes, is_somebody_there
 from crossclaw.cli.exits import CommandFailed, Exit, UsageError
 from crossclaw.cli.grammar import Arguments, CommandSpec, Parser, json_option, port, text_of
@@ -39,6 +39,7 @@ from crossclaw.cli.say import note, out, out_json
 from crossclaw.cli.tables import pairs
 from crossclaw.cli.trying import Tried
 from crossclaw.client.finding import served_port
+from crossclaw.config.agent_entries import put_agent
 from crossclaw.config.file import ConfigFile
 from crossclaw.config.profiles import forget_key, keep_key
 from crossclaw.display.languages import SPOKEN, speak, tr

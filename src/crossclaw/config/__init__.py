@@ -9,6 +9,7 @@ __all__ = [
     "Config",
     "Loaded",
     "Paths",
+    "agent_entries",
     "agents",
     "agreeing",
     "amending",

@@ -15,12 +15,11 @@ import anyio.to_thread
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from crossclaw.config.agent_entries import change_agent, put_agent, remove_agent
 from crossclaw.config.agents import Agents
 from crossclaw.config.current import CurrentConfig
-from crossclaw.config.file import ConfigFile
-from crossclaw.config.positions import KeyPath
 from crossclaw.disk.private import make_folder
-from crossclaw.domain.agents import DEFAULT_AGENT_ID, normalize_agent_id, suggest_agent_id
+from crossclaw.domain.agents import suggest_agent_id
 from crossclaw.domain.aliases import Filled
 from crossclaw.domain.errors import CrossclawError, Invalid, NotFound
 from crossclaw.door.registry import Caller, Params, Result, method
@@ -30,8 +29,6 @@ from crossclaw.sandbox.environment import PATH
 from crossclaw.sandbox.files import find_file, replace_file
 from crossclaw.sandbox.host import Host
 
-LIST: KeyPath = ("agents", "list")
-ENTRIES: KeyPath = ("agents", "entries")
 FILES = (*PROMPT_FILES, "MEMORY.md")
 FILE_BYTES_MAX = 1_000_000  # of one of them; every prompt carries it
 
@@ -296,68 +293,3 @@ def _refuse_folder(workspace: str | None) -> None:
         raise Invalid(
             "an agent made over the wire has its workspace in the state folder; another folder is named in the file itself"
         )
-
-
-# ── in the file ────────────────────────────────────────────────────────────────────────────────
-
-
-def put_agent(file: ConfigFile, agent: dict[str, Any]) -> None:
-    """Into the list or the map, whichever the file has. In a file with neither, `main` is there
-    without being named; it is named first now, or the new agent would be the only one."""
-    if file.has(LIST):
-        file.insert(LIST, agent)
-    elif file.has(ENTRIES):
-        rest = {name: value for name, value in agent.items() if name != "id"}
-        file.put((*ENTRIES, agent["id"]), rest)
-    else:
-        first = [{"id": DEFAULT_AGENT_ID}] if agent["id"] != DEFAULT_AGENT_ID else []
-        file.put(LIST, [*first, agent])
-
-
-def find_agent(value: Any, agent_id: str) -> KeyPath | None:
-    """Where the file itself says it."""
-    agents = value.get("agents") if isinstance(value, dict) else None
-    if not isinstance(agents, dict):
-        return None
-    listed, named = agents.get("list"), agents.get("entries")
-    for index, each in enumerate(listed if isinstance(listed, list) else []):
-        if isinstance(each, dict) and normalize_agent_id(str(each.get("id", ""))) == agent_id:
-            return (*LIST, index)
-    for name in named if isinstance(named, dict) else {}:
-        if normalize_agent_id(name) == agent_id:
-            return (*ENTRIES, name)
-    return None
-
-
-def change_agent(file: ConfigFile, agent_id: str, changes: Mapping[str, Any]) -> None:
-    where = find_agent(file.value, agent_id)
-    if where is None:
-        put_agent(file, {"id": agent_id})
-        where = find_agent(file.value, agent_id)
-        assert where is not None
-    for name, value in changes.items():
-        path = (*where, *name.split("."))
-        if value is not None:
-            file.put(path, value)
-        elif file.has(path):
-            file.remove(path)
-
-
-def remove_agent(file: ConfigFile, agent_id: str) -> int:
-    """Answers how many bindings went with it."""
-    where = find_agent(file.value, agent_id)
-    if where is None:
-        raise Invalid(f'the agent "{agent_id}" comes from an included file; take it out there')
-    file.remove(where)
-    bindings = file.value.get("bindings")
-    kept = [
-        each
-        for each in (bindings if isinstance(bindings, list) else [])
-        if not (
-            isinstance(each, dict) and normalize_agent_id(str(each.get("agentId", ""))) == agent_id
-        )
-    ]
-    if isinstance(bindings, list) and len(kept) != len(bindings):
-        file.put(("bindings",), kept)
-        return len(bindings) - len(kept)
-    return 0
