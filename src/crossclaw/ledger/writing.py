@@ -6,19 +6,16 @@ Steps queue up while the store works; the next transaction takes them all. A cal
 import logging
 import os
 import secrets
-import threading
 from collections.abc import Callable, Sequence
-from functools import partial
-from queue import SimpleQueue
 from typing import Any, ClassVar, Protocol, TypeVar
 
 import anyio
 import anyio.lowlevel
-import anyio.to_thread
 
-from crossclaw.domain.errors import Busy, Stopped, StoreError
+from crossclaw.domain.errors import Busy, StoreError
 from crossclaw.ledger.hints import HearHints, HintBoard
 from crossclaw.ledger.operations import Op
+from crossclaw.ledger.threads import QueueThread, StepSignal
 
 log = logging.getLogger(__name__)
 
@@ -29,30 +26,6 @@ QUEUE_STEPS_MAX = (
 
 Told = Callable[[set[str]], None]
 R = TypeVar("R")
-
-
-class StepSignal(Protocol):
-    """How a caller waits for its step, and how it is told."""
-
-    def set(self) -> None: ...
-
-    async def wait(self) -> None: ...
-
-
-class _Future:
-    """An event on asyncio, at a third of the price of anyio's; every step needs one."""
-
-    __slots__ = ("_future",)
-
-    def __init__(self, loop: Any) -> None:
-        self._future = loop.create_future()
-
-    def set(self) -> None:
-        if not self._future.done():  # whoever waited may have been cancelled
-            self._future.set_result(None)
-
-    async def wait(self) -> None:
-        await self._future
 
 
 class WriterStep:
@@ -99,21 +72,15 @@ class InlineWriter:
         self._engine.close()
 
 
-class ThreadWriter:
+class ThreadWriter(QueueThread[WriterStep]):
     """The real one: a thread of its own, group commit, answers posted back once a batch."""
 
     def __init__(self, engine: BatchWriter, told: Told) -> None:
         self._engine, self._told = engine, told
-        self._queue: SimpleQueue[WriterStep | None] = SimpleQueue()
-        self._post = loop_poster()
-        self._done = signal_maker()
-        self._closed = False
-        self._thread = threading.Thread(target=self._serve, name="ledger writer", daemon=True)
-        self._thread.start()
+        super().__init__("ledger writer")
 
     async def commit(self, ops: Sequence[Op[Any]]) -> list[Any]:
-        if self._closed:
-            raise Stopped("the ledger is closed")
+        self._refuse_closed()
         if self._queue.qsize() >= QUEUE_STEPS_MAX:
             raise Busy("the ledger has too much to write; try again in a moment")
         step = WriterStep(ops, self._done())
@@ -122,12 +89,6 @@ class ThreadWriter:
         if step.error is not None:
             raise step.error
         return step.results
-
-    async def close(self) -> None:
-        if not self._closed:
-            self._closed = True
-            self._queue.put(None)
-            await anyio.to_thread.run_sync(self._thread.join)
 
     def _serve(self) -> None:
         try:
@@ -209,22 +170,3 @@ class LedgerWrites:
     async def end_writing(self) -> None:
         with anyio.CancelScope(shield=True):
             await self._writer.close()
-
-
-def signal_maker() -> Callable[[], StepSignal]:
-    loop: Any = anyio.lowlevel.current_token().native_token
-    return partial(_Future, loop) if hasattr(loop, "create_future") else anyio.Event
-
-
-def loop_poster() -> Callable[[Callable[[], None]], None]:
-    """How another thread hands a callable to this event loop, on asyncio and on trio."""
-    loop: Any = anyio.lowlevel.current_token().native_token
-    call_soon = getattr(loop, "call_soon_threadsafe", None) or loop.run_sync_soon
-
-    def post(callback: Callable[[], None]) -> None:
-        try:
-            call_soon(callback)
-        except RuntimeError:
-            log.debug("the event loop has ended before the ledger's last answer")
-
-    return post

@@ -13,7 +13,7 @@ from crossclaw.ledger.hints import LANES, Hints
 from crossclaw.ledger.operations import Claimed
 from crossclaw.ledger.postgres.errors import ConnectionLost, ServerTrouble
 from crossclaw.ledger.postgres.wire import PgWire
-from crossclaw.ledger.writing import loop_poster
+from crossclaw.ledger.threads import loop_poster
 
 log = logging.getLogger(__name__)
 

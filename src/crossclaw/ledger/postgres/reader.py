@@ -1,10 +1,9 @@
 """Reading on PostgreSQL: reads that wait share a flight, and what may take long has connections of its own."""
 
 import logging
-import threading
 from collections.abc import Callable
 from functools import partial
-from queue import Empty, SimpleQueue
+from queue import Empty
 from typing import Any, TypeVar
 
 import anyio
@@ -17,7 +16,7 @@ from crossclaw.ledger.postgres.errors import READ_TROUBLE, ConnectionLost, expla
 from crossclaw.ledger.postgres.lockstep import FlyingDatabase, RuleRun, read_alone, read_together
 from crossclaw.ledger.postgres.wire import PgWire
 from crossclaw.ledger.sqlite.reads import SCANS_AT_ONCE, ReadTable
-from crossclaw.ledger.writing import StepSignal, loop_poster, signal_maker
+from crossclaw.ledger.threads import QueueThread, StepSignal
 
 log = logging.getLogger(__name__)
 
@@ -37,23 +36,17 @@ class _Asked:
         self.done = done
 
 
-class SharedReader:
+class SharedReader(QueueThread[_Asked]):
     """A thread with one connection. All reads that wait advance together, a round trip for all of them."""
 
     def __init__(self, connect: Connect, filename: str) -> None:
         self._connect = connect
         self._filename = filename
-        self._queue: SimpleQueue[_Asked | None] = SimpleQueue()
-        self._post = loop_poster()
-        self._done = signal_maker()
         self._wire: PgWire | None = None
-        self._closed = False
-        self._thread = threading.Thread(target=self._serve, name="ledger reader", daemon=True)
-        self._thread.start()
+        super().__init__("ledger reader")
 
     async def read(self, read: Callable[[FlyingDatabase], T]) -> T:
-        if self._closed:
-            raise Stopped("the ledger is closed")
+        self._refuse_closed()
         asked = _Asked(RuleRun(read, self._filename), self._done())
         self._queue.put(asked)
         await asked.done.wait()
@@ -61,12 +54,6 @@ class SharedReader:
             raise asked.job.error
         result: Any = asked.job.result  # of the read's own type: it has ended without an error
         return result  # type: ignore[no-any-return]
-
-    async def close(self) -> None:
-        if not self._closed:
-            self._closed = True
-            self._queue.put(None)
-            await anyio.to_thread.run_sync(self._thread.join)
 
     def _serve(self) -> None:
         under_way: list[_Asked] = []
