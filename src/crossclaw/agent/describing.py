@@ -15,6 +15,7 @@ from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import ProviderError
 from crossclaw.domain.ids import Ids
 from crossclaw.domain.messages import Image, Text, Usage
+from crossclaw.domain.newest import keep_newest
 from crossclaw.domain.runs import Run
 from crossclaw.domain.sessions import NewEntry
 from crossclaw.ledger.contract import Ledger
@@ -107,9 +108,7 @@ class Describing:
         return NewEntry(entry_id=self._ids.short(), note=note, type="note", spent=setup.spent())
 
     def _remember(self, run: Run, key: str, why: str) -> None:
-        self._failed[run.run_id, key] = why
-        while len(self._failed) > FAILED_MAX:
-            del self._failed[next(iter(self._failed))]
+        keep_newest(self._failed, (run.run_id, key), why, FAILED_MAX)
 
 
 def _counting(count: Callable[[Usage], None]) -> Callable[[Piece], None]:

@@ -19,6 +19,7 @@ from anyio.abc import TaskGroup
 from crossclaw.app.parts import Gateway
 from crossclaw.domain.errors import CrossclawError, Forbidden
 from crossclaw.domain.events import RunEnded
+from crossclaw.domain.newest import keep_newest
 from crossclaw.gateway.asking import GatewayRequests
 from crossclaw.gateway.http.links import PATH, SIGN_OF_LIFE_S
 from crossclaw.gateway.link_proof import LinkKey, load_cipher
@@ -170,9 +171,7 @@ class GatewayLinks:
     def _is_first_end(self, run_id: str) -> bool:
         if run_id in self._told_ends:
             return False
-        self._told_ends[run_id] = None
-        if len(self._told_ends) > ENDS_KNOWN_MAX:
-            self._told_ends.popitem(last=False)
+        keep_newest(self._told_ends, run_id, None, ENDS_KNOWN_MAX)
         return True
 
 

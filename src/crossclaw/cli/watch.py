@@ -20,6 +20,7 @@ from crossclaw.client.peer import MISSED, READ, Event, GatewayPeer
 from crossclaw.display.columns import GAP, padded, width
 from crossclaw.display.conversation import message_text, progress_line
 from crossclaw.domain.exchanges import is_silent
+from crossclaw.domain.newest import keep_newest
 from crossclaw.domain.texts import with_ellipsis
 
 ROUTE_CHARS, ROUTE_CHARS_MIN = 40, 12
@@ -284,9 +285,7 @@ _ID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
 
 
 def _remember(known: dict[str, Any], name: str, value: Any) -> None:
-    known[name] = value
-    if len(known) > RUNS_REMEMBERED:
-        del known[next(iter(known))]
+    keep_newest(known, name, value, RUNS_REMEMBERED)
 
 
 def short_key(key: str) -> str:

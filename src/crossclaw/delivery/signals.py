@@ -35,6 +35,7 @@ from crossclaw.domain.events import (
     ToolStarted,
 )
 from crossclaw.domain.exchanges import CONTROL_TOKENS, is_silent
+from crossclaw.domain.newest import keep_newest
 from crossclaw.domain.runs import Run
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.operations import Delivery, Taken
@@ -158,9 +159,7 @@ class ChatSignals:
             if (chat := self._chats.get(run_id)) is not None and chat.begin == "message":
                 chat.begin = self._typing_of(chat.run, called=True)
                 self._type_if(chat, "instant")
-            self._called[run_id] = None
-            while len(self._called) > CALLED_MAX:
-                self._called.popitem(last=False)
+            keep_newest(self._called, run_id, None, CALLED_MAX)
         if (emoji := self._ack_of(live, inbound, agent_id, called)) and live.traits.reactions:
             self._acknowledge(Acked(live, inbound.address, inbound.message_id, emoji), run_id)
 
@@ -253,9 +252,7 @@ class ChatSignals:
 
     def _acknowledge(self, ack: Acked, run_id: str) -> None:
         if self._config.messages.remove_ack_after_reply:
-            self._acks[run_id] = ack
-            while len(self._acks) > ACKS_MAX:
-                self._acks.popitem(last=False)
+            keep_newest(self._acks, run_id, ack, ACKS_MAX)
         self._start(ack.live, lambda: self._react(ack, run_id))
 
     async def _react(self, ack: Acked, run_id: str) -> None:

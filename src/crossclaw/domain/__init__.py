@@ -25,6 +25,7 @@ __all__ = [
     "mention_patterns",
     "messages",
     "models",
+    "newest",
     "queueing",
     "runs",
     "runtime",

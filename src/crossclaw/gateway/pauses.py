@@ -15,6 +15,7 @@ import anyio
 
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import Busy
+from crossclaw.domain.newest import keep_newest
 from crossclaw.gateway.limits import GatewayLimits
 
 
@@ -64,9 +65,7 @@ class Pauses:
         wrong, last_ms = self._guessers.pop(network, (0, now_ms))
         if now_ms - last_ms > self._limits.guesses_forgotten_s * 1000:
             wrong = 0
-        self._guessers[network] = (wrong + 1, now_ms)
-        if len(self._guessers) > self._limits.addresses_max:
-            self._guessers.popitem(last=False)
+        keep_newest(self._guessers, network, (wrong + 1, now_ms), self._limits.addresses_max)
         return wrong + 1
 
 

@@ -32,6 +32,7 @@ from crossclaw.channels.tokens import read_token_file
 from crossclaw.channels.websocket import Dial
 from crossclaw.domain.addresses import Address, Attachment, Inbound
 from crossclaw.domain.errors import AccountBroken, ChannelDown, DeliveryError
+from crossclaw.domain.newest import keep_newest
 from crossclaw.domain.secret import Secret
 
 log = logging.getLogger(__name__)
@@ -204,7 +205,7 @@ class DiscordAccount(ChannelAccount):
             log.debug("a message of Discord is left out: %s", read.why)
         else:
             if place.type == DM:
-                self._note_direct(read.sender, message.channel_id)
+                keep_newest(self._direct, read.sender, message.channel_id, PLACES_MAX)
             received = await self._host.receive(read)
             if not received.is_dropped:
                 self._note_seen(message)
@@ -222,11 +223,9 @@ class DiscordAccount(ChannelAccount):
             return NothingRead("it could not be read")
 
     def _note_seen(self, message: DiscordMessage) -> None:
-        before = self._seen.pop(message.channel_id, None)
+        before = self._seen.get(message.channel_id)
         last = max(message.id, before.last, key=int) if before else message.id
-        self._seen[message.channel_id] = SeenChat(last, message.guild_id)
-        while len(self._seen) > SEEN_MAX:
-            del self._seen[next(iter(self._seen))]
+        keep_newest(self._seen, message.channel_id, SeenChat(last, message.guild_id), SEEN_MAX)
 
     # ── where it is ────────────────────────────────────────────────────────────────────────────
 
@@ -247,17 +246,8 @@ class DiscordAccount(ChannelAccount):
             return DiscordChannel(id=channel_id, type=kind, guild_id=message.guild_id)
 
     def _learn(self, channel: DiscordChannel) -> DiscordChannel:
-        self._places.pop(channel.id, None)
-        self._places[channel.id] = channel
-        while len(self._places) > PLACES_MAX:
-            del self._places[next(iter(self._places))]
+        keep_newest(self._places, channel.id, channel, PLACES_MAX)
         return channel
-
-    def _note_direct(self, user_id: str, channel_id: str) -> None:
-        self._direct.pop(user_id, None)
-        self._direct[user_id] = channel_id
-        while len(self._direct) > PLACES_MAX:
-            del self._direct[next(iter(self._direct))]
 
     async def _channel_of(self, where: Address) -> str:
         word, _, chat = where.to.rpartition(":")
@@ -268,7 +258,7 @@ class DiscordAccount(ChannelAccount):
         if word != "user":
             return chat
         if chat not in self._direct:
-            self._note_direct(chat, await self._client.open_direct(chat))
+            keep_newest(self._direct, chat, await self._client.open_direct(chat), PLACES_MAX)
         return self._direct[chat]
 
     # ── what goes out ──────────────────────────────────────────────────────────────────────────

@@ -10,6 +10,7 @@ import anyio
 
 from crossclaw.channels.http import seconds_in
 from crossclaw.domain.errors import DeliveryError
+from crossclaw.domain.newest import keep_newest
 
 PATIENCE_S = (
     5.0  # waiting longer than this is the outbox's matter, which does not hold a place for it
@@ -62,11 +63,9 @@ class RouteLimits:
 
     def _keep(self, route: str, resource: str, remaining: int, after_s: float) -> None:
         key = self._key(route, resource)
-        bucket = self._buckets.pop(key, None) or _Bucket()
-        self._buckets[key] = bucket
+        bucket = self._buckets.get(key) or _Bucket()
         bucket.remaining, bucket.resets_at = remaining, self._now() + after_s
-        while len(self._buckets) > BUCKETS_MAX:
-            del self._buckets[next(iter(self._buckets))]
+        keep_newest(self._buckets, key, bucket, BUCKETS_MAX)
 
     def _wait_s(self, route: str, resource: str) -> float:
         now = self._now()

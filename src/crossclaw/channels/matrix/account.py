@@ -32,6 +32,7 @@ from crossclaw.domain.errors import (
     MediaRefused,
     PlatformUnreachable,
 )
+from crossclaw.domain.newest import keep_newest
 
 if TYPE_CHECKING:
     from crossclaw.channels.matrix.encryption import KeyVault
@@ -223,9 +224,7 @@ class MatrixAccount(ChannelAccount):
         relation = {"rel_type": "m.annotation", "event_id": message_id, "key": emoji}
         key = hashlib.sha256("\x1f".join(which).encode()).hexdigest()
         made = await self._client.send(room.room_id, "m.reaction", key, {"m.relates_to": relation})
-        self._reactions[which] = made
-        while len(self._reactions) > REACTIONS_MAX:
-            del self._reactions[next(iter(self._reactions))]
+        keep_newest(self._reactions, which, made, REACTIONS_MAX)
 
     async def _content(self, room: MatrixRoom, piece: Piece) -> Content:
         content = write_words(piece)

@@ -9,7 +9,6 @@ import base64
 import binascii
 import logging
 from contextlib import aclosing
-from typing import Any
 
 import anyio
 import anyio.abc
@@ -24,6 +23,7 @@ from crossclaw.channels.signal.settings import SignalSettings
 from crossclaw.channels.signal.styles import read_styles
 from crossclaw.domain.addresses import Address, Attachment, Inbound
 from crossclaw.domain.errors import AccountBroken, ChannelDown, DeliveryError, MediaRefused
+from crossclaw.domain.newest import keep_newest
 
 log = logging.getLogger(__name__)
 
@@ -80,11 +80,10 @@ class SignalAccount(ChannelAccount):
         await self._host.receive(inbound)
 
     def _remember(self, inbound: Inbound) -> None:
-        self._writers[f"{inbound.address.to} {inbound.message_id}"] = inbound.sender
+        said = f"{inbound.address.to} {inbound.message_id}"
+        keep_newest(self._writers, said, inbound.sender, WRITERS_MAX)
         for file in inbound.attachments:
-            self._files[file.id] = inbound.address
-        _forget_oldest(self._writers)
-        _forget_oldest(self._files)
+            keep_newest(self._files, file.id, inbound.address, WRITERS_MAX)
 
     async def probe(self) -> AccountFacts:
         version = await self._client.call("version", {})
@@ -198,11 +197,6 @@ class SignalAccount(ChannelAccount):
             return {"username": [rest]}
         person = _written(target.to)
         return {"recipient": person if one else [person]}
-
-
-def _forget_oldest(known: dict[str, Any]) -> None:
-    while len(known) > WRITERS_MAX:
-        del known[next(iter(known))]
 
 
 def _written(person: str) -> str:

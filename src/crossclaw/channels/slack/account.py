@@ -26,6 +26,7 @@ from crossclaw.channels.slack.sockets import SocketEvents, serve_socket_mode
 from crossclaw.channels.websocket import Dial
 from crossclaw.domain.addresses import Address, Attachment
 from crossclaw.domain.errors import AccountBroken, ChannelDown, DeliveryError
+from crossclaw.domain.newest import keep_newest
 from crossclaw.domain.secret import Secret
 
 log = logging.getLogger(__name__)
@@ -141,7 +142,7 @@ class SlackAccount(ChannelAccount):
             log.debug("a message of Slack is left out: %s", read.why)
             return
         if read.chat_type == "direct":
-            self._note_direct(read.sender, event.channel)
+            keep_newest(self._direct, read.sender, event.channel, DIRECT_MAX)
         received = await self._host.receive(read)
         if not received.is_dropped or event.channel in self._seen:
             await self._note_seen(event)
@@ -159,12 +160,10 @@ class SlackAccount(ChannelAccount):
         return f"seen:{self._identity.team_id}:{self._identity.user_id}"
 
     async def _note_seen(self, event: SlackMessage) -> None:
-        before = self._seen.pop(event.channel, None)
+        before = self._seen.get(event.channel)
         ts = max(event.ts, before.ts, key=float) if before else event.ts
         kind = event.channel_type or (before.channel_type if before else None)
-        self._seen[event.channel] = SeenInSlack(ts, kind)
-        while len(self._seen) > SEEN_MAX:
-            del self._seen[next(iter(self._seen))]
+        keep_newest(self._seen, event.channel, SeenInSlack(ts, kind), SEEN_MAX)
         await self._host.save_cursor(self._cursor, msgspec.json.encode(self._seen).decode())
 
     async def webhook(self, request: WebhookRequest) -> WebhookAnswer:
@@ -225,14 +224,8 @@ class SlackAccount(ChannelAccount):
         if word != "user" and chat[0] not in "UW":
             return chat
         if chat not in self._direct:
-            self._note_direct(chat, await self._client.open_direct(chat))
+            keep_newest(self._direct, chat, await self._client.open_direct(chat), DIRECT_MAX)
         return self._direct[chat]
-
-    def _note_direct(self, user_id: str, channel: str) -> None:
-        self._direct.pop(user_id, None)
-        self._direct[user_id] = channel
-        while len(self._direct) > DIRECT_MAX:
-            del self._direct[next(iter(self._direct))]
 
 
 def is_signed(request: WebhookRequest, secret: Secret, now_s: int) -> bool:

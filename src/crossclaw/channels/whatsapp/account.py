@@ -33,6 +33,7 @@ from crossclaw.domain.errors import (
     DeliveryError,
     DeliveryUncertain,
 )
+from crossclaw.domain.newest import keep_newest
 from crossclaw.domain.secret import Secret
 
 log = logging.getLogger(__name__)
@@ -153,7 +154,7 @@ class WhatsAppAccount(ChannelAccount):
         if not key:
             return
         if status.status in ("sent", "delivered", "read", "played"):
-            _keep(self._settled, key, status.id)
+            keep_newest(self._settled, key, status.id, KEPT_MAX)
             await self._host.confirm_delivery(key, status.id)
         elif status.status == "failed":
             first = status.errors[0] if status.errors else None
@@ -161,7 +162,7 @@ class WhatsAppAccount(ChannelAccount):
             await self._host.fail_delivery(key, str(said))
 
     async def _remember(self, inbound: Inbound) -> None:
-        _keep(self._last, inbound.sender, inbound.message_id)
+        keep_newest(self._last, inbound.sender, inbound.message_id, KEPT_MAX)
         at = inbound.at_ms or self._host.now_ms()
         known = await self._last_written(inbound.sender)
         if known is None or at - known >= WINDOW_STEP_MS:
@@ -254,13 +255,6 @@ class WhatsAppAccount(ChannelAccount):
             await self._client.send(message)
         except CrossclawError as error:
             log.debug("whatsapp: %s", error)
-
-
-def _keep(known: OrderedDict[str, str], name: str, value: str) -> None:
-    known[name] = value
-    known.move_to_end(name)
-    if len(known) > KEPT_MAX:
-        known.popitem(last=False)
 
 
 def _person(where: Address) -> str:

@@ -9,6 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from crossclaw.domain.newest import keep_newest
 from crossclaw.ledger import operations as ops
 from crossclaw.ledger.channels import ForgetHeard, RememberHeard, SaveCursor
 from crossclaw.ledger.gateways import TellGateways
@@ -40,9 +41,7 @@ class Sharing:
                 self._know(result.run.run_id, result.run.key.text)
 
     def _know(self, run_id: str, key: str) -> None:
-        self._key_of_run[run_id] = key
-        if len(self._key_of_run) > RUNS_KNOWN_MAX:
-            self._key_of_run.popitem(last=False)
+        keep_newest(self._key_of_run, run_id, key, RUNS_KNOWN_MAX)
 
     def touched(self, steps: Sequence[WriterStep]) -> list[set[str] | None]:
         """What each of them touches."""

@@ -1,0 +1,14 @@
+"""Mappings that remember so much and no more."""
+
+from typing import TypeVar
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+def keep_newest(known: dict[K, V], key: K, value: V, most: int) -> None:
+    """The newest stands last; beyond `most` the oldest goes."""
+    known.pop(key, None)
+    known[key] = value
+    while len(known) > most:
+        del known[next(iter(known))]
