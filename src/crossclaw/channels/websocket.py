@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 OPEN_S_MAX = 20.0  # dial, TLS and handshake together; a platform that takes longer is away
 CLOSE_S_MAX = 2.0  # a peer that does not answer our close keeps nobody waiting
 READ_BYTES = 65_536
+SHORT_S = 10.0  # a connection that ends sooner is followed by a pause
 
 Dial = Callable[[str, int, bool], Awaitable[anyio.abc.ByteStream]]
 """(host, port, with TLS) → a connection."""
@@ -45,6 +46,14 @@ async def dial(host: str, port: int, tls: bool) -> anyio.abc.ByteStream:
             host, port, tls=True, ssl_context=ssl.create_default_context(), tls_hostname=host
         )
     return await anyio.connect_tcp(host, port)
+
+
+async def pause_if_short(before: int, lasted_s: float) -> int:
+    """After a connection: from the second short one in a row on, a pause that doubles. Answers how many there were."""
+    short = before + 1 if lasted_s < SHORT_S else 0
+    if short > 1:
+        await anyio.sleep(min(SHORT_S, 2.0 ** (short - 1)))
+    return short
 
 
 @asynccontextmanager

@@ -17,7 +17,7 @@ from crossclaw.cli.exits import CommandFailed, UsageError
 from crossclaw.cli.grammar import Arguments, Parser, text_of
 from crossclaw.cli.place import StateLocation
 from crossclaw.cli.say import note, out
-from crossclaw.config.channel_accounts import DEFAULT, accounts_in
+from crossclaw.config.channel_accounts import DEFAULT, account_sections, accounts_in
 from crossclaw.config.channels import ChannelSettings
 from crossclaw.config.file import ConfigFile
 from crossclaw.config.positions import KeyPath
@@ -204,12 +204,9 @@ def forget_others(path: Path, channels: Mapping[str, Any]) -> None:
 
 
 def _token_files(channels: Mapping[str, Any]) -> Iterator[Path]:
-    for section in channels.values():
-        accounts = section.get("accounts") if isinstance(section, Mapping) else None
-        inside = accounts.values() if isinstance(accounts, Mapping) else ()
-        for each in (section, *inside):
-            if isinstance(each, Mapping) and isinstance(name := each.get("tokenFile"), str):
-                yield Path(name).expanduser()
+    for each in account_sections(channels):
+        if isinstance(name := each.get("tokenFile"), str):
+            yield Path(name).expanduser()
 
 
 def _base(file: ConfigFile, manifest: ChannelManifest) -> KeyPath:

@@ -26,6 +26,14 @@ DEFAULT = "default"
 DEFAULTS = "defaults"
 
 
+def account_sections(channels: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Whatever says something about accounts: each channel's own section, and those of its accounts."""
+    for section in channels.values():
+        accounts = section.get("accounts") if isinstance(section, Mapping) else None
+        inside = accounts.values() if isinstance(accounts, Mapping) else ()
+        yield from (each for each in (section, *inside) if isinstance(each, Mapping))
+
+
 def accounts_in(channels: Mapping[str, Any], variables: Mapping[str, str]) -> list[AccountConfig]:
     """Every account that is switched on, of every channel that there is. Variables such as TELEGRAM_BOT_TOKEN
     stand for keys of the default account, and make one where the config says nothing."""

@@ -109,6 +109,13 @@ class DirectSettings(Section, frozen=True):
     reply_to_mode: ReplyToMode | None = None
     """As `replyToMode`."""
 
+    def group_chat(self, chat_id: str) -> GroupSettings:
+        """Of one without a server. Switched off where it is not meant, whatever `groupPolicy` says: anybody can put a
+        bot into one."""
+        listed = {str(each) for each in self.group_channels}
+        named = not listed or bool({chat_id, "*"} & listed)
+        return GroupSettings(enabled=self.group_enabled and named)
+
 
 StreamMode = Literal["off", "partial", "block", "progress"]
 

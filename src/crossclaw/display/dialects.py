@@ -30,6 +30,8 @@ class ChatDialect:
 
     name = "plain"
     chars_max = 4_000
+    point = "•"
+    """In front of an item without a number."""
     marks: ClassVar[dict[Style, tuple[str, str]]] = {}
 
     def length(self, text: str) -> int:
@@ -79,7 +81,7 @@ class ChatDialect:
         return "\n".join(f"> {line}".rstrip() for line in text.split("\n"))
 
     def bullet(self, number: int | None) -> str:
-        return "•" if number is None else f"{number}."
+        return self.point if number is None else f"{number}."
 
     # ── the common ground ──────────────────────────────────────────────────────────────────────
 
@@ -169,7 +171,7 @@ class TelegramHtml(ChatDialect):
         return f"<pre>{inner}</pre>"
 
     def link(self, text: str, words: str, href: str) -> str:
-        return f'<a href="{html.escape(href)}">{text}</a>'
+        return _html_link(text, href)
 
     def quote(self, text: str) -> str:
         # Quotes cannot stand inside one another there.
@@ -205,13 +207,14 @@ class TelegramMarkdown(ChatDialect):
         return "\n".join(f">{line.removeprefix('>')}" for line in text.split("\n"))
 
     def bullet(self, number: int | None) -> str:
-        return "•" if number is None else f"{number}\\."
+        return self.escape(super().bullet(number))
 
 
 class Discord(ChatDialect):
     """Its own Markdown. What is not meant as a mark or a mention carries a backslash."""
 
     name = "discord"
+    point = "-"
     chars_max = 2_000
     marks: ClassVar[dict[Style, tuple[str, str]]] = {
         "bold": ("**", "**"),
@@ -237,9 +240,6 @@ class Discord(ChatDialect):
 
     def heading(self, level: int, words: Sequence[StyledText]) -> str:
         return f"{'#' * min(level, 3)} {self.line(words)}"
-
-    def bullet(self, number: int | None) -> str:
-        return "-" if number is None else f"{number}."
 
 
 class SlackMrkdwn(ChatDialect):
@@ -267,14 +267,12 @@ class SlackMrkdwn(ChatDialect):
         address = self.escape(href).replace("|", "%7C").replace(" ", "%20")
         return f"<{address}>" if words == href else f"<{address}|{text.replace('|', '¦')}>"
 
-    def quote(self, text: str) -> str:
-        return "\n".join(f"> {line}".rstrip() for line in text.split("\n"))
-
 
 class WhatsApp(ChatDialect):
     """Few marks and no way to escape them: a lone star of the text stays a star."""
 
     name = "whatsapp"
+    point = "-"
     chars_max = 4_096
     marks: ClassVar[dict[Style, tuple[str, str]]] = {
         "bold": ("*", "*"),
@@ -287,9 +285,6 @@ class WhatsApp(ChatDialect):
 
     def fence(self, code: Code) -> str:
         return f"```{_unfenced(code.text)}```"
-
-    def bullet(self, number: int | None) -> str:
-        return "-" if number is None else f"{number}."
 
 
 SIGNAL_MARKS: dict[Style, tuple[str, str]] = {
@@ -360,7 +355,7 @@ class MatrixHtml(ChatDialect):
         return f"<pre><code{language}>{html.escape(code.text, quote=False)}</code></pre>"
 
     def link(self, text: str, words: str, href: str) -> str:
-        return f'<a href="{html.escape(href)}">{text}</a>'
+        return _html_link(text, href)
 
     def heading(self, level: int, words: Sequence[StyledText]) -> str:
         return f"<h{min(level, 6)}>{self.line(words)}</h{min(level, 6)}>"
@@ -391,6 +386,10 @@ class MatrixHtml(ChatDialect):
 
 class IMessage(ChatDialect):
     name = "imessage"
+
+
+def _html_link(text: str, href: str) -> str:
+    return f'<a href="{html.escape(href)}">{text}</a>'
 
 
 def _escape_code(text: str) -> str:

@@ -27,6 +27,15 @@ class Address(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
 AttachmentKind = Literal["image", "audio", "video", "document", "sticker"]
 
 
+def kind_of(mime: str | None) -> AttachmentKind:
+    """As the platform says what a file is; what is no picture, sound or film is a document."""
+    match (mime or "").partition("/")[0]:
+        case "image" | "audio" | "video" as kind:
+            return kind
+        case _:
+            return "document"
+
+
 class Attachment(msgspec.Struct, frozen=True, kw_only=True):
     """A file that came with a message and was not fetched yet."""
 

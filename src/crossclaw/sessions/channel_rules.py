@@ -7,7 +7,12 @@ from functools import lru_cache
 from crossclaw.channels.accounts import LiveAccount
 from crossclaw.channels.registry import find_manifest
 from crossclaw.config import Config
-from crossclaw.config.channel_accounts import accounts_in, defaults_in, sender_of_rule
+from crossclaw.config.channel_accounts import (
+    account_sections,
+    accounts_in,
+    defaults_in,
+    sender_of_rule,
+)
 from crossclaw.config.channels import ChannelSettings, Senders, TopicSettings
 from crossclaw.config.tools import ToolPolicy
 from crossclaw.domain.addresses import Inbound
@@ -89,14 +94,10 @@ def names_sender(live: LiveAccount, settings: ChannelSettings, inbound: Inbound)
 
 def written_lists(config: Config) -> Iterator[Senders]:
     """Every list of people who may write directly, in both spellings, of channels and of their accounts."""
-    for section in config.channels.values():
-        accounts = section.get("accounts") if isinstance(section, Mapping) else None
-        inside = accounts.values() if isinstance(accounts, Mapping) else ()
-        for each in (section, *inside):
-            if isinstance(each, Mapping):
-                dm = each.get("dm")
-                yield each.get("allowFrom") or ()
-                yield (dm.get("allowFrom") if isinstance(dm, Mapping) else None) or ()
+    for each in account_sections(config.channels):
+        dm = each.get("dm")
+        yield each.get("allowFrom") or ()
+        yield (dm.get("allowFrom") if isinstance(dm, Mapping) else None) or ()
 
 
 def sender_ids(channel: str, inbound: Inbound) -> frozenset[str]:

@@ -26,7 +26,14 @@ from crossclaw.channels.discord.payloads import (
     HelloEvent,
     ReadyEvent,
 )
-from crossclaw.channels.websocket import Dial, SocketClosed, SocketDown, Websocket, open_websocket
+from crossclaw.channels.websocket import (
+    Dial,
+    SocketClosed,
+    SocketDown,
+    Websocket,
+    open_websocket,
+    pause_if_short,
+)
 from crossclaw.domain.errors import AccountBroken, ChannelDown, CrossclawError
 from crossclaw.domain.secret import Secret
 
@@ -41,7 +48,6 @@ BEATS_MAX = 3  # heartbeats before a session must be there: two minutes
 RESUMES_MAX = 3  # a session that cannot be resumed three times is given up
 SAVE_EVERY_S = 5.0  # what is not saved comes again and is known by its id
 LEAVE_CODE = 4000  # not 1000: the session can be resumed
-SHORT_S = 10.0  # a connection that ends sooner is followed by a pause
 INVALID_PAUSE_S = (1.0, 5.0)  # as Discord asks for after an invalid session
 
 DISPATCH, HEARTBEAT, IDENTIFY, RESUME, RECONNECT, INVALID, HELLO, ACK = 0, 1, 2, 6, 7, 9, 10, 11
@@ -100,9 +106,7 @@ class DiscordGateway:
         while True:
             began = anyio.current_time()
             connection = await self._connect()
-            short = short + 1 if anyio.current_time() - began < SHORT_S else 0
-            if short > 1:
-                await anyio.sleep(min(SHORT_S, 2.0 ** (short - 1)))
+            short = await pause_if_short(short, anyio.current_time() - began)
             if not connection.established and not connection.gave_up_session:
                 raise ChannelDown(f"Discord's gateway: {connection.why}")
             log.info("Discord's gateway is asked again: %s", connection.why)

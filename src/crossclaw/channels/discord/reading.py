@@ -9,12 +9,11 @@ from crossclaw.channels.discord.payloads import (
     DM,
     GROUP_DM,
     THREADS,
-    DiscordAttachment,
     DiscordChannel,
     DiscordMessage,
     QuotedMessage,
 )
-from crossclaw.domain.addresses import Address, Attachment, AttachmentKind, Inbound, ReplyTo
+from crossclaw.domain.addresses import Address, Attachment, Inbound, ReplyTo, kind_of
 
 CHANNEL = "discord"
 WORDS_OF_PEOPLE = (0, 19)
@@ -151,22 +150,10 @@ def _attachments(message: DiscordMessage) -> Iterator[Attachment]:
     files = [*message.attachments, *(f for each in _passed_on(message) for f in each.attachments)]
     for file in files:
         yield Attachment(
-            kind=_kind(file),
+            kind=kind_of(file.content_type),
             id=file.url,
             name=file.filename or None,
             mime=file.content_type,
             size=file.size,
             voice=bool(message.flags & VOICE_FLAG),
         )
-
-
-def _kind(file: DiscordAttachment) -> AttachmentKind:
-    match (file.content_type or "").partition("/")[0]:
-        case "image":
-            return "image"
-        case "audio":
-            return "audio"
-        case "video":
-            return "video"
-        case _:
-            return "document"

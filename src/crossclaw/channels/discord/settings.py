@@ -72,7 +72,7 @@ class DiscordSettings(ChannelSettings, frozen=True):
         """The channel as it is written, over its server. A server that is not listed is refused, and so is a channel
         where the server lists channels. A group chat without a server is listed by `dm.groupChannels`."""
         if guild_id is None:
-            return self._group_chat(chat_id)
+            return self.dm.group_chat(chat_id)
         guild = self.guilds.get(guild_id) or self.guilds.get("*")
         if guild is None:
             return None
@@ -83,12 +83,6 @@ class DiscordSettings(ChannelSettings, frozen=True):
         if found is None and guild.channels:
             return None
         return _over(found or GroupSettings(), guild)
-
-    def _group_chat(self, chat_id: str) -> GroupSettings:
-        """Switched off where it is not meant, whatever `groupPolicy` says: anybody can put a bot into one."""
-        listed = {str(each) for each in self.dm.group_channels}
-        named = not listed or bool({chat_id, "*"} & listed)
-        return GroupSettings(enabled=self.dm.group_enabled and named)
 
 
 def _over(channel: GroupSettings, guild: GuildSettings) -> GroupSettings:

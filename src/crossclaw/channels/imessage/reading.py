@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import msgspec
 
 from crossclaw.channels.imessage.manifest import handle, names_of_chat
-from crossclaw.domain.addresses import Address, Attachment, AttachmentKind, Inbound, ReplyTo
+from crossclaw.domain.addresses import Address, Attachment, Inbound, ReplyTo, kind_of
 
 CHANNEL = "imessage"
 _OBJECT = "\ufffc"
@@ -151,9 +151,7 @@ def _tapback(kind: str | int | None) -> str | None:
 
 def _attachments(message: BlueMessage) -> Iterator[Attachment]:
     for file in message.attachments or ():
-        major = (file.mime_type or "").partition("/")[0]
-        kinds: dict[str, AttachmentKind] = {"image": "image", "audio": "audio", "video": "video"}
-        kind: AttachmentKind = "sticker" if file.is_sticker else kinds.get(major, "document")
+        kind = "sticker" if file.is_sticker else kind_of(file.mime_type)
         yield Attachment(
             kind=kind,
             id=file.guid,

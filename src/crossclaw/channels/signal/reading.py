@@ -5,13 +5,10 @@ from typing import Any, NamedTuple
 import msgspec
 
 from crossclaw.channels.signal.manifest import normalize_sender
-from crossclaw.domain.addresses import Address, Attachment, AttachmentKind, Inbound, ReplyTo
+from crossclaw.domain.addresses import Address, Attachment, Inbound, ReplyTo, kind_of
 
 PLACEHOLDER = "\ufffc"  # stands in the text where somebody is mentioned
 CHARS_MAX = 100_000
-
-
-_KINDS: dict[str, AttachmentKind] = {"image": "image", "audio": "audio", "video": "video"}
 
 
 class SignalMention(msgspec.Struct, frozen=True):
@@ -186,8 +183,7 @@ def _has_id(file: SignalFile) -> bool:
 
 
 def _file(file: SignalFile) -> Attachment:
-    mime = file.content_type or ""
-    kind = _KINDS.get(mime.partition("/")[0], "document")
+    kind = kind_of(file.content_type)
     return Attachment(
         kind=kind,
         id=file.id or "",

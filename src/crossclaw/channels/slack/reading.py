@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import msgspec
 
-from crossclaw.channels.slack.payloads import SlackFile, SlackMessage
-from crossclaw.domain.addresses import Address, Attachment, AttachmentKind, Inbound, ReplyTo
+from crossclaw.channels.slack.payloads import SlackMessage
+from crossclaw.domain.addresses import Address, Attachment, Inbound, ReplyTo, kind_of
 
 CHANNEL = "slack"
 SPOKEN = (None, "file_share", "thread_broadcast", "me_message", "bot_message")
@@ -171,22 +171,10 @@ def _attachments(said: SlackMessage) -> Iterator[Attachment]:
         where = file.url_private_download or file.url_private
         if where is not None:
             yield Attachment(
-                kind=_kind(file),
+                kind=kind_of(file.mimetype),
                 id=where,
                 name=file.name,
                 mime=file.mimetype,
                 size=file.size,
                 voice=file.subtype == "slack_audio",
             )
-
-
-def _kind(file: SlackFile) -> AttachmentKind:
-    match (file.mimetype or "").partition("/")[0]:
-        case "image":
-            return "image"
-        case "audio":
-            return "audio"
-        case "video":
-            return "video"
-        case _:
-            return "document"

@@ -61,6 +61,4 @@ class SlackSettings(ChannelSettings, frozen=True):
             return self.channels[chat_id]
         if guild_id is not None:
             return self.channels.get("*")
-        listed = {str(each) for each in self.dm.group_channels}
-        named = not listed or bool({chat_id, "*"} & listed)
-        return GroupSettings(enabled=self.dm.group_enabled and named)
+        return self.dm.group_chat(chat_id)

@@ -12,7 +12,7 @@ import anyio.abc
 import msgspec
 
 from crossclaw.channels.slack.payloads import SlackEnvelope
-from crossclaw.channels.websocket import Dial, SocketDown, Websocket, open_websocket
+from crossclaw.channels.websocket import Dial, SocketDown, Websocket, open_websocket, pause_if_short
 from crossclaw.domain.errors import AccountBroken, ChannelDown, CrossclawError
 
 log = logging.getLogger(__name__)
@@ -20,7 +20,6 @@ log = logging.getLogger(__name__)
 ENVELOPE_BYTES_MAX = 8 * 2**20
 QUIET_S_MAX = 60.0  # Slack pings every few seconds: a socket that is silent for so long is deaf
 LOOK_S = 15.0
-SHORT_S = 10.0  # a connection that ends sooner is followed by a pause
 HELLO_S_MAX = 30.0
 
 
@@ -51,9 +50,7 @@ async def serve_socket_mode(events: SocketEvents, dial: Dial) -> None:
         if not connection.greeted:
             raise ChannelDown(f"Slack's Socket Mode: {connection.why}")
         gap = not connection.was_asked
-        short = short + 1 if anyio.current_time() - began < SHORT_S else 0
-        if short > 1:
-            await anyio.sleep(min(SHORT_S, 2.0 ** (short - 1)))
+        short = await pause_if_short(short, anyio.current_time() - began)
         log.info("Slack's Socket Mode is opened again: %s", connection.why)
 
 
