@@ -15,7 +15,7 @@ from crossclaw.agent.flushing import Flusher
 from crossclaw.agent.history import History
 from crossclaw.agent.refusals import Refusal, refused_pictures, unanswered
 from crossclaw.agent.run_setup import RunSetup
-from crossclaw.agent.summary import TIMEOUT_S, Summarizer
+from crossclaw.agent.summary import TIMEOUT_S, Summarizer, is_a_persons
 from crossclaw.agent.weight import BYTES_A_TOKEN, counted, weigh, weigh_text
 from crossclaw.domain.budgets import Amount
 from crossclaw.domain.compactions import (
@@ -358,13 +358,6 @@ def _asks(entry: Entry, run: Run) -> bool:
     return entry.run_id == run.run_id and isinstance(entry.message, UserMessage)
 
 
-def _is_a_persons(entry: Entry) -> bool:
-    message = entry.message
-    if not isinstance(message, UserMessage):
-        return False
-    return message.provenance is None or message.provenance.kind == "person"
-
-
 class Kept(NamedTuple):
     """Seqs; 0 is none."""
 
@@ -402,7 +395,7 @@ class Scene:
         kept: list[int] = []
         room = REQUESTS_TOKENS
         for entry in reversed(self.entries[begin:]):
-            if _is_a_persons(entry) and entry.seq != asked:
+            if is_a_persons(entry.message) and entry.seq != asked:
                 room -= weigh(entry)
                 if room < 0:
                     return kept[::-1]

@@ -12,6 +12,7 @@ import msgspec
 from crossclaw.agent.origin import CLOSE, OPEN
 from crossclaw.agent.weight import BYTES_A_TOKEN, IMAGE_TOKENS, weigh_request
 from crossclaw.domain.messages import Document, Image, Text
+from crossclaw.domain.texts import without_middle
 from crossclaw.providers.contract import (
     AssistantTurn,
     ModelRequest,
@@ -101,7 +102,4 @@ def _cut_all(blocks: Sequence[P], chars: int) -> list[P | Text]:
 
 
 def _cut(text: str, chars: int) -> str:
-    if len(text) <= chars:
-        return text
-    half = chars // 2
-    return f"{text[:half]}\n[{len(text) - 2 * half} characters are left out]\n{text[-half:]}"
+    return without_middle(text, chars, "\n[{} characters are left out]\n")

@@ -20,6 +20,7 @@ from crossclaw.domain.messages import (
     UserMessage,
     words_of,
 )
+from crossclaw.domain.texts import without_middle
 from crossclaw.providers.contract import ModelRequest, Provider, UserTurn
 
 OUTPUT_TOKENS_MAX = 8_192
@@ -171,22 +172,19 @@ def _quoted(text: str) -> str:
 
 
 def _short(text: str, chars_max: int) -> str:
-    if len(text) <= chars_max:
-        return text
-    half = chars_max // 2
-    return f"{text[:half]} […{len(text) - 2 * half} characters…] {text[-half:]}"
+    return without_middle(text, chars_max, " […{} characters…] ")
 
 
 def _listed(before: str | None, messages: Sequence[Message]) -> str:
     """Only what a person has asked: words from elsewhere are no requests, and nobody has read them."""
-    asked = [words_of(message) for message in messages if _is_a_persons(message)]
+    asked = [words_of(message) for message in messages if is_a_persons(message)]
     lines = [f"- {' '.join(words.split())[:LISTED_CHARS]}" for words in asked if words.strip()]
     known = [before[:CHARS_MAX]] if before else []
     note = "(No model could summarise what followed. The newest requests were:)"
     return "\n".join([*known, note, *lines[-LISTED_MAX:]])
 
 
-def _is_a_persons(message: Message) -> bool:
+def is_a_persons(message: Message | None) -> bool:
     if not isinstance(message, UserMessage):
         return False
     return message.provenance is None or message.provenance.kind == "person"

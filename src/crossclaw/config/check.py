@@ -17,6 +17,7 @@ import msgspec
 from crossclaw.config.positions import KeyPath
 from crossclaw.config.section import Loose, Secrets, Section
 from crossclaw.domain.secret import Secret
+from crossclaw.domain.texts import with_ellipsis
 
 Hook = Callable[[type, Any], Any]
 
@@ -232,9 +233,7 @@ def found(value: Any) -> str:
             return "an object"
         case list():
             return "a list"
-        case str() if len(value) > _FOUND_CHARS_MAX:
-            return f'"{value[:_FOUND_CHARS_MAX]}…"'
         case str():
-            return f'"{value}"'
+            return f'"{with_ellipsis(value, _FOUND_CHARS_MAX)}"'
         case _:
             return str(value)

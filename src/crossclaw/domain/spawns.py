@@ -15,6 +15,7 @@ import msgspec
 from crossclaw.domain.addresses import Address
 from crossclaw.domain.exchanges import CONTROL_TOKENS, is_silent
 from crossclaw.domain.runs import EndStatus, Outcome, Run
+from crossclaw.domain.texts import short_count, with_ellipsis
 
 Cleanup = Literal["delete", "keep"]
 SpawnState = Literal["running", "announcing", "over"]
@@ -55,13 +56,7 @@ class Spawn(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        words = " ".join(self.task.split())
-        short = (
-            words
-            if len(words) <= TASK_CHARS_SHOWN
-            else words[: TASK_CHARS_SHOWN - 1].rstrip() + "…"
-        )
-        return self.label or short
+        return self.label or with_ellipsis(" ".join(self.task.split()), TASK_CHARS_SHOWN)
 
     @property
     def status(self) -> SpawnStatus | None:
@@ -163,9 +158,9 @@ class Stats(msgspec.Struct, frozen=True, kw_only=True):
 
     def __str__(self) -> str:
         tokens = (
-            f"tokens {_count(self.input_tokens + self.output_tokens)} "
-            f"(in {_count(self.input_tokens)} / out {_count(self.output_tokens)})"
-        )
+            f"tokens {short_count(self.input_tokens + self.output_tokens)} "
+            f"(in {short_count(self.input_tokens)} / out {short_count(self.output_tokens)})"
+        ).lower()  # OpenClaw writes 1.2m
         parts = [
             f"runtime {_duration(self.runtime_ms)}",
             tokens,
@@ -185,13 +180,6 @@ def _duration(ms: int | None) -> str:
     if hours:
         return f"{hours}h{minutes % 60}m"
     return f"{minutes}m{seconds % 60}s" if minutes else f"{seconds}s"
-
-
-def _count(tokens: int) -> str:
-    for size, unit in ((1_000_000, "m"), (1_000, "k")):
-        if tokens >= size:
-            return f"{tokens / size:.1f}{unit}"
-    return str(tokens)
 
 
 def _cost(usd: float) -> str:

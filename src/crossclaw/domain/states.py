@@ -15,6 +15,7 @@ from typing import Any, Literal
 import msgspec
 
 from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.texts import with_ellipsis
 
 StateName = Literal[
     "idle",
@@ -97,9 +98,7 @@ IDLE = State("idle")
 
 
 def short_reason(error: str | None) -> str | None:
-    if error is None or len(error) <= WHY_CHARS_MAX:
-        return error
-    return error[: WHY_CHARS_MAX - 1].rstrip() + "…"
+    return None if error is None else with_ellipsis(error, WHY_CHARS_MAX)
 
 
 def end_state(

@@ -3,4 +3,20 @@
 
 def with_ellipsis(text: str, chars_max: int) -> str:
     """What is too long ends with an ellipsis, which counts."""
-    return text if len(text) <= chars_max else text[: chars_max - 1] + "…"
+    return text if len(text) <= chars_max else text[: chars_max - 1].rstrip() + "…"
+
+
+def without_middle(text: str, chars_max: int, gap: str) -> str:
+    """What is too long keeps its two ends; `gap`, with the number of characters, stands between them."""
+    if len(text) <= chars_max:
+        return text
+    half = chars_max // 2
+    return f"{text[:half]}{gap.format(len(text) - 2 * half)}{text[-half:]}"
+
+
+def short_count(number: int) -> str:
+    """1234567 is 1.2M."""
+    for size, unit in ((1_000_000, "M"), (1_000, "k")):
+        if number >= size:
+            return f"{number / size:.1f}{unit}"
+    return str(number)

@@ -23,6 +23,7 @@ from crossclaw.domain.errors import (
     RateLimited,
     ThinkingRefused,
 )
+from crossclaw.domain.texts import with_ellipsis
 
 QUOTE_CHARS_MAX = 400
 """A proxy's HTML page can be long; its beginning says enough."""
@@ -317,5 +318,4 @@ class Failures:
     def _quote(self, text: str) -> str:
         if len(self._api_key) > 3:
             text = text.replace(self._api_key, "[key]")
-        text = " ".join(_without_markup(text).split())
-        return text if len(text) <= QUOTE_CHARS_MAX else text[:QUOTE_CHARS_MAX] + "…"
+        return with_ellipsis(" ".join(_without_markup(text).split()), QUOTE_CHARS_MAX)

@@ -36,6 +36,7 @@ from crossclaw.domain.messages import (
     Thinking,
     ToolUse,
 )
+from crossclaw.domain.texts import with_ellipsis
 from crossclaw.providers.calls import make_call_id, parse_arguments, tool_names
 from crossclaw.providers.contract import AssistantTurn, ModelRequest, Tell, Turn, UserTurn
 from crossclaw.providers.pieces import count_usage, pieces_of
@@ -299,8 +300,7 @@ def _reply_in(result: str) -> str | None:
 
 
 def _shorten(text: str) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= QUOTE_CHARS else text[:QUOTE_CHARS] + "…"
+    return with_ellipsis(" ".join(text.split()), QUOTE_CHARS)
 
 
 def _blocks(request: ModelRequest, step: RehearsalStep) -> list[AssistantBlock]:

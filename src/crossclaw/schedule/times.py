@@ -14,6 +14,7 @@ from zoneinfo import ZoneInfo
 
 from crossclaw.domain.errors import Invalid
 from crossclaw.domain.jobs import At, CronSchedule, Every, Schedule
+from crossclaw.domain.texts import with_ellipsis
 from crossclaw.schedule.lengths import EXPRESSION_CHARS_MAX
 
 if TYPE_CHECKING:
@@ -47,8 +48,9 @@ def parse_at(text: str) -> int:
         moment = datetime.fromisoformat(trimmed)
         return _ms(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
     except (ValueError, OverflowError, OSError):
-        shown = text if len(text) <= 100 else f"{text[:100]}…"
-        raise Invalid(f"{shown!r} is no time; write it like 2026-12-24T18:00:00Z") from None
+        raise Invalid(
+            f"{with_ellipsis(text, 100)!r} is no time; write it like 2026-12-24T18:00:00Z"
+        ) from None
 
 
 def check(schedule: Schedule, local: tzinfo) -> None:
