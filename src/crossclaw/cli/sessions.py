@@ -27,15 +27,16 @@ from crossclaw.cli.running import ask
 from crossclaw.cli.say import ask_for_line, cleaned, note, out, out_json, problem
 from crossclaw.cli.sheets import sheet
 from crossclaw.cli.tables import ago, pairs, table
+from crossclaw.client.history import read_history
 from crossclaw.client.peer import ADMIN, READ, WRITE, GatewayPeer
 from crossclaw.domain.clock import SystemClock
 from crossclaw.domain.counts import count_of
 from crossclaw.domain.keys import CHILD, SessionKey
 from crossclaw.domain.states import State
+from crossclaw.domain.texts import short_count
 
 _HEAD = ("session", "kind", "name", "state", "tokens", "updated")
 _PAGE = 200  # rows of one call for the table
-_PAST_PAGE = 1000  # messages of one call
 _SEND_S = 30.0  # as the tool sessions_send waits
 _COMPACT_S = 40.0  # the gateway answers within 25, compacted or not
 _SEND_EXITS = {"ok": Exit.OK, "accepted": Exit.OK, "timeout": Exit.TIMEOUT}
@@ -117,7 +118,7 @@ def _show_table(answer: dict[str, Any], *, filtered: bool) -> None:
             row["kind"],
             row.get("label") or row.get("displayName") or "",
             _state(row),
-            _short(row["tokens"]),
+            short_count(row["tokens"]),
             ago(row["updatedAt"], answer["ts"]),
         )
         for row in rows
@@ -135,13 +136,6 @@ def _state(row: dict[str, Any]) -> str:
     if row.get("agentGone"):
         return "agent gone"
     return convert(row.get("standing") or {"name": "idle"}, State).text
-
-
-def _short(tokens: int) -> str:
-    for size, unit in ((1_000_000, "M"), (1_000, "k")):
-        if tokens >= size:
-            return f"{tokens / size:.1f}{unit}"
-    return str(tokens)
 
 
 def _show(arguments: Arguments) -> int:
@@ -173,7 +167,9 @@ def _history_arguments(parser: Parser) -> None:
 def _history(arguments: Arguments) -> int:
     async def work(peer: GatewayPeer) -> int:
         named = await find_transcript(peer, arguments.session)
-        answer = await _past(peer, named, arguments)
+        answer = await read_history(
+            peer, named, arguments.limit, before=arguments.before, timeout_s=arguments.timeout
+        )
         if arguments.json:
             out_json(answer)
             return Exit.OK
@@ -201,23 +197,6 @@ async def _note_earlier(peer: GatewayPeer, key: str) -> None:
         which = "the newest of them: " if len(earlier) > 1 else ""
         told = count_of(len(earlier), "earlier transcript")
         note(f"\n{told}: {which}crossclaw sessions history {cleaned(earlier[-1])}")
-
-
-async def _past(peer: GatewayPeer, key: str, arguments: Arguments) -> dict[str, Any]:
-    """Page by page, from the newest backwards, until there is as much as wanted."""
-    messages: list[Any] = []
-    before: int | None = arguments.before
-    while True:
-        params = {"sessionKey": key, "limit": min(arguments.limit - len(messages), _PAST_PAGE)}
-        params |= {"before": before} if before else {}
-        answer: dict[str, Any] = await peer.call(
-            "chat.history", params, timeout_s=arguments.timeout
-        )
-        messages = [*answer["messages"], *messages]
-        older = answer.get("older", 0)
-        if not older or not answer["messages"] or len(messages) >= arguments.limit:
-            return answer | {"messages": messages}
-        before = older + 1
 
 
 def _send_arguments(parser: Parser) -> None:

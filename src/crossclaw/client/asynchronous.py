@@ -11,6 +11,7 @@ import anyio
 from crossclaw.client.errors import GatewayDown, ReplyFailed, WaitTimeout
 from crossclaw.client.finding import Wanted, find_serving
 from crossclaw.client.following import follow_entries
+from crossclaw.client.history import read_history
 from crossclaw.client.line import AWAY_S_MAX, open_line
 from crossclaw.client.location import find_place
 from crossclaw.client.peer import (
@@ -33,7 +34,6 @@ from crossclaw.client.rows import (
 )
 
 REPLY_S = 600.0  # as long as a run may take by default
-_HISTORY_PAGE = 1000  # what the gateway gives at once
 _WAIT_S_MAX = 50.0  # of one question; then it is asked again, so that a dead connection is noticed
 
 
@@ -150,18 +150,8 @@ class AsyncGatewayClient:
         self, session: str | None = None, *, limit: int = 200, agent: str | None = None
     ) -> list[HistoryMessage]:
         """The newest messages of a session, oldest first."""
-        key, before = self._key(session, agent), None
-        messages: list[Any] = []
-        while len(messages) < limit:
-            wanted = min(limit - len(messages), _HISTORY_PAGE)
-            params = _given(sessionKey=key, limit=wanted, before=before)
-            answer = await self._peer.call("chat.history", params, repeat=True)
-            messages = [*answer["messages"], *messages]
-            older = answer.get("older", 0)
-            if not older or not answer["messages"]:
-                break
-            before = older + 1
-        return [read_row(message, HistoryMessage) for message in messages]
+        answer = await read_history(self._peer, self._key(session, agent), limit)
+        return [read_row(message, HistoryMessage) for message in answer["messages"]]
 
     async def spawn(
         self,
