@@ -283,6 +283,15 @@ export function oneLine(value, most = 120) {
   return line.length > most ? `${line.slice(0, most - 1)}…` : line;
 }
 
+/** What a model thought: its first words, and all of it when it is opened. */
+export const thought = (text) =>
+  h(
+    "details",
+    { cls: "tool" },
+    h("summary", null, h("span", { cls: "verb" }, "thought"), h("span", { cls: "line" }, oneLine(text, 90))),
+    h("pre", null, text),
+  );
+
 export function textOf(message) {
   if (typeof message?.content === "string") return message.content;
   if (!Array.isArray(message?.content)) return "";

@@ -17,6 +17,7 @@ import {
   pretty,
   stateMark,
   textOf,
+  thought,
   timeOf,
   to,
 } from "./dom.js";
@@ -188,19 +189,7 @@ function turnItems(entry, turn, before, results, opened) {
     .join(" · ");
   const thoughts = message.content
     .filter((block) => block.type === "thinking" && block.thinking)
-    .map((block) =>
-      h(
-        "details",
-        { cls: "tool" },
-        h(
-          "summary",
-          null,
-          h("span", { cls: "verb" }, "thought"),
-          h("span", { cls: "line" }, oneLine(block.thinking, 90)),
-        ),
-        h("pre", null, block.thinking),
-      ),
-    );
+    .map((block) => thought(block.thinking));
   const items = [
     moment(
       entry.at,

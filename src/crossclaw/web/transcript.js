@@ -16,6 +16,7 @@ import {
   pretty,
   speakerOf,
   textOf,
+  thought,
   timeOf,
   to,
 } from "./dom.js";
@@ -230,20 +231,7 @@ export class Transcript {
         loading: "lazy",
         src: block.data ? `data:${block.mimeType};base64,${block.data}` : null,
       });
-    if (block.type === "thinking")
-      return block.thinking
-        ? h(
-            "details",
-            { cls: "tool" },
-            h(
-              "summary",
-              null,
-              h("span", { cls: "verb" }, "thought"),
-              h("span", { cls: "line" }, oneLine(block.thinking, 90)),
-            ),
-            h("pre", null, block.thinking),
-          )
-        : null;
+    if (block.type === "thinking") return block.thinking ? thought(block.thinking) : null;
     if (block.type !== "toolCall") return null;
     const line = h(
       "details",
