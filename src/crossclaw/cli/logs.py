@@ -2,6 +2,7 @@
 
 import time
 from pathlib import Path
+from typing import BinaryIO
 
 from crossclaw.cli.exits import CommandFailed, Exit
 from crossclaw.cli.grammar import Arguments, CommandSpec, Parser, positive
@@ -22,10 +23,7 @@ def _logs(arguments: Arguments) -> int:
     path = place.paths.log_path(place.config.logging)
     try:
         with path.open("rb") as file:
-            size = file.seek(0, 2)
-            file.seek(max(0, size - TAIL_BYTES_MAX))
-            lines = file.read().decode("utf-8", "replace").splitlines()
-            out("\n".join(map(cleaned, lines[-arguments.lines :])))
+            out("\n".join(map(cleaned, _tail(file)[-arguments.lines :])))
             while arguments.follow:
                 more = file.read().decode("utf-8", "replace")
                 if more:
@@ -43,9 +41,7 @@ def read_log() -> list[str]:
     if not path.is_file():
         raise _no_log(path)
     with path.open("rb") as file:
-        size = file.seek(0, 2)
-        file.seek(max(0, size - TAIL_BYTES_MAX))
-        lines = file.read().decode("utf-8", "replace").splitlines()
+        lines = _tail(file)
     entries: list[str] = []
     for line in lines:
         if line.startswith("    ") and entries:
@@ -53,6 +49,12 @@ def read_log() -> list[str]:
         else:
             entries.append(line)
     return entries
+
+
+def _tail(file: BinaryIO) -> list[str]:
+    size = file.seek(0, 2)
+    file.seek(max(0, size - TAIL_BYTES_MAX))
+    return file.read().decode("utf-8", "replace").splitlines()
 
 
 def _no_log(path: Path) -> CommandFailed:

@@ -165,10 +165,7 @@ class ConfigFile:
             return
         before, after = with_new_names(self._before), with_new_names(self.value)
         found = {*local_only(Config, before, after), *local_in_channels(before, after)}
-        faults = tuple(sorted(found, key=str))
-        if faults:
-            lines = "\n".join(f"  {dotted(path)}: {why}" for path, why in faults)
-            raise NotChanged(f"{self.path} was not changed:\n{lines}", faults)
+        self._refuse(tuple(sorted(found, key=str)))
         stale = list(stale_secrets(Config, self._before, self.value))
         told = [path for path in stale if self._had(path) and self.has(path)]
         for path in reversed(
@@ -183,7 +180,9 @@ class ConfigFile:
             return
         whole = Source(draft)
         stale = stale_secrets(Config, Source(self.path).value, whole.value)
-        faults = tuple((path, SECRET_ELSEWHERE) for path in stale if whole.at(path))
+        self._refuse(tuple((path, SECRET_ELSEWHERE) for path in stale if whole.at(path)))
+
+    def _refuse(self, faults: tuple[tuple[KeyPath, str], ...]) -> None:
         if faults:
             lines = "\n".join(f"  {dotted(path)}: {why}" for path, why in faults)
             raise NotChanged(f"{self.path} was not changed:\n{lines}", faults)

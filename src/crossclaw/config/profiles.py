@@ -75,9 +75,13 @@ def keep_key(state_dir: Path, provider: str, key: Secret, base_url: str | None =
         "provider": provider,
         "key": key.reveal(),
     } | ({"baseUrl": base_url} if base_url else {})
+    _write(path, kept)
+    return path
+
+
+def _write(path: Path, kept: dict[str, Any]) -> None:
     text = msgspec.json.format(msgspec.json.encode({"version": 1} | kept), indent=2).decode()
     write_file(path, text + "\n")
-    return path
 
 
 class KeptProfiles(NamedTuple):
@@ -108,8 +112,7 @@ def keep_profiles(
             report.left.append(f"{name} ({raw.type}: {why})")
     if report.kept and not dry_run:
         make_folder(path.parent)
-        text = msgspec.json.format(msgspec.json.encode({"version": 1} | kept), indent=2).decode()
-        write_file(path, text + "\n")
+        _write(path, kept)
     return report
 
 

@@ -199,6 +199,13 @@ class ToolResultMessage(
     timestamp: int = 0
 
 
+def content_of(text: str, files: Sequence[UserBlock]) -> str | list[UserBlock]:
+    """What a message holds that comes with files; text alone stays text."""
+    if not files:
+        return text
+    return [*([Text(text)] if text.strip() else []), *files]
+
+
 Message = UserMessage | AssistantMessage | ToolResultMessage
 
 M = TypeVar("M", bound=msgspec.Struct)

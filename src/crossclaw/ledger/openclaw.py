@@ -93,6 +93,11 @@ class _Foreign:
     def rows(self, kind: type[T], sql: str, values: tuple[Any, ...] = ()) -> list[T]:
         return list(self.each(kind, sql, values))
 
+    def texts(self, table: str, sql: str) -> list[bytes]:
+        """Of a table that an older store may not have."""
+        rows = self.rows(tuple[str], sql) if table in self.tables else []
+        return [text.encode() for (text,) in rows]
+
     def each(self, kind: type[T], sql: str, values: tuple[Any, ...] = ()) -> Iterator[T]:
         """One row after the other, each of this kind or left out and counted."""
         try:
@@ -238,10 +243,7 @@ class AgentStore(_Foreign):
 
     def profiles(self) -> list[bytes]:
         """Lists of keys, as JSON."""
-        if "auth_profile_store" not in self.tables:
-            return []
-        rows = self.rows(tuple[str], "SELECT store_json FROM auth_profile_store")
-        return [text.encode() for (text,) in rows]
+        return self.texts("auth_profile_store", "SELECT store_json FROM auth_profile_store")
 
     def count_deleted(self) -> int:
         """Transcripts of sessions that were deleted or reset, which are kept there for a while."""
@@ -293,10 +295,9 @@ class SharedStore(_Foreign):
 
     def approvals(self) -> list[bytes]:
         """Which commands were allowed, as JSON."""
-        if "exec_approvals_config" not in self.tables:
-            return []
-        rows = self.rows(tuple[str], "SELECT raw_json FROM exec_approvals_config LIMIT 100")
-        return [text.encode() for (text,) in rows]
+        return self.texts(
+            "exec_approvals_config", "SELECT raw_json FROM exec_approvals_config LIMIT 100"
+        )
 
     def chat_access(self) -> list[ChatAccess]:
         found: list[ChatAccess] = []

@@ -101,18 +101,19 @@ async def _with_media(
         if hidden and hidden <= most and (hidden <= room or room == bytes_max):
             wanted.append(entry)
         room -= hidden if hidden <= most else 0
-    filled = (
-        {entry.seq: entry for entry in await ledger.with_media(wanted, PICTURES)} if wanted else {}
-    )
-    return [filled.get(entry.seq, entry) for entry in entries]
+    return await _filled(ledger, entries, wanted)
 
 
 async def with_small_media(ledger: Ledger, entries: Sequence[Entry], bytes_max: int) -> list[Entry]:
     """The entries as `fitting` takes each of them alone."""
     wanted = [entry for entry in entries if 0 < hidden_chars(entry.message, PICTURES) <= bytes_max]
-    filled = (
-        {entry.seq: entry for entry in await ledger.with_media(wanted, PICTURES)} if wanted else {}
-    )
+    return await _filled(ledger, entries, wanted)
+
+
+async def _filled(ledger: Ledger, entries: Sequence[Entry], wanted: Sequence[Entry]) -> list[Entry]:
+    """All entries, those that are wanted with their bytes."""
+    found = await ledger.with_media(wanted, PICTURES) if wanted else []
+    filled = {entry.seq: entry for entry in found}
     return [filled.get(entry.seq, entry) for entry in entries]
 
 

@@ -14,7 +14,7 @@ from crossclaw.domain.addresses import Inbound
 from crossclaw.domain.authority import Authority, ChatPlace
 from crossclaw.domain.errors import Invalid, TooMuchFollows
 from crossclaw.domain.keys import SessionKey
-from crossclaw.domain.messages import Provenance, UserBlock, UserMessage
+from crossclaw.domain.messages import Provenance, UserBlock, UserMessage, content_of
 from crossclaw.domain.runs import NewRun, Outcome, RunPlan
 from crossclaw.domain.sessions import NewSession, Session
 from crossclaw.door.principal import Principal
@@ -50,7 +50,7 @@ from crossclaw.sessions.commands import CommandAnswer, Commands, SlashCommand
 from crossclaw.sessions.freshness import begins_anew
 from crossclaw.sessions.queueing import queueing_for
 from crossclaw.sessions.route import route
-from crossclaw.sessions.run_builder import RunBuilder, content_of
+from crossclaw.sessions.run_builder import RunBuilder
 
 CHAT_CHANNEL = "webchat"
 INBOUND = "inbound"

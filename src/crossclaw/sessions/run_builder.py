@@ -1,14 +1,11 @@
 """The one builder of runs: whatever is to be carried out in a session is put together here."""
 
-from collections.abc import Sequence
-from typing import Any
-
 from crossclaw.config import Config
 from crossclaw.domain.authority import Authority
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.ids import Ids
 from crossclaw.domain.keys import SessionKey
-from crossclaw.domain.messages import Provenance, Text, UserBlock, UserMessage
+from crossclaw.domain.messages import Provenance, UserBlock, UserMessage
 from crossclaw.domain.runs import Cause, NewRun, Run, RunKind, RunPlan
 from crossclaw.door.registry import Caller
 from crossclaw.ledger.operations import Submit
@@ -83,9 +80,3 @@ class RunBuilder:
             cause=run.cause.followed_by(run.run_id),
         )
         return Submit(new=new, at=said.timestamp)
-
-
-def content_of(text: str, attachments: Sequence[UserBlock]) -> Any:
-    if not attachments:
-        return text
-    return [*([Text(text)] if text.strip() else []), *attachments]

@@ -292,14 +292,15 @@ class Draft:
         os.fsync(self._fd)
         kept = self._free_name(stamp)
         self._rename(self._file, kept)
-        self._rename(self._draft, self._file)
-        os.fsync(self._folder)
-        os.close(self._fd)
+        self._take_place()
         return kept
 
     def replace(self) -> None:
         """Take the place of the file, if there is one, and leave nothing of it."""
         os.fsync(self._fd)
+        self._take_place()
+
+    def _take_place(self) -> None:
         self._rename(self._draft, self._file)
         os.fsync(self._folder)
         os.close(self._fd)

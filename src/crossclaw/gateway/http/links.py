@@ -10,7 +10,7 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from crossclaw.domain.authority import Authority
 from crossclaw.domain.clock import Clock
 from crossclaw.door.principal import Principal
-from crossclaw.gateway.edge import Endpoint, bearer
+from crossclaw.gateway.edge import Endpoint, FindToken, bearer
 from crossclaw.gateway.link_proof import LinkKey, UsedTickets
 from crossclaw.gateway.linking import LinkWriter
 from crossclaw.gateway.neighbours import Neighbours
@@ -31,14 +31,18 @@ LINKED = Principal(
 )
 
 
+def _finder(key: LinkKey, own: str, clock: Clock) -> FindToken:
+    def find(token: str) -> Principal | None:
+        return None if key.answer(own, token, clock.now_ms()) is None else LINKED
+
+    return find
+
+
 def link_endpoint(
     feed: Feed, neighbours: Neighbours, key: LinkKey, own: str, clock: Clock, used: UsedTickets
 ) -> Endpoint:
     """For a gateway that proves that it has the secret of all, or for whoever shows it: they may see everything anyway.
     The first line proves the same to the other side. `own` names this gateway's start. A ticket in `used` opens nothing more."""
-
-    def find(token: str) -> Principal | None:
-        return None if key.answer(own, token, clock.now_ms()) is None else LINKED
 
     async def handle(request: Request, principal: Principal) -> Response:
         ticket, now_ms = bearer(request.headers) or "", clock.now_ms()
@@ -49,7 +53,7 @@ def link_endpoint(
         lines = _lines(feed, neighbours, proof)
         return StreamingResponse(lines, headers=headers, media_type="application/x-ndjson")
 
-    return Endpoint(method="GET", path=PATH, handle=handle, find_token=find)
+    return Endpoint(method="GET", path=PATH, handle=handle, find_token=_finder(key, own, clock))
 
 
 async def _lines(feed: Feed, neighbours: Neighbours, proof: str) -> AsyncGenerator[bytes]:
@@ -69,9 +73,6 @@ def ask_endpoint(
     neighbours: Neighbours, key: LinkKey, own: str, clock: Clock, used: UsedTickets
 ) -> Endpoint:
     """For gateways alone: what is asked here may be an act, so the question is sealed with its ticket, and heard once."""
-
-    def find(token: str) -> Principal | None:
-        return None if key.answer(own, token, clock.now_ms()) is None else LINKED
 
     async def handle(request: Request, principal: Principal) -> Response:
         ticket, body = bearer(request.headers) or "", await request.body()
@@ -93,6 +94,6 @@ def ask_endpoint(
         method="POST",
         path=ASK_PATH,
         handle=handle,
-        find_token=find,
+        find_token=_finder(key, own, clock),
         body_bytes_max=QUESTION_BYTES_MAX,
     )

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import msgspec
 
 from crossclaw.domain.errors import Invalid
-from crossclaw.domain.messages import Text, UserBlock, UserMessage, encode_message
+from crossclaw.domain.messages import Text, UserBlock, UserMessage, content_of, encode_message
 from crossclaw.domain.runs import Outcome, Run
 from crossclaw.ledger.channels import ChangeHeard, EditWaiting, WithdrawWaiting
 from crossclaw.ledger.operations import Dedupe, EndOpenRun
@@ -34,7 +34,7 @@ def edit_waiting(transaction: Transaction, op: EditWaiting) -> str | None:
         files = tuple(each for each in _blocks(found.message) if not isinstance(each, Text))
     else:
         forget_holder(transaction.db, waiting_holder(run.run_id))
-    message = msgspec.structs.replace(found.message, content=_content(op.text, files))
+    message = msgspec.structs.replace(found.message, content=content_of(op.text, files))
     kept = keep_waiting(transaction, agent_id, run.run_id, message, op.at)
     authority = to_json(run.authority.meet(op.authority))
     transaction.db.execute(
@@ -100,12 +100,6 @@ def _find_waiting(transaction: Transaction, of: Sequence[Dedupe]) -> _WaitingMes
 
 def _blocks(message: UserMessage) -> Sequence[UserBlock]:
     return () if isinstance(message.content, str) else message.content
-
-
-def _content(text: str, files: Sequence[UserBlock]) -> str | list[UserBlock]:
-    if not files:
-        return text
-    return [*([Text(text)] if text.strip() else []), *files]
 
 
 def _remember(transaction: Transaction, once: Dedupe, agent_id: str, run_id: str, at: int) -> None:
