@@ -58,7 +58,7 @@ class ListeningHost:
     async def fail_delivery(self, delivery_key: str, error: str) -> None:
         self.failed.append((delivery_key, error))
 
-    def connected(self, facts: AccountFacts) -> None:
+    async def connected(self, facts: AccountFacts) -> None:
         self.facts = facts
 
     def heard(self) -> None:

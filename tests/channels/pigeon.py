@@ -52,6 +52,8 @@ class Loft:
         self.faults: dict[str, deque[Exception]] = {}
         """Of each account, raised by its next attempts to serve."""
         self.accounts: dict[str, Pigeon] = {}
+        self.rings: dict[str, str] = {}
+        """Of an account that has the same ring as another."""
 
 
 LOFT = Loft()
@@ -71,7 +73,7 @@ class Pigeon(ChannelAccount):
         LOFT.accounts[self.name] = self
         if faults := LOFT.faults.get(self.name):
             raise faults.popleft()
-        host.connected(AccountFacts(id=f"ring-{self.name}", name=self.name))
+        await host.connected(await self.probe())
         task_status.started()
         try:
             await anyio.sleep_forever()
@@ -83,7 +85,7 @@ class Pigeon(ChannelAccount):
         return str(len(LOFT.sent))
 
     async def probe(self) -> AccountFacts:
-        return AccountFacts(id=f"ring-{self.name}", name=self.name)
+        return AccountFacts(id=LOFT.rings.get(self.name, f"ring-{self.name}"), name=self.name)
 
     async def webhook(self, request: WebhookRequest) -> WebhookAnswer:
         if request.headers.get("x-ring") != "right":

@@ -58,7 +58,7 @@ class RecordingHost:
     async def fail_delivery(self, delivery_key: str, error: str) -> None:
         raise AssertionError("this channel never tells later")
 
-    def connected(self, facts: AccountFacts) -> None:
+    async def connected(self, facts: AccountFacts) -> None:
         self.facts = facts
 
     def heard(self) -> None:

@@ -5,6 +5,7 @@ import logging
 import anyio
 
 from crossclaw.app.parts import Resources, RunServices, SessionServices
+from crossclaw.channels.account_roles import role_of
 from crossclaw.channels.supervisor import AccountStatus
 from crossclaw.domain.attention import AttentionAction, AttentionRow, AttentionSource
 from crossclaw.domain.credentials import Credential
@@ -66,9 +67,14 @@ def attention_sources(
             for table, count in resources.ledger.unreadable().items()
         ]
 
+    def is_kept(account: AccountStatus) -> bool:
+        """By another gateway: what this one could not open, that one did."""
+        role = role_of(account.channel, account.account_id)
+        return not account.is_ours and resources.neighbours.find_holder(role) is not None
+
     async def channels_here(_asked: None = None) -> list[AttentionRow]:
         accounts = session_services.channels.list_status()
-        return [_channel_row(each) for each in accounts if _is_down(each)]
+        return [_channel_row(each) for each in accounts if _is_down(each) and not is_kept(each)]
 
     async def channels() -> list[AttentionRow]:
         return [*await channels_here(), *await _channels_elsewhere(resources.neighbours)]

@@ -22,7 +22,7 @@ from crossclaw.app.methods import about_gateway, of_sessions, of_the_rest, promp
 from crossclaw.app.parts import Gateway, Resources, RunServices, Schedule, SessionServices
 from crossclaw.app.placement import Workspaces
 from crossclaw.channels.hosting import AccountHost
-from crossclaw.channels.supervisor import ChannelSupervisor, alone
+from crossclaw.channels.supervisor import ChannelSupervisor
 from crossclaw.config import Config
 from crossclaw.delivery.outbox import Outbox
 from crossclaw.delivery.signals import ChatSignals
@@ -404,7 +404,7 @@ def _channels(
         resources.clock,
         wake=run_services.outbox.look_again,
         inline=outside.inline,
-        wait_for_role=run_services.roles.wait_for if resources.ledger.gateways else alone,
+        roles=run_services.roles if resources.ledger.gateways else None,
     )
     resources.config.listeners.append(supervisor.look_again)
     return supervisor

@@ -1,6 +1,7 @@
 """Channels: adapters to chat platforms. Platform details stop here."""
 
 __all__ = [
+    "account_roles",
     "accounts",
     "contract",
     "hosting",

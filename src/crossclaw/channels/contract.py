@@ -127,7 +127,10 @@ class ChannelHost(Protocol):
         """The platform says later that a piece did not arrive, though it had taken it."""
         ...
 
-    def connected(self, facts: AccountFacts) -> None: ...
+    async def connected(self, facts: AccountFacts) -> None:
+        """The platform has said who the account is, and nothing was taken from it yet. Raises AccountBroken when the
+        same account is already open: under another name in the config, or on another gateway."""
+        ...
 
     def heard(self) -> None:
         """A sign of life of the platform, whatever it is."""

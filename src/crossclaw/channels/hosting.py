@@ -23,8 +23,8 @@ IDENTITY = "identity"
 
 Receive = Callable[["AccountHost", Inbound], Awaitable[Received]]
 MayTalk = Callable[["AccountHost", Inbound], Awaitable[bool]]
-FindTwin = Callable[[AccountFacts], str | None]
-"""Which other account of ours is the same one at the platform."""
+FindTwin = Callable[[AccountFacts], Awaitable[str | None]]
+"""Which other account of ours is the same one at the platform, in words."""
 
 
 class KnownIdentity(msgspec.Struct, frozen=True):
@@ -135,8 +135,8 @@ class AccountHost:
                 error,
             )
 
-    def connected(self, facts: AccountFacts) -> None:
-        if self.find_twin is not None and (twin := self.find_twin(facts)) is not None:
+    async def connected(self, facts: AccountFacts) -> None:
+        if self.find_twin is not None and (twin := await self.find_twin(facts)) is not None:
             raise AccountBroken(
                 f"{facts.name or facts.id} is the same account as {twin}, and everybody would be answered twice: give it a"
                 " token of its own, or take one of the two out of the config"

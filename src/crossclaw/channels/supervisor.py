@@ -6,7 +6,8 @@ for half an hour at a time: asking more often helps nobody, and platforms lock o
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from hashlib import sha256
 from typing import Any, Literal
 
@@ -14,6 +15,7 @@ import anyio
 import anyio.abc
 import msgspec
 
+from crossclaw.channels.account_roles import AccountRoles, BotRoles, role_of
 from crossclaw.channels.accounts import LiveAccount, LiveAccounts, Place
 from crossclaw.channels.contract import AccountFacts, ChannelAccount, GivenChannel
 from crossclaw.channels.hosting import AccountHost
@@ -31,6 +33,8 @@ SOUND_S = 60.0  # whoever has lived so long is well again: the next pause is sho
 BROKEN_S = 1_800.0  # a token may be put right at the platform, without a change of the config
 PROBE_S = 10.0
 
+TWIN_S = 300.0  # the config may have changed there, too, or that gateway may be gone
+
 MakeHost = Callable[[str, str], AccountHost]
 """(channel, account) → what the gateway gives to it."""
 Wanted = Callable[[], Sequence[AccountConfig]]
@@ -38,12 +42,16 @@ Wanted = Callable[[], Sequence[AccountConfig]]
 AccountState = Literal[
     "starting", "running", "waiting", "broken", "not set up", "stopped", "elsewhere"
 ]
-WaitForRole = Callable[[str], Awaitable[None]]
-"""Until this gateway is the one of several that keeps an account."""
 
 
-async def alone(_role: str) -> None:
-    """Where there are no others."""
+class SameBotElsewhere(AccountBroken):
+    """Another gateway is the same bot at the platform, by another account of the config."""
+
+    def __init__(self, name: str, gateway: str) -> None:
+        super().__init__(
+            f"{name} is the same account as one that the gateway {gateway} keeps under another name, and everybody would be"
+            " answered twice: give it a token of its own, or take one of the two out of the config"
+        )
 
 
 class AccountStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,6 +75,8 @@ class AccountStatus(msgspec.Struct, frozen=True, kw_only=True):
     outbound_ms: int | None = None
     settings: ChannelSettings | None = None
     webhook_path: str | None = None
+    is_ours: bool = True
+    """Of several gateways this one has it: it keeps the account open, or tries to."""
 
 
 class _Kept:
@@ -118,9 +128,11 @@ class ChannelSupervisor:
         *,
         wake: Callable[[], None],
         inline: bool = False,
-        wait_for_role: WaitForRole = alone,
+        roles: AccountRoles | None = None,
     ) -> None:
-        self._wait_for_role = wait_for_role
+        """`roles`: of a gateway that shares its ledger with others."""
+        self._roles = roles
+        self._bots = None if roles is None else BotRoles(roles)
         self._accounts, self._make_host, self._clock = accounts, make_host, clock
         self._wake, self._inline = wake, inline
         self._kept: dict[Place, _Kept] = {}
@@ -177,7 +189,11 @@ class ChannelSupervisor:
             outbound_ms=host.outbound_ms,
             settings=kept.settings,
             webhook_path=webhook_path(kept.place, kept.settings, kept.traits),
+            is_ours=self._is_ours(kept),
         )
+
+    def _is_ours(self, kept: _Kept) -> bool:
+        return self._roles is None or self._roles.has(role_of(*kept.place))
 
     async def probe(self, channel: str, account_id: str) -> AccountFacts:
         """Ask the platform who the account is, now. What it answers or why it does not is remembered."""
@@ -195,12 +211,12 @@ class ChannelSupervisor:
     def find_webhook(self, path: str) -> ChannelAccount | None:
         """Whose webhook a path is."""
         kept = self._find_webhook(path)
-        return kept.account if kept is not None and kept.state != "elsewhere" else None
+        return kept.account if kept is not None and self._is_ours(kept) else None
 
     def find_webhook_role(self, path: str) -> str | None:
-        """Of an account that another gateway keeps, as that one's role is called."""
+        """Of an account that this gateway does not keep, as the role of the one that does is called."""
         kept = self._find_webhook(path)
-        return role_of(*kept.place) if kept is not None and kept.state == "elsewhere" else None
+        return role_of(*kept.place) if kept is not None and not self._is_ours(kept) else None
 
     def _find_webhook(self, path: str) -> _Kept | None:
         for kept in self._kept.values():
@@ -263,7 +279,7 @@ class ChannelSupervisor:
             place, self._make_host(*place), _digest(config), config.settings, None, manifest.traits
         )
         self._kept[place] = kept
-        kept.host.find_twin = lambda facts: self._find_twin(kept, facts)
+        kept.host.find_twin = partial(self._find_twin, kept)
         self._accounts.expect(place)
         after = None if before is None else before.done
         tasks.start_soon(self._keep, kept, after, name=kept.words)
@@ -274,8 +290,19 @@ class ChannelSupervisor:
             if place[0] == channel and kept.state == "broken":
                 kept.again.set()
 
-    def _find_twin(self, kept: _Kept, facts: AccountFacts) -> str | None:
-        """Another account of the config that is open and is the same one at the platform."""
+    async def _find_twin(self, kept: _Kept, facts: AccountFacts) -> str | None:
+        """Another account of the config that is open, here or on another gateway, and is the same one at the platform."""
+        if self._bots is not None:
+            is_free = partial(self._has_no_twin_here, kept, facts)
+            holder = await self._bots.take(kept.place, facts.id, is_free)
+            if holder is not None:
+                raise SameBotElsewhere(facts.name or facts.id, holder)
+        return self._find_twin_here(kept, facts)
+
+    def _has_no_twin_here(self, kept: _Kept, facts: AccountFacts) -> bool:
+        return self._find_twin_here(kept, facts) is None
+
+    def _find_twin_here(self, kept: _Kept, facts: AccountFacts) -> str | None:
         for (channel, account_id), other in self._kept.items():
             is_open = other is not kept and other.state in ("starting", "running")
             known = other.host.facts
@@ -291,7 +318,6 @@ class ChannelSupervisor:
             if after is not None:
                 await after.wait()
             with kept.scope:
-                await self._wait_to_be_its_gateway(kept)
                 await self._keep_open(kept)
         finally:
             if kept.state != "not set up":
@@ -299,43 +325,55 @@ class ChannelSupervisor:
             self._accounts.remove(kept.place, kept.account)
             with anyio.CancelScope(shield=True):
                 await kept.host.http.close()
+            if self._bots is not None and kept.scope.cancel_called:  # else the whole gateway ends
+                await self._bots.leave(kept.place)
             kept.settled.set()
             kept.done.set()
 
     async def _wait_to_be_its_gateway(self, kept: _Kept) -> None:
-        """Of several gateways one has the account; the others take it when that one is gone."""
-        if self._wait_for_role is alone:
-            return
-        kept.turn("elsewhere")
-        kept.settled.set()
-        await self._wait_for_role(role_of(*kept.place))
+        """Of several gateways one has the account; the others take it when that one is gone, or cannot open it."""
+        if self._roles is not None and not self._is_ours(kept):
+            kept.turn("elsewhere")
+            kept.settled.set()
+            await self._roles.wait_for(role_of(*kept.place))
         kept.turn("starting")
+
+    async def _let_others_try(self, kept: _Kept) -> None:
+        """What this gateway cannot open, another one may be able to: keys, token files and variables are each machine's own."""
+        if self._roles is not None and self._bots is not None:
+            await self._bots.leave(kept.place)
+            await self._roles.leave(role_of(*kept.place))
 
     async def _keep_open(self, kept: _Kept) -> None:
         settings = kept.settings
         if settings is not None and not settings.is_set_up:
             kept.turn("not set up")
             kept.host.troubled(f"not set up: {settings.what_is_missing}")
+            await self._let_others_try(kept)
             return
         pause_s = PAUSE_FIRST_S
         while True:
+            await self._wait_to_be_its_gateway(kept)
             began = anyio.current_time()
             error = await self._serve_once(kept)
             if anyio.current_time() - began >= SOUND_S:
                 pause_s = PAUSE_FIRST_S
             wait_s = self._wait_s(kept, error, pause_s)
             pause_s = min(pause_s * 2, PAUSE_MAX_S)
-            kept.settled.set()
             kept.again = anyio.Event()
+            if kept.state == "broken":
+                await self._let_others_try(kept)
+            kept.settled.set()
             with anyio.move_on_after(wait_s):
                 await kept.again.wait()
             kept.restarts += 1
-            kept.turn("starting")
 
     def _wait_s(self, kept: _Kept, error: Exception, pause_s: float) -> float:
         """How long nothing is tried, and what is said about it."""
         broken = isinstance(error, AccountBroken)
         wait_s = BROKEN_S if broken else pause_s
+        if isinstance(error, SameBotElsewhere):
+            wait_s = TWIN_S
         if isinstance(error, ChannelDown) and error.retry_after_s is not None:
             wait_s = max(wait_s, error.retry_after_s)
         kept.turn("broken" if broken else "waiting", self._clock.now_ms() + int(wait_s * 1000))
@@ -386,11 +424,6 @@ class ChannelSupervisor:
         assert manifest is not None, "the config was read with it"
         assert kept.settings is not None, "only given accounts have none"
         return await open_account(manifest, kept.settings, kept.host, inline=self._inline)
-
-
-def role_of(channel: str, account_id: str) -> str:
-    """Of the one of several gateways that keeps an account."""
-    return f"channel:{channel}:{account_id}"
 
 
 def webhook_path(place: Place, settings: ChannelSettings | None, traits: Traits) -> str | None:

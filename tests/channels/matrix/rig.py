@@ -1,7 +1,7 @@
 """One Matrix account of ours on a real Synapse, and a host that writes down what it is given."""
 
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -108,7 +108,7 @@ class MatrixHost:
     async def move_chat(self, old: str, new: str) -> None:
         return None
 
-    def connected(self, facts: AccountFacts) -> None:
+    async def connected(self, facts: AccountFacts) -> None:
         self.facts = facts
 
     def heard(self) -> None:
@@ -165,7 +165,7 @@ class Place:
             await account.serve(self.host, task_status=task_status)
         except CrossclawError as error:
             self.host.end(error)
-            if self.host.facts is None:
+            with suppress(RuntimeError):  # it had said so before
                 task_status.started()
 
 

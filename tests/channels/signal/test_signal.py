@@ -37,7 +37,7 @@ class SignalHost:
     async def receive(self, inbound: Inbound) -> None:
         self.received.append(inbound)
 
-    def connected(self, facts: Any) -> None:
+    async def connected(self, facts: Any) -> None:
         self.facts = facts
 
     def heard(self) -> None:

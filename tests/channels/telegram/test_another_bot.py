@@ -110,7 +110,7 @@ class Named(MemoryChannel):
         *,
         task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
     ) -> None:
-        host.connected(AccountFacts(id=self._login))
+        await host.connected(AccountFacts(id=self._login))
         await super().serve(host, task_status=task_status)
 
     async def send(self, piece: Piece) -> str | None:

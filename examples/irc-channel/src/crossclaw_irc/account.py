@@ -83,7 +83,7 @@ class IrcAccount(ChannelAccount):
             with anyio.fail_after(OPEN_S_MAX):
                 await self._register(stream, lines)
             self._stream = stream
-            host.connected(
+            await host.connected(
                 AccountFacts(id=f"{self._nick}@{self._settings.server}", name=self._nick)
             )
             task_status.started()

@@ -145,15 +145,15 @@ class DiscordAccount(ChannelAccount):
         memory = GatewayMemory(point, self._seen)
         await self._host.save_cursor(self._cursor, msgspec.json.encode(memory).decode())
 
-    def _is_connected(self, facts: AccountFacts) -> None:
-        self._host.connected(facts)
+    async def _is_connected(self, facts: AccountFacts) -> None:
+        await self._host.connected(facts)
         if self._started is not None:
             self._started.started()
             self._started = None
 
     async def _ready(self, ready: ReadyEvent) -> None:
         """A new session: what came meanwhile in direct chats is asked for now, in servers when they are described."""
-        self._is_connected(AccountFacts(id=ready.user.id, name=ready.user.name))
+        await self._is_connected(AccountFacts(id=ready.user.id, name=ready.user.name))
         for chat, seen in list(self._seen.items()):
             if seen.guild_id is None:
                 await self._catch_up(chat, seen)

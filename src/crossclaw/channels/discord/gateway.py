@@ -85,7 +85,7 @@ class GatewayEvents(msgspec.Struct, frozen=True, kw_only=True):
 
     find: Callable[[], Awaitable[GatewayPlace]]
     ready: Callable[[ReadyEvent], Awaitable[None]]
-    resumed: Callable[[], None]
+    resumed: Callable[[], Awaitable[None]]
     happened: Callable[[str, msgspec.Raw], Awaitable[None]]
     heard: Callable[[], None]
     keep: Callable[[ResumePoint | None], Awaitable[None]]
@@ -286,18 +286,18 @@ class _Connection:
             self.established = True
             await self._events.ready(ready)
         elif frame.t == "RESUMED":
-            self._have_resumed()
+            await self._have_resumed()
         elif frame.t is not None:
             if self._resuming is not None:
-                self._have_resumed()  # what was missed comes first, the word for it last
+                await self._have_resumed()  # what was missed comes first, the word for it last
             await self._events.happened(frame.t, frame.d)
 
-    def _have_resumed(self) -> None:
+    async def _have_resumed(self) -> None:
         if not self.established:
             self.established = True
             if self.point is not None:
                 self.point = msgspec.structs.replace(self.point, failed=0)
-            self._events.resumed()
+            await self._events.resumed()
 
 
 def _frame(data: bytes) -> GatewayFrame | None:

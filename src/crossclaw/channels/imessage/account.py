@@ -78,7 +78,7 @@ class IMessageAccount(ChannelAccount):
         *,
         task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
     ) -> None:
-        host.connected(await self.probe())
+        await host.connected(await self.probe())
         row = await self._first_row(host)
         if self._settings.webhook_url:
             await self._enter_webhook()

@@ -72,7 +72,7 @@ class MatrixAccount(ChannelAccount):
     ) -> None:
         try:
             facts = await self._log_in()
-            host.connected(facts)
+            await host.connected(facts)
             await self._begin(facts.name)
             name = f"sync {self._user_id} {self._device_id}"
             since = await host.load_cursor(name)

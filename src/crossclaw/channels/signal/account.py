@@ -65,7 +65,7 @@ class SignalAccount(ChannelAccount):
             async with aclosing(self._client.events()) as events:
                 async for params in events:
                     if params is None:
-                        host.connected(facts)
+                        await host.connected(facts)
                         task_status.started()
                     else:
                         host.heard()

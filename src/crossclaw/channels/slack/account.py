@@ -91,7 +91,7 @@ class SlackAccount(ChannelAccount):
         await serve_socket_mode(events, self._dial)
 
     async def _connected(self, connections: int | None, gap: bool) -> None:
-        self._host.connected(self._facts())
+        await self._host.connected(self._facts())
         if self._started is not None:
             self._started.started()
             self._started = None

@@ -133,13 +133,13 @@ class TelegramAccount(ChannelAccount):
             receive, may_talk = partial(self._receive, host), partial(self._may_talk, host)
             self._albums = HeldAlbums(host, self._bot_id, receive, may_talk)
         if self._settings.webhook_url:
-            host.connected(facts)
+            await host.connected(facts)
             await self._client.set_webhook(self._settings.webhook_url, self._webhook_secret())
             task_status.started()
             await self._albums.serve()
         await self._client.delete_webhook()
         await self._albums.finish_all()
-        host.connected(facts)
+        await host.connected(facts)
         task_status.started()
         await self._poll(host)
 

@@ -82,7 +82,7 @@ class WhatsAppAccount(ChannelAccount):
         *,
         task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
     ) -> None:
-        host.connected(await self.probe())
+        await host.connected(await self.probe())
         task_status.started()
         while True:  # messages come by `webhook`
             await self._receipt_due.wait()

@@ -6,8 +6,9 @@ from typing import Any
 import anyio
 import msgspec
 
+from crossclaw.channels.account_roles import role_of
 from crossclaw.channels.contract import DEFAULT_ACCOUNT
-from crossclaw.channels.supervisor import AccountStatus, ChannelSupervisor, role_of
+from crossclaw.channels.supervisor import AccountStatus, ChannelSupervisor
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import CrossclawError, Invalid
 from crossclaw.door.registry import Caller, Params, Result, method
@@ -91,7 +92,7 @@ class ChannelMethods:
         self, listed: list[AccountStatus], params: ChannelsParams
     ) -> dict[tuple[str, str], Shown]:
         """Each as the gateway that keeps it tells; where that cannot be asked, as this one sees it."""
-        here = [each for each in listed if not _is_away(each)]
+        here = [each for each in listed if not self._is_away(each)]
         rows = {(each.channel, each.account_id): _account(each, None) for each in listed}
         async with anyio.create_task_group() as asking:
 
@@ -107,9 +108,17 @@ class ChannelMethods:
         return rows
 
     def _holders(self, listed: list[AccountStatus]) -> list[Neighbour]:
-        roles = [role_of(each.channel, each.account_id) for each in listed if _is_away(each)]
-        found = [self._neighbours.find_holder(role) for role in roles]
+        found = [self._find_holder(each) for each in listed]
         return list({each.facts.incarnation: each for each in found if each}.values())
+
+    def _find_holder(self, status: AccountStatus) -> Neighbour | None:
+        """The other gateway that keeps it."""
+        role = role_of(status.channel, status.account_id)
+        return None if status.is_ours else self._neighbours.find_holder(role)
+
+    def _is_away(self, status: AccountStatus) -> bool:
+        """One that nobody could open is asked here why."""
+        return status.state == "elsewhere" or self._find_holder(status) is not None
 
     async def _ask_status(
         self, holder: Neighbour, params: ChannelsParams
@@ -128,7 +137,7 @@ class ChannelMethods:
 
     async def _status_for_others(self, asked: Any) -> list[tuple[str, Shown]]:
         params = msgspec.convert(asked, ChannelsParams)
-        here = [each for each in self._supervisor.list_status() if not _is_away(each)]
+        here = [each for each in self._supervisor.list_status() if each.is_ours]
         here = [each for each in here if params.channel in (None, each.channel)]
         probes = await self._probe(here, params) if params.probe else {}
         return [
@@ -229,10 +238,6 @@ def _channel(name: str, accounts: list[dict[str, Any]]) -> dict[str, Any]:
 def _default(accounts: list[dict[str, Any]]) -> str:
     known = [each["accountId"] for each in accounts]
     return DEFAULT_ACCOUNT if DEFAULT_ACCOUNT in known or not known else known[0]
-
-
-def _is_away(status: AccountStatus) -> bool:
-    return status.state == "elsewhere"
 
 
 def _account(status: AccountStatus, probe: dict[str, Any] | None) -> dict[str, Any]:

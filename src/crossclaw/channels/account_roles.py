@@ -1,0 +1,73 @@
+"""Roles of accounts: of several gateways that share a ledger, one keeps an account of the config, and one speaks as a bot at its
+platform. The second is for two accounts of the config that have one token."""
+
+from collections.abc import Callable
+from typing import Protocol
+from urllib.parse import quote
+
+import anyio
+
+from crossclaw.channels.accounts import Place
+
+
+class AccountRoles(Protocol):
+    """What a gateway has of them; raises `StoreError` when the database cannot be reached."""
+
+    def has(self, name: str) -> bool: ...
+
+    async def wait_for(self, name: str) -> None:
+        """Until it is ours."""
+        ...
+
+    async def take(self, name: str) -> bool:
+        """Whether it is ours: taken now or before."""
+        ...
+
+    async def leave(self, name: str) -> None:
+        """Another gateway may take it."""
+        ...
+
+    async def find_holder(self, name: str) -> str | None:
+        """The name of the gateway that has it."""
+        ...
+
+
+def role_of(channel: str, account_id: str) -> str:
+    """Of the one of several gateways that keeps an account."""
+    return f"channel:{channel}:{account_id}"
+
+
+def bot_role_of(channel: str, platform_id: str) -> str:
+    """Of the one that speaks as a bot. The id is the platform's word; a list of roles is parted by commas."""
+    return f"bot:{channel}:{quote(platform_id, safe='@:+')}"
+
+
+class BotRoles:
+    """Which bots the accounts of this gateway are at their platforms."""
+
+    def __init__(self, roles: AccountRoles) -> None:
+        self._roles = roles
+        self._ours: dict[Place, str] = {}
+        self._turn = anyio.Lock()
+        """An account that is closed and one that is opened may be the same bot."""
+
+    async def take(self, place: Place, platform_id: str, is_free: Callable[[], bool]) -> str | None:
+        """The name of the gateway that has the bot; None: nobody else. It is the account's if it `is_free` here."""
+        role = bot_role_of(place[0], platform_id)
+        async with self._turn:
+            if not await self._roles.take(role):
+                return await self._roles.find_holder(role) or "that was here before"
+            if is_free():
+                before = self._ours.get(place)
+                self._ours[place] = role
+                await self._give_back(before)
+        return None
+
+    async def leave(self, place: Place) -> None:
+        with anyio.CancelScope(shield=True):
+            async with self._turn:
+                await self._give_back(self._ours.pop(place, None))
+
+    async def _give_back(self, role: str | None) -> None:
+        if role is not None and role not in self._ours.values():
+            await self._roles.leave(role)
