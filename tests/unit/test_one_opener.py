@@ -24,6 +24,7 @@ NO_AGENT_CHOOSES = {
     "app/": "the port file and the config's files",
     "channels/tokens.py": "the token's file, which the local config names",
     "channels/matrix/encryption.py": "the keys' file, in the account's own folder of the state folder",
+    "channels/matrix/key_file.py": "likewise",
     "channels/signal/daemon.py": "the program and the socket that the local config names",
     "client/": "in the owner's own programs: the port file, and the token's file that they name",
     "cli/": "commands of the owner's, at a terminal",

@@ -189,10 +189,20 @@ class FakeHomeserver(FakeHttpService):
     def _keys(self, asked: AskedOfFake, path: str) -> FakeAnswer:
         match path.split("/"):
             case ["keys", "upload"]:
+                if keys := asked.json().get("device_keys"):
+                    self.devices[BOT][keys["device_id"]] = keys
                 return json_of({"one_time_key_counts": {"signed_curve25519": 50}})
             case ["keys", "query"]:
                 asked_for = asked.json()["device_keys"]
-                known = {user: self.devices[user] for user in asked_for if user in self.devices}
+                known = {
+                    user: {
+                        name: keys
+                        for name, keys in self.devices[user].items()
+                        if name in (devices or self.devices[user])
+                    }
+                    for user, devices in asked_for.items()
+                    if user in self.devices
+                }
                 return json_of({"device_keys": known, "failures": {}})
             case ["keys", "claim"]:
                 return json_of({"one_time_keys": self._claimed(asked), "failures": {}})

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
+from crossclaw.domain.errors import AccountBroken
 from tests.channels.matrix.encrypted_person import EncryptedPerson, open_person
-from tests.channels.matrix.rig import Place, picture, piece
+from tests.channels.matrix.rig import MatrixHost, Place, picture, piece
 from tests.channels.synapse import Synapse
 
 pytestmark = [pytest.mark.real, pytest.mark.anyio, pytest.mark.spec("N7")]
@@ -57,6 +58,37 @@ async def test_words_and_files_go_both_ways_and_the_server_sees_none_of_them(
     assert place.host.texts == ["a secret", "", "while you were away"]
     assert {event["type"] for event in _on_the_server(place, room)} == {"m.room.encrypted"}
     assert place.host.troubles == []
+
+
+@pytest.mark.spec("B6")
+async def test_a_gateway_without_the_keys_leaves_the_account_to_the_one_that_has_them(
+    synapse: Synapse, tmp_path: Path
+) -> None:
+    """What was said meanwhile waits at the homeserver, and people go on talking with the same device."""
+    place = Place(synapse, tmp_path)
+    room = _room(place)
+    with open_person(place.ann, tmp_path / "hers") as ann:
+        async with place.served(encryption=True) as account:
+            await ann.ask("wait encrypted", room=room)
+            await ann.ask("say", room=room, text="before")
+            await place.host.wait_for(1)
+            await account.send(piece(room, "heard", "k1"))
+            await ann.ask("heard", room=room, count=1)
+        first, place.host = place.host, MatrixHost(tmp_path / "other keys")
+        place.host.cursors = first.cursors  # one ledger
+        await ann.ask("say", room=room, text="while nobody had the keys")
+        async with place.served(encryption=True):
+            refused = await place.host.wait_end()
+        assert isinstance(refused, AccountBroken)
+        assert "are not on this gateway" in str(refused)
+        assert (place.host.texts, place.host.troubles) == ([], [])
+        place.host = first
+        async with place.served(encryption=True) as account:
+            await place.host.wait_for(2)
+            await account.send(piece(room, "back again", "k2"))
+            heard = await ann.ask("heard", room=room, count=2)
+    assert place.host.texts == ["before", "while nobody had the keys"]
+    assert heard[1] == ["RoomMessageText", "back again"]
 
 
 async def test_whoever_left_cannot_read_on_and_a_new_device_reads_from_now_on(

@@ -1,7 +1,9 @@
 """The keys of a device, with matrix-nio's machine on both sides and no server: what a person who encrypts can do to us."""
 
 import os
+import shutil
 import stat
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 from crossclaw.channels.http import HttpClients
 from crossclaw.channels.matrix.client import MatrixClient
 from crossclaw.channels.matrix.events import DeviceLists, MatrixEvent, SyncAnswer
+from crossclaw.domain.errors import AccountBroken, ChannelDown, StoreError
 from tests.channels.fake_http import FakeTransport
 from tests.channels.matrix.fake import BOT, DEVICE, MEGOLM, TOKEN, FakeHomeserver
 
@@ -22,6 +25,27 @@ WORDS = (
 )
 
 
+class Ledgered:
+    """A gateway's folder, and the ledger that several may share."""
+
+    def __init__(self, folder: Path, cursors: dict[str, str] | None = None) -> None:
+        self.folder, self.now = folder, 1_000
+        self.cursors = {} if cursors is None else cursors
+
+    async def private_folder(self) -> Path:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        return self.folder
+
+    async def load_cursor(self, name: str) -> str | None:
+        return self.cursors.get(name)
+
+    async def save_cursor(self, name: str, value: str) -> None:
+        self.cursors[name] = value
+
+    def now_ms(self) -> int:
+        return self.now
+
+
 class Talker:
     """Ann's device, and the gateway's vault that has her key of the room."""
 
@@ -29,13 +53,12 @@ class Talker:
         import nio.crypto  # noqa: PLC0415  installed by make channels
         import nio.store  # noqa: PLC0415
 
-        for name in ("hers", "ours"):
-            (folder / name).mkdir()
+        (folder / "hers").mkdir()
         self.folder = folder / "ours"
+        self.host = Ledgered(self.folder)
         self.homeserver = FakeHomeserver()
         http = HttpClients(FakeTransport({"fake.example": self.homeserver}))
         client = MatrixClient(http.open("https://fake.example"), TOKEN)
-        self.now = 1_000
         self.trusted: dict[str, list[str]] = {}
         self.client = client
         self.vault = self.new_vault()
@@ -48,8 +71,7 @@ class Talker:
     def new_vault(self) -> Any:
         from crossclaw.channels.matrix.encryption import KeyVault  # noqa: PLC0415
 
-        device = (self.client, self.folder, BOT, DEVICE)
-        return KeyVault(*device, lambda: self.now, self.trusted)
+        return KeyVault(self.client, self.host, BOT, DEVICE, self.trusted)
 
     async def open(self) -> None:
         await self.vault.open()
@@ -82,10 +104,11 @@ class Talker:
 
 
 @pytest.fixture
-async def talker(tmp_path: Path) -> Talker:
+async def talker(tmp_path: Path) -> AsyncGenerator[Talker]:
     made = Talker(tmp_path)
     await made.open()
-    return made
+    yield made
+    await made.vault.close()
 
 
 async def test_nothing_inside_of_an_event_breaks_more_than_the_event(talker: Talker) -> None:
@@ -124,12 +147,13 @@ async def test_a_message_is_not_read_again_under_another_id_after_a_restart(
     monkeypatch.setattr(encryption, "READ_MAX", 2)
     event = talker.says(WORDS)
     assert (await talker.vault.decrypt(ROOM, event)).content["body"] == "hi"
+    await talker.vault.close()
     await talker.vault.open()  # as after a restart: all that is in memory is new
     again = msgspec.structs.replace(event, event_id="$another")
     with pytest.raises(encryption.Undecrypted, match="replay"):
         await talker.vault.decrypt(ROOM, again)
     assert (await talker.vault.decrypt(ROOM, event)).content["body"] == "hi"  # the gateway had died
-    talker.now += encryption.AGAIN_MS
+    talker.host.now += encryption.AGAIN_MS
     with pytest.raises(encryption.Undecrypted, match="replay"):
         await talker.vault.decrypt(ROOM, event)
     for number in (2, 3):
@@ -147,6 +171,7 @@ async def test_where_the_devices_of_a_person_are_listed_no_other_is_believed_or_
     key = talker.olm.account.identity_keys["ed25519"]
     shown = " ".join(key[at : at + 4] for at in range(0, len(key), 4))
     talker.trusted = {ANN.upper(): [shown if listed else "another key"]}
+    await talker.vault.close()
     talker.vault = talker.new_vault()
     await talker.vault.open()
     if listed:
@@ -162,11 +187,12 @@ async def test_where_the_devices_of_a_person_are_listed_no_other_is_believed_or_
 async def test_whose_devices_there_are_is_asked_once_a_sync(talker: Talker) -> None:
     from crossclaw.channels.matrix.encryption import Undecrypted  # noqa: PLC0415
 
+    before = talker.queries
     for rounds in (1, 2):
         for number in range(5):
             with pytest.raises(Undecrypted):
                 await talker.vault.decrypt(ROOM, talker.says(WORDS, number, sender_key="unknown"))
-        assert talker.queries == rounds
+        assert talker.queries == before + rounds
         await talker.vault.take(SyncAnswer(next_batch="s1", device_lists=DeviceLists()))
 
 
@@ -175,13 +201,122 @@ async def test_keys_are_for_the_owner_alone_and_lie_in_their_folder(tmp_path: Pa
     from crossclaw.channels.matrix.encryption import KeyVault  # noqa: PLC0415
 
     folder = tmp_path / "a" / "b"
-    folder.mkdir(parents=True)
     http = HttpClients(FakeTransport({"fake.example": FakeHomeserver()}))
     client = MatrixClient(http.open("https://fake.example"), TOKEN)
-    await KeyVault(client, folder, BOT, "../../escaped", lambda: 1, {}).open()
-    await KeyVault(client, folder, BOT, DEVICE, lambda: 1, {}).open()
+    for device in ("../../escaped", DEVICE):
+        vault = KeyVault(client, Ledgered(folder), BOT, device, {})
+        await vault.open()
+        await vault.close()
 
-    (first, second) = sorted(folder.iterdir())
-    assert {first.name, second.name} == {f"{BOT}_..%2F..%2Fescaped.db", f"{BOT}_{DEVICE}.db"}
-    assert {stat.S_IMODE(each.stat().st_mode) for each in (first, second)} == {0o600}
+    names = (f"{BOT}_..%2F..%2Fescaped.db", f"{BOT}_{DEVICE}.db")
+    assert {each.name for each in folder.iterdir()} == {*names, *(f"{name}.lock" for name in names)}
+    assert {stat.S_IMODE(each.stat().st_mode) for each in folder.iterdir()} == {0o600}
     assert os.listdir(tmp_path) == ["a"]
+
+
+def vault_on(talker: Talker, folder: Path) -> Any:
+    """Of another gateway, with the same access token and the same ledger."""
+    from crossclaw.channels.matrix.encryption import KeyVault  # noqa: PLC0415
+
+    return KeyVault(talker.client, Ledgered(folder, talker.host.cursors), BOT, DEVICE, {})
+
+
+def uploads(talker: Talker) -> int:
+    return sum(asked.path.endswith("/keys/upload") for asked in talker.homeserver.requests)
+
+
+async def refused(vault: Any) -> str:
+    with pytest.raises(AccountBroken) as error:
+        await vault.open()
+    await vault.close()
+    return str(error.value)
+
+
+@pytest.mark.spec("B6")
+async def test_a_gateway_without_the_keys_of_a_known_device_refuses_it_and_uploads_none(
+    talker: Talker, tmp_path: Path
+) -> None:
+    await talker.vault.close()
+    known, before = talker.homeserver.devices[BOT][DEVICE], uploads(talker)
+    other = tmp_path / "other"
+    for _ in range(2):  # what the first try left behind counts as nothing
+        words = await refused(vault_on(talker, other))
+        assert f"device {DEVICE} are not on this gateway" in words
+        assert f"bring it here as {other}" in words
+        assert "access token from a login of its own" in words
+    assert (uploads(talker), talker.homeserver.devices[BOT][DEVICE]) == (before, known)
+
+    talker.vault = talker.new_vault()  # the one that has them goes on
+    await talker.vault.open()
+    assert (await talker.vault.decrypt(ROOM, talker.says(WORDS))).content["body"] == "hi"
+
+
+@pytest.mark.spec("B6")
+async def test_keys_that_went_on_in_a_copy_are_not_used_where_they_were_before(
+    talker: Talker, tmp_path: Path
+) -> None:
+    """Two that go on from the same keys break the device for everybody."""
+    await talker.vault.close()
+    other = tmp_path / "other"
+    shutil.copytree(talker.folder, other)
+    vault = vault_on(talker, other)
+    await vault.open()
+    assert (await vault.decrypt(ROOM, talker.says(WORDS))).content["body"] == "hi"
+    await vault.close()
+
+    assert "have changed since this gateway had them" in await refused(talker.new_vault())
+    again = vault_on(talker, other)
+    await again.open()
+    await again.close()
+
+    del talker.homeserver.devices[BOT][DEVICE]  # its owner has signed it out
+    talker.vault = talker.new_vault()
+    await talker.vault.open()
+    keys = talker.homeserver.devices[BOT][DEVICE]["keys"]
+    assert keys[f"ed25519:{DEVICE}"] == talker.vault._olm.account.identity_keys["ed25519"]
+    assert keys[f"ed25519:{DEVICE}"] != again._olm.account.identity_keys["ed25519"]
+
+
+@pytest.mark.spec("B6")
+async def test_a_mark_that_never_reached_the_ledger_keeps_nobody_from_its_keys(
+    talker: Talker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The gateway ended, or the database was away, between the file and the ledger."""
+    await talker.vault.close()
+
+    async def is_away(name: str, value: str) -> None:
+        raise StoreError("the database is away")
+
+    for _ in range(3):
+        with monkeypatch.context() as away:
+            away.setattr(talker.host, "save_cursor", is_away)
+            with pytest.raises(StoreError):
+                await talker.vault.open()
+        await talker.vault.close()
+    await talker.vault.open()
+    assert (await talker.vault.decrypt(ROOM, talker.says(WORDS))).content["body"] == "hi"
+
+
+@pytest.mark.spec("B6")
+async def test_one_process_at_a_time_has_the_keys_of_a_shared_folder_open(talker: Talker) -> None:
+    """A gateway that was stopped, and whose account another one has taken, may wake up in the middle of a message."""
+    second = vault_on(talker, talker.folder)
+    with pytest.raises(ChannelDown, match="open in another process"):
+        await second.open()
+    await second.close()
+    assert (await talker.vault.decrypt(ROOM, talker.says(WORDS))).content["body"] == "hi"
+
+    await talker.vault.close()
+    await second.open()
+    with pytest.raises(ChannelDown, match="its keys are closed"):
+        await talker.vault.encrypt(ROOM, [ANN], "m.room.message", {"body": "late"})
+    await second.close()
+
+
+async def test_a_device_that_was_signed_out_and_logged_in_again_gets_its_keys_back(
+    talker: Talker,
+) -> None:
+    known = talker.homeserver.devices[BOT].pop(DEVICE)["keys"]
+    await talker.vault.close()
+    await talker.vault.open()
+    assert talker.homeserver.devices[BOT][DEVICE]["keys"] == known

@@ -91,6 +91,9 @@ class MatrixAccount(ChannelAccount):
                 since = answer.next_batch
         except MatrixRefusal as refusal:
             raise of_account(refusal, may_log_in=self._logs_in) from refusal
+        finally:
+            if self._vault is not None:  # it stays, closed: nothing is ever sent in clear instead
+                await self._vault.close()
 
     @property
     def _logs_in(self) -> bool:
@@ -116,8 +119,9 @@ class MatrixAccount(ChannelAccount):
 
     async def _begin(self, name: str | None) -> None:
         settings = self._settings
-        self._rooms = RoomBook(self._client, self._host, settings.groups, self._user_id)
+        # First: without it encrypted rooms would be refused for good, instead of waited with.
         self._vault = await self._open_vault() if settings.encryption else None
+        self._rooms = RoomBook(self._client, self._host, settings.groups, self._user_id)
         us = MatrixSelf(self._user_id, name)
         self._syncs = SyncReader(self._client, self._host, settings, self._rooms, self._vault, us)
 
@@ -130,10 +134,13 @@ class MatrixAccount(ChannelAccount):
         # Loaded only here: it brings a whole HTTP stack with it.
         from crossclaw.channels.matrix.encryption import KeyVault  # noqa: PLC0415
 
-        folder = await self._host.private_folder()
         us, trusted = (self._user_id, self._device_id), self._settings.trusted_devices
-        vault = KeyVault(self._client, folder, *us, self._host.now_ms, trusted)
-        await vault.open()
+        vault = KeyVault(self._client, self._host, *us, trusted)
+        try:
+            await vault.open()
+        except BaseException:
+            await vault.close()
+            raise
         return vault
 
     async def _first(self, name: str) -> str:

@@ -10,24 +10,22 @@ under another id, also after a restart. See docs/decisions for why.
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
-from urllib.parse import quote
+from typing import Any, Protocol, TypeVar
 
 import anyio
 import anyio.to_thread
 import msgspec
 import nio.crypto
 import nio.responses
-import nio.store
 from nio.crypto.attachments import decrypt_attachment, encrypt_attachment
 from nio.events.room_events import MegolmEvent
 from nio.events.to_device import ToDeviceEvent
 from nio.exceptions import EncryptionError
 
 from crossclaw.channels.matrix.client import MatrixClient
-from crossclaw.channels.matrix.events import Content, MatrixEvent, SyncAnswer, content_in
-from crossclaw.disk.private import FILE_MODE, make_file
-from crossclaw.domain.errors import MediaRefused
+from crossclaw.channels.matrix.events import Content, MatrixEvent, SyncAnswer, content_in, text_in
+from crossclaw.channels.matrix.key_file import KeyFile
+from crossclaw.domain.errors import ChannelDown, MediaRefused
 
 log = logging.getLogger(__name__)
 
@@ -51,21 +49,30 @@ class Undecrypted(Exception):
         self.for_good = for_good
 
 
+class KeyHost(Protocol):
+    """Of what the gateway gives to an account, what its keys need."""
+
+    async def private_folder(self) -> Path: ...
+
+    async def load_cursor(self, name: str) -> str | None: ...
+
+    async def save_cursor(self, name: str, value: str) -> None: ...
+
+    def now_ms(self) -> int: ...
+
+
 class KeyVault:
     """The keys of one device. One thing at a time: the machine is not made for two."""
 
     def __init__(
         self,
         client: MatrixClient,
-        folder: Path,
+        host: KeyHost,
         user_id: str,
         device_id: str,
-        now_ms: Callable[[], int],
         trusted: Mapping[str, Iterable[str]],
     ) -> None:
-        self._client = client
-        self._folder = folder
-        self._now_ms = now_ms
+        self._client, self._host = client, host
         self._trusted = {
             user.lower(): {_key(each) for each in keys} for user, keys in trusted.items()
         }
@@ -75,33 +82,49 @@ class KeyVault:
         self._thread = anyio.CapacityLimiter(1)
         self._numbers = 0
         self._olm: Any = None
+        self._file: KeyFile | None = None
+        """None: it is closed."""
         self._looked_up: set[str] = set()
         """Whose devices were asked for since the last sync: anybody can send what would have us ask again."""
 
     async def open(self) -> None:
-        def load() -> Any:
-            name = store_name(self._user_id, self._device_id)
-            make_file(self._folder / name)
-            (self._folder / name).chmod(FILE_MODE)
-            store = nio.store.SqliteStore(
-                self._user_id, self._device_id, str(self._folder), database_name=name
-            )
-            store.database.execute_sql("PRAGMA synchronous=FULL")
-            store.database.execute_sql(
-                "CREATE TABLE IF NOT EXISTS crossclaw_read (session TEXT, number INTEGER, "
-                "event_id TEXT, at INTEGER, UNIQUE (session, number))"
-            )
-            return nio.crypto.Olm(self._user_id, self._device_id, store)
+        """Refuses keys that are not the device's, or not its latest: AccountBroken says what would work."""
+        self._file = KeyFile(await self._host.private_folder(), self._user_id, self._device_id)
+        uploaded, cursor = await self._find_uploaded(), f"keys {self._user_id} {self._device_id}"
+        mark, file = await self._host.load_cursor(cursor), self._file
 
-        self._olm = await anyio.to_thread.run_sync(load, limiter=self._thread)
+        def load() -> tuple[str, Any]:
+            made = file.open(uploaded, mark)
+            return made, nio.crypto.Olm(self._user_id, self._device_id, file.store)
+
+        made, self._olm = await anyio.to_thread.run_sync(load, limiter=self._thread)
+        await self._host.save_cursor(cursor, made)
         self._olm.message_index_ok = self._is_first_time  # its own forgets with the process
+        if uploaded is None:  # the homeserver has forgotten the device, or never knew it
+            self._olm.account.shared = False
         async with self._turn:
             await self._upload_keys()
+
+    async def close(self) -> None:
+        """After what is being stored now; another process may open the keys then."""
+        file, self._file = self._file, None
+        if file is not None:
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(file.close, limiter=self._thread)
+
+    async def _find_uploaded(self) -> str | None:
+        """Our device's key as the homeserver has it."""
+        asked = {"device_keys": {self._user_id: [self._device_id]}}
+        found = content_in(await self._client.post_keys("query", asked), "device_keys")
+        device = content_in(content_in(found, self._user_id), self._device_id)
+        return text_in(content_in(device, "keys"), f"ed25519:{self._device_id}")
 
     async def _do(self, work: Callable[[], T]) -> T:
         """In a thread, all that it stores in one transaction."""
 
         def in_one_transaction() -> T:
+            if self._file is None:
+                raise ChannelDown("the account is not connected, and its keys are closed")
             with self._olm.store.database.atomic():
                 return work()
 
@@ -150,8 +173,8 @@ class KeyVault:
         known = "SELECT event_id, at FROM crossclaw_read WHERE session = ? AND number = ?"
         row = db.execute_sql(known, (session, number)).fetchone()
         if row is not None:
-            return bool(row[0] == event.event_id and self._now_ms() - row[1] < AGAIN_MS)
-        values = (session, number, event.event_id, self._now_ms())
+            return bool(row[0] == event.event_id and self._host.now_ms() - row[1] < AGAIN_MS)
+        values = (session, number, event.event_id, self._host.now_ms())
         made = db.execute_sql("INSERT INTO crossclaw_read VALUES (?,?,?,?)", values).lastrowid
         db.execute_sql("DELETE FROM crossclaw_read WHERE rowid <= ?", (made - READ_MAX,))
         return True
@@ -297,11 +320,6 @@ class KeyVault:
 def _key(written: str) -> str:
     """As clients show it to people, in groups of letters."""
     return "".join(written.split())
-
-
-def store_name(user_id: str, device_id: str) -> str:
-    """The file of a device's keys. Both ids are the homeserver's words, and no path."""
-    return quote(f"{user_id}_{device_id}.db", safe="@:=+,()")
 
 
 def open_file(data: bytes, secret: Content) -> bytes:
