@@ -2,12 +2,14 @@
 
 import inspect
 import traceback
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack
 
 import anyio
 import pytest
 
 from crossclaw.testing import VirtualLoop
-from tests.ending import _ended, _jumps
+from tests.ending import _ended, _is_real
 
 LIMIT_S = 180  # of pytest-timeout, which comes later and from outside
 
@@ -37,6 +39,16 @@ async def test_a_test_that_waits_for_what_never_comes_ends_and_says_where_it_wai
 async def test_every_test_in_real_time_has_an_end(request: pytest.FixtureRequest) -> None:
     """This one too."""
     assert 0 < inspect.getclosurevars(request.node.obj).nonlocals["limit_s"] < LIMIT_S
-    assert not _jumps("asyncio")
-    assert not _jumps(("trio", {}))
-    assert _jumps(("asyncio", {"loop_factory": VirtualLoop})), "its waits end by themselves"
+    assert _is_real("asyncio")
+    assert not _is_real(("asyncio", {"loop_factory": VirtualLoop})), "its waits end by themselves"
+
+
+@pytest.fixture
+async def opened() -> AsyncGenerator[AsyncExitStack]:
+    async with AsyncExitStack() as closing:
+        yield closing
+
+
+async def test_a_test_may_open_what_its_fixture_closes(opened: AsyncExitStack) -> None:
+    tasks = await opened.enter_async_context(anyio.create_task_group())
+    tasks.start_soon(anyio.sleep, 0)
