@@ -62,6 +62,8 @@ def test_status_says_why_a_gateway_among_several_takes_no_runs(
     told.answers["gateways.list"] = {"shared": True, "gateways": [], "whyNoRuns": why}
     (line,) = [each for each in person.types("status").stdout.splitlines() if "no runs" in each]
 
+    shown = json.loads(person.types("status", "--json").stdout)
+    assert shown["whyNoRuns"] == why
     assert "no runs" not in before, "an older gateway does not know the question"
     assert "its config is another" in line
     assert "tools.exec.security" in line

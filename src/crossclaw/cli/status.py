@@ -22,16 +22,17 @@ _RECENT = 5
 def _status(arguments: Arguments) -> int:
     async def work(peer: GatewayPeer) -> int:
         status = await peer.call("status", {}, timeout_s=arguments.timeout)
+        why_not = await _why_no_runs(peer, arguments.timeout)
         if arguments.json:
-            out_json(status)
+            out_json(status | ({"whyNoRuns": why_not} if why_not else {}))
             return Exit.OK
         agents = await peer.call("agents.list", {}, timeout_s=arguments.timeout)
         sessions = await peer.call("sessions.list", {"limit": _RECENT})
         held = await _held(peer, arguments.timeout)
         spent = await _last_hour(peer, arguments.timeout)
         channels = await _channels(peer, status.get("channelSummary") or [])
-        why_not = await _why_no_runs(peer, arguments.timeout)
-        out(pairs([*_glance(peer, status, agents, channels), *why_not, *spent, *held]))
+        shown = [("takes no runs", in_one_line(f"{why_not}."))] if why_not else []
+        out(pairs([*_glance(peer, status, agents, channels), *shown, *spent, *held]))
         if sessions["sessions"]:
             out("\n" + _recent(sessions))
         return Exit.OK
@@ -59,14 +60,14 @@ def _glance(
     ]
 
 
-async def _why_no_runs(peer: GatewayPeer, timeout_s: float) -> list[tuple[str, object]]:
+async def _why_no_runs(peer: GatewayPeer, timeout_s: float) -> str | None:
     """Of a gateway among several whose messages the others answer; one of another age does not know the question."""
     try:
         answer = await peer.call("gateways.list", {}, timeout_s=timeout_s)
     except CallRefused:
-        return []
-    why = answer.get("whyNoRuns")
-    return [("takes no runs", in_one_line(f"{why}."))] if why else []
+        return None
+    why: str | None = answer.get("whyNoRuns")
+    return why
 
 
 async def _channels(peer: GatewayPeer, names: list[str]) -> list[str]:
