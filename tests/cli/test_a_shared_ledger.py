@@ -2,6 +2,7 @@
 
 import os
 import socket
+import sys
 from collections.abc import Generator
 from contextlib import closing
 from pathlib import Path
@@ -161,6 +162,10 @@ def test_every_command_is_in_one_of_the_lists() -> None:
     assert missing == []
 
 
+ONBOARD = "onboard --non-interactive --skip-health"
+MODEL = "--auth-choice custom --custom-base-url http://127.0.0.1:1/v1 --model m --custom-api-key sk-secret"
+
+
 @pytest.mark.parametrize(
     ("command", "for_all"),
     [
@@ -169,12 +174,20 @@ def test_every_command_is_in_one_of_the_lists() -> None:
         ("agents add librarian", "agents.create --params '{name: \"librarian\"}'"),
         ("agents add helper --name Helga", "agents.update --params '{agentId: \"helper\"}'"),
         ("agents remove helper", "agents.delete --params '{agentId: \"helper\"}'"),
+        (f"{ONBOARD} --agent-name Ada", "agents.update --params '{agentId: \"main\"}'"),
+        (f"{ONBOARD} {MODEL}", "models.service.set"),
+        (f"{ONBOARD} --channel telegram --gateway-port 1234", "config.patch"),
     ],
 )
 def test_one_of_several_config_files_is_changed_only_when_that_is_said(
-    visitors: list[int], capsys: pytest.CaptureFixture[str], command: str, for_all: str
+    visitors: list[int],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    command: str,
+    for_all: str,
 ) -> None:
     """Changed alone it is another than the others', and its gateway takes no more runs."""
+    monkeypatch.setenv("TELEGRAM_BOT_TOKEN", "1:secret")
     path = Path(os.environ["OPENCLAW_CONFIG_PATH"])
     rest = "tools: { exec: { security: 'deny' } }, agents: { list: [{ id: 'main' }, { id: 'helper' }] }"
     path.write_text(path.read_text().removesuffix("}") + f", {rest} }}")
@@ -185,8 +198,22 @@ def test_one_of_several_config_files_is_changed_only_when_that_is_said(
     assert "nothing was changed" in said
     assert for_all in said
     assert path.read_text() == before
+    assert not list(path.parent.glob("credentials/*")), "no key or token is kept either"
     assert main([*command.split(), "--this-file"]) == Exit.OK
     assert path.read_text() != before
+
+
+def test_onboard_says_so_before_it_asks_anything(
+    visitors: list[int], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for stream in (sys.stdin, sys.stdout, sys.stderr):
+        monkeypatch.setattr(stream, "isatty", lambda: True, raising=False)
+    assert main(["onboard"]) == Exit.FAILED
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "several gateways share this ledger" in said.err
+    assert "crossclaw dashboard" in said.err
+    assert "--this-file" in said.err
 
 
 def test_what_is_each_machine_s_own_or_makes_a_file_count_is_set_as_ever(
@@ -194,7 +221,25 @@ def test_what_is_each_machine_s_own_or_makes_a_file_count_is_set_as_ever(
 ) -> None:
     for words in ("ledger.gateway b", "gateway.port 1234", "ledger.configEpoch 3"):
         assert main(["config", "set", *words.split()]) == Exit.OK
+    assert main([*ONBOARD.split(), "--gateway-port", "2345"]) == Exit.OK
     assert main(["config", "unset", "ledger.gateway"]) == Exit.OK
+
+
+@pytest.mark.parametrize(
+    ("wrong", "is_common"),
+    [("Session: { scope: 'global' }", True), ("Gateway: { port: 1 }", False)],
+)
+def test_doctor_renames_in_one_of_several_files_by_itself_only_what_is_that_machines(
+    visitors: list[int], capsys: pytest.CaptureFixture[str], wrong: str, is_common: bool
+) -> None:
+    path = Path(os.environ["OPENCLAW_CONFIG_PATH"])
+    path.write_text(path.read_text().removesuffix("}") + f", {wrong} }}")
+    path.chmod(0o600)
+    main(["doctor", "--fix", "--yes"])
+    said = capsys.readouterr().err
+    assert ("several gateways share the ledger and have one config" in said) == is_common
+    assert ("needs your yes: rename Session" in said) == is_common
+    assert (wrong[0] + wrong[1:7] in path.read_text()) == is_common
 
 
 def test_doctor_looks_at_the_database_and_names_it_without_its_password(

@@ -93,7 +93,7 @@ def _add(arguments: Arguments) -> int:
     before = file.value
     put_agent(file, agent)
     if not arguments.this_file:
-        hold_to_all(place, before, file, _wired("create", name=agent_id))
+        hold_to_all(place, before, file, wired("create", name=agent_id))
     file.save()
     if arguments.json:
         out_json({"agent": agent, "path": str(file.path)})
@@ -118,7 +118,7 @@ def _add_again(arguments: Arguments, place: StateLocation, agent: AgentConfig) -
     changed = put_agent_values(file, place, agent, options)
     if changed:
         if not arguments.this_file:
-            hold_to_all(place, before, file, _wired("update", agentId=agent.id))
+            hold_to_all(place, before, file, wired("update", agentId=agent.id))
         file.save()
     if arguments.json:
         out_json({"agent": {"id": agent.id}, "path": str(file.path), "changed": changed})
@@ -185,7 +185,7 @@ def _remove(arguments: Arguments) -> int:
     before = file.value
     file.remove(path)
     if not arguments.this_file:
-        hold_to_all(place, before, file, _wired("delete", agentId=agent_id))
+        hold_to_all(place, before, file, wired("delete", agentId=agent_id))
     file.save()
     if arguments.json:
         out_json({"agentId": agent_id, "path": str(file.path)})
@@ -198,7 +198,7 @@ def _remove(arguments: Arguments) -> int:
     return Exit.OK
 
 
-def _wired(method: str, **named: str) -> str:
+def wired(method: str, **named: str) -> str:
     params = ", ".join(f'{name}: "{value}"' for name, value in named.items())
     return f"crossclaw gateway call agents.{method} --params '{{{params}}}'"
 

@@ -8,7 +8,7 @@ import pyjson5
 
 from crossclaw.cli.exits import CommandFailed, Exit, UsageError
 from crossclaw.cli.grammar import Arguments, CommandSpec, Parser, json_option, no_arguments
-from crossclaw.cli.one_file import hold_to_all, this_file_option
+from crossclaw.cli.one_file import PATCH, hold_to_all, this_file_option
 from crossclaw.cli.place import StateLocation, find_place, find_place_anyhow, find_unread_place
 from crossclaw.cli.say import cleaned, note, out, out_json
 from crossclaw.cli.tables import table
@@ -21,7 +21,6 @@ from crossclaw.config.positions import KeyPath
 from crossclaw.config.source import Source, dotted
 
 _KEY = "dotted, as agents.defaults.model or agents.list[0].name"
-_PATCH = """crossclaw gateway call config.patch --params '{raw: "{…}", baseHash: "…"}' (config.get answers the hash)"""
 
 
 def _get_arguments(parser: Parser) -> None:
@@ -108,7 +107,7 @@ def _set(arguments: Arguments) -> int:
     path, before = parse_key(arguments.key), file.value
     file.put(path, parse_value(arguments.value))
     if not arguments.this_file:
-        hold_to_all(place, before, file, _PATCH)
+        hold_to_all(place, before, file, PATCH)
     return _saved(place, file, path, f"{dotted(path)} is set in {file.path}")
 
 
@@ -142,7 +141,7 @@ def _unset(arguments: Arguments) -> int:
         raise _not_there(place, file, path)
     file.remove(path)
     if not arguments.this_file:
-        hold_to_all(place, before, file, _PATCH)
+        hold_to_all(place, before, file, PATCH)
     return _saved(place, file, path, f"{dotted(path)} is no longer in {file.path}")
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from crossclaw.cli import service
-from crossclaw.cli.agents import put_agent_values
+from crossclaw.cli.agents import put_agent_values, wired
 from crossclaw.cli.asking import ask_text, ask_yes, is_somebody_there
 from crossclaw.cli.exits import CommandFailed, Exit, UsageError
 from crossclaw.cli.grammar import Arguments, CommandSpec, Parser, json_option, port, text_of
@@ -33,6 +33,7 @@ from crossclaw.cli.onboard_model import (
     choose_by_flags,
     put_model,
 )
+from crossclaw.cli.one_file import PATCH, hold_to_all, this_file_option
 from crossclaw.cli.place import StateLocation, find_place
 from crossclaw.cli.run import prepare, talk_line
 from crossclaw.cli.say import note, out, out_json
@@ -50,6 +51,7 @@ _TAKEN = (  # OpenClaw's options that ask for nothing that is missing here
 )
 _TAKEN_WITH_VALUE = "--flow --daemon-runtime --node-manager --gateway-auth"
 
+SERVICE_SET = """crossclaw gateway call models.service.set --params '{provider: "…", baseUrl: "…", key: "…"}'"""
 _UNNAMED = "second"  # the id of a second agent whose name has no letter that can stand in one
 
 
@@ -96,6 +98,7 @@ def _arguments(parser: Parser) -> None:
     model.add_argument("--skip-health", action="store_true", help="without the test call")
     channel_arguments(parser)
     _other_arguments(parser)
+    this_file_option(parser)
     json_option(parser)
 
 
@@ -131,17 +134,30 @@ def _onboard(arguments: Arguments) -> int:
             ),
         )
     place = find_place()
+    if asks and place.config.ledger.shared and not arguments.this_file:
+        raise _one_of_several(place)
     report = Report(language, str(place.paths.config_path))
     channel = channel_by_flags(arguments, place)
     if asks:
         _show(place)
     place = _model(arguments, place, report, asks=asks)
     place = _agent(arguments, place, report, asks=asks)
-    place = _gateway(arguments, place, report)
     asks_channel = asks and not arguments.skip_channels and channel is None
-    place = _channel(channel, place, report, asks=asks_channel, speaks=not arguments.json)
+    place = _channel(arguments, channel, place, report, asks=asks_channel)
+    place = _gateway(arguments, place, report)
     _service(arguments, report, asks=asks)
     return _end(arguments, place, report)
+
+
+def _one_of_several(place: StateLocation) -> CommandFailed:
+    """Said before anybody is asked anything."""
+    return CommandFailed(
+        "several gateways share this ledger and have one config (ledger.shared), and onboard would change only "
+        f"{place.paths.config_path}: this gateway would take no more runs",
+        hint="For all of them: the page (crossclaw dashboard) sets models, keys, agents and chat accounts.\n"
+        "What is this machine's own is set as ever: crossclaw onboard --non-interactive --gateway-port N --install-daemon.\n"
+        "Only in this file, as when each is changed by hand: --this-file (then raise ledger.configEpoch; docs/cluster.md).",
+    )
 
 
 def _show(place: StateLocation) -> None:
@@ -175,6 +191,7 @@ def _model(
     before = place.config.models.providers.get(chosen.offer.provider)
     file = _file(place)
     put_model(file, place, chosen)
+    _hold(arguments, file, place, f"{SERVICE_SET} (a service and its key), {PATCH} (which model)")
     if before and before.base_url != chosen.offer.base_url and not chosen.offer.key:
         forget_key(place.paths.state_dir, chosen.offer.provider)
     if chosen.offer.key:
@@ -234,6 +251,7 @@ def _agent(
         place = prepare(place)
         file = _file(place)
         put_agent_values(file, place, agent, wanted)
+        _hold(arguments, file, place, wired("update", agentId=agent.id))
         place = _save(file, place, report)
     return _second_agent(place, report) if asks else place
 
@@ -270,8 +288,14 @@ def _gateway(arguments: Arguments, place: StateLocation, report: Report) -> Stat
 
 
 def _channel(
-    chosen: ChosenChannel | None, place: StateLocation, report: Report, *, asks: bool, speaks: bool
+    arguments: Arguments,
+    chosen: ChosenChannel | None,
+    place: StateLocation,
+    report: Report,
+    *,
+    asks: bool,
 ) -> StateLocation:
+    speaks = not arguments.json
     if asks:
         out("\n" + tr("3. Where you talk with it"))
         out(
@@ -283,6 +307,7 @@ def _channel(
     place = prepare(place)
     file = _file(place)
     kept = put_channel(file, place, chosen)
+    _hold(arguments, file, place, PATCH)
     file.check()  # nothing is kept for a config that is refused
     if kept is not None and chosen.token is not None and not kept.exists():
         keep_token(kept, chosen.token)
@@ -347,6 +372,12 @@ def _end(arguments: Arguments, place: StateLocation, report: Report) -> int:
 
 def _file(place: StateLocation) -> ConfigFile:
     return ConfigFile(place.paths.config_path, place.environ)
+
+
+def _hold(arguments: Arguments, file: ConfigFile, place: StateLocation, for_all: str) -> None:
+    """Before anything is kept. What each machine has for itself, as its port, is changed as ever."""
+    if not arguments.this_file:
+        hold_to_all(place, _file(place).value, file, for_all)
 
 
 def _save(file: ConfigFile, place: StateLocation, report: Report) -> StateLocation:

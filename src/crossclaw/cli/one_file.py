@@ -11,6 +11,7 @@ from crossclaw.config.agreeing import differing, shared_keys
 from crossclaw.config.file import ConfigFile
 
 COUNTS = "ledger.configEpoch"  # raised in one file, it makes that file count for all
+PATCH = """crossclaw gateway call config.patch --params '{raw: "{…}", baseHash: "…"}' (config.get answers the hash)"""
 THIS_FILE = "change only this file, also where several gateways share a ledger and so one config"
 
 
@@ -18,16 +19,16 @@ def this_file_option(parser: Parser) -> None:
     parser.add_argument("--this-file", action="store_true", help=THIS_FILE)
 
 
+def differs_for_all(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
+    """Whether something has changed that all gateways have in common."""
+    return any(key != COUNTS for key in differing(shared_keys(before), shared_keys(after)))
+
+
 def hold_to_all(
     place: StateLocation, before: Mapping[str, Any], file: ConfigFile, for_all: str
 ) -> None:
     """Refuses what would make this file another than those of the other gateways; `for_all` is what changes all."""
-    if not place.config.ledger.shared:
-        return
-    changed = [
-        key for key in differing(shared_keys(before), shared_keys(file.value)) if key != COUNTS
-    ]
-    if changed:
+    if place.config.ledger.shared and differs_for_all(before, file.value):
         raise CommandFailed(
             "several gateways share this ledger and have one config (ledger.shared): changed in "
             f"{file.path} alone, this gateway would take no more runs; nothing was changed",

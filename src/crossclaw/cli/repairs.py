@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from crossclaw.cli.exits import CommandFailed
+from crossclaw.cli.one_file import differs_for_all
 from crossclaw.client.finding import is_taken, served_port
 from crossclaw.client.location import StateLocation
 from crossclaw.config.check import is_same_word
@@ -18,6 +19,10 @@ from crossclaw.config.source import dotted
 from crossclaw.disk.private import make_folder
 from crossclaw.domain.clock import SystemClock
 
+OTHERS_HAVE_THEIRS = (
+    "in this file alone: several gateways share the ledger and have one config; where theirs says another thing, this gateway "
+    "takes no runs and names it"
+)
 DRAFT_S_MIN = 3600  # a younger one may still be written
 
 
@@ -92,15 +97,31 @@ def rename_key(place: StateLocation, path: KeyPath, meant: str) -> Repair | None
         file = ConfigFile(place.paths.config_path, place.environ)
         if not file.has(path) or file.has(right):
             raise CommandFailed(f"{file.path} has changed meanwhile")
-        value = file.value
-        for step in path:
-            value = value[step]
-        file.put(right, value)
-        file.remove(path)
+        _rename(file, path, right)
         file.save_no_worse(right)
 
     told = f"rename {dotted(path)} to {dotted(right)} in {place.paths.config_path}"
-    return Repair(told, do, asks=not is_same_word(str(path[-1]), meant))
+    if for_all := _is_common(file, path, right):
+        told += f" ({OTHERS_HAVE_THEIRS})"
+    return Repair(told, do, asks=for_all or not is_same_word(str(path[-1]), meant))
+
+
+def _is_common(file: ConfigFile, path: KeyPath, right: KeyPath) -> bool:
+    """Whether the file is one of several gateways', and they have this setting in common. It does not load, so it is asked as
+    it was written."""
+    before, ledger = file.value, file.value.get("ledger")
+    if not isinstance(ledger, dict) or ledger.get("shared") is not True:
+        return False
+    _rename(file, path, right)
+    return differs_for_all(before, file.value)
+
+
+def _rename(file: ConfigFile, path: KeyPath, right: KeyPath) -> None:
+    value = file.value
+    for step in path:
+        value = value[step]
+    file.put(right, value)
+    file.remove(path)
 
 
 def renames(place: StateLocation, error: Unloadable) -> list[Repair]:
