@@ -15,7 +15,8 @@ from crossclaw.domain.addresses import Address
 from crossclaw.domain.errors import DeliveryError, DeliveryUncertain
 from crossclaw.ledger.operations import Delivery
 from crossclaw.ledger.pieces import MarkDelivered
-from crossclaw.testing import MemoryChannel, ScriptedProvider, open_gateway
+from crossclaw.testing import MemoryChannel, ScriptedProvider, VirtualClock, open_gateway
+from crossclaw.testing.time import NOON_MS
 from tests.flows.crashing import crashed_copy
 
 LONG = "\n\n".join(f"**Part {number}** " + "word " * 12 for number in (1, 2, 3))
@@ -74,12 +75,19 @@ class Stuck(MemoryChannel):
 
 @pytest.mark.spec("B2")
 @pytest.mark.parametrize(
-    ("knows_key_s", "state", "seen"),
-    [(0.0, "uncertain", []), (inf, "delivered", ["Part 2", "Part 3"])],
+    ("knows_key_s", "back_s", "state", "seen"),
+    [
+        (0.0, 0, "uncertain", []),
+        (0.0, 900, "uncertain", []),
+        (120.0, 0, "delivered", ["Part 2", "Part 3"]),
+        (120.0, 900, "uncertain", []),
+        (inf, 900, "delivered", ["Part 2", "Part 3"]),
+    ],
 )
 async def test_a_crash_in_the_middle_repeats_nothing_that_arrived(
-    tmp_path: Path, knows_key_s: float, state: str, seen: list[str]
+    tmp_path: Path, knows_key_s: float, back_s: int, state: str, seen: list[str]
 ) -> None:
+    """Nor when the clock was set back meanwhile: then nobody knows how long ago it was on its way."""
     folder = tmp_path / "gateway"
     folder.mkdir()
     stuck = Stuck(traits=SHORT_MESSAGES)
@@ -90,7 +98,8 @@ async def test_a_crash_in_the_middle_repeats_nothing_that_arrived(
     assert parts(stuck) == ["Part 1"]
 
     chat = platform(knows_key_s=knows_key_s)
-    async with open_gateway(left, ScriptedProvider([]), channels=[chat]) as gateway:
+    clock = VirtualClock(NOON_MS - back_s * 1000)
+    async with open_gateway(left, ScriptedProvider([]), channels=[chat], clock=clock) as gateway:
         await anyio.sleep(60)
         found = await reply_of(gateway, run_id)
         assert (found.state, parts(chat)) == (state, seen)

@@ -1,6 +1,7 @@
 """Live accounts: those that are open on this start, by channel and account."""
 
 from collections.abc import Callable, Collection, Iterator
+from math import inf
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -28,6 +29,12 @@ class LiveAccount(msgspec.Struct, frozen=True):
     @property
     def place(self) -> Place:
         return self.channel, self.account_id
+
+    def knows_key(self, tried_at: int, now: int, wait_s: float = 0.0) -> bool:
+        """Whether its platform still recognises the delivery key of an attempt, once we have waited. An attempt in the
+        future says that the clock was set back: nobody knows how long ago it was."""
+        knows_s, age_s = self.account.knows_key_for_s(), (now - tried_at) / 1000
+        return knows_s == inf or 0 <= age_s < knows_s - wait_s
 
 
 def _nobody(_place: Place, _error: str) -> None:

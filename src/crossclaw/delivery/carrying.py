@@ -368,9 +368,9 @@ class Carrier:
         self, delivery: Delivery, live: LiveAccount, piece: DeliveryPiece | None, wait_s: float
     ) -> bool:
         """Whether the platform will still recognise the key of the first attempt, once we have waited."""
-        tried_at = (piece.tried_at if piece else delivery.tried_at) or self._clock.now_ms()
-        age_s = (self._clock.now_ms() - tried_at) / 1000
-        return age_s + wait_s < live.account.knows_key_for_s()
+        now = self._clock.now_ms()
+        tried_at = (piece.tried_at if piece else delivery.tried_at) or now
+        return live.knows_key(tried_at, now, wait_s)
 
     async def settle(
         self,

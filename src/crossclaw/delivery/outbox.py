@@ -136,10 +136,9 @@ class Outbox:
             return  # looked at again when it is connected
         pieces = await self._ledger.list_pieces(delivery.delivery_id)
         under_way = next((each for each in pieces if each.state == "sending"), None)
-        tried_at = under_way.tried_at if under_way else delivery.tried_at
-        age_s = (self._clock.now_ms() - (tried_at or delivery.updated_at)) / 1000
+        tried_at = (under_way.tried_at if under_way else delivery.tried_at) or delivery.updated_at
         same = delivery.created_at >= since
-        known = live is not None and same and age_s < live.account.knows_key_for_s()
+        known = live is not None and same and live.knows_key(tried_at, self._clock.now_ms())
         first = under_way is None or under_way.number == 1
         if first and await self._ledger.find_preview(delivery.delivery_key) is not None:
             known = True  # it was being changed, or is not to be found: looked at when it is tried

@@ -119,8 +119,7 @@ class Previews:
         """Whether it may be there and cannot be found: then nothing may be sent in its place."""
         if preview is None or preview.platform_id is not None:
             return False
-        age_s = (self._clock.now_ms() - preview.tried_at) / 1000
-        return age_s >= live.account.knows_key_for_s()
+        return not live.knows_key(preview.tried_at, self._clock.now_ms())
 
     async def finish(
         self, live: LiveAccount, message: Piece, preview: DeliveryPreview, write: Write
