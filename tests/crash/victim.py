@@ -35,6 +35,7 @@ import msgspec
 
 from crossclaw.app import Gateway, Outside, open_gateway
 from crossclaw.config import Config, Paths
+from crossclaw.disk.room import is_for_lack_of_room
 from crossclaw.domain import suspects
 from crossclaw.domain.addresses import Address, Inbound
 from crossclaw.domain.clock import Clock, SystemClock
@@ -122,6 +123,7 @@ class Opening(msgspec.Struct):
 
 class Victim:
     def __init__(self, opening: Opening) -> None:
+        self.is_ready = False
         self._build = opening.build
         self._folder = Path(opening.folder)
         self._chats = {
@@ -147,6 +149,7 @@ class Victim:
                 _config(self._trouble), _paths(self._folder), self._outside()
             ) as gateway:
                 self._ask.move_in(gateway)
+                self.is_ready = True
                 tell(told="ready")
                 async with aclosing(_requests()) as requests:
                     async for request in requests:
@@ -317,11 +320,24 @@ def be_born(opening: Opening, requests: int, answers: int) -> NoReturn:
     log = Path(opening.folder) / "victim.log"
     logging.basicConfig(filename=log, format="%(process)d %(levelname)s %(name)s %(message)s")
     try:
-        anyio.run(Victim(opening).live)
+        while not _lived(opening):
+            time.sleep(0.02)
     except BaseException:
         logging.critical("the victim ends", exc_info=True)
         os._exit(1)
     os._exit(0)
+
+
+def _lived(opening: Opening) -> bool:
+    """False: it did not start, because the disk is full. That is what it says then, and whoever started it does so again."""
+    victim = Victim(opening)
+    try:
+        anyio.run(victim.live)
+    except Exception as error:
+        if victim.is_ready or not is_for_lack_of_room(error):
+            raise
+        return False
+    return True
 
 
 if __name__ == "__main__":
