@@ -652,12 +652,12 @@ async def test_a_guest_sets_no_session_but_its_own_and_its_childrens(tmp_path: P
         stranger, owner = (
             session_principal(librarian, Authority(owner=owner)) for owner in (False, True)
         )
-        with pytest.raises(Forbidden, match="not yours to choose"):
+        with pytest.raises(Forbidden, match="not yours to change"):
             await call(gateway, "tool.session_status", stranger, **asked)
         before = await gateway.ledger.find_session(SessionKey.main("main"))
         told = await call(gateway, "tool.session_status", owner, **asked)
 
-    assert (refused["status"], "not yours to choose" in refused["error"]) == ("forbidden", True)
+    assert (refused["status"], "not yours to change" in refused["error"]) == ("forbidden", True)
     assert before is not None
     assert before.model is None
     assert told["changedModel"] is True

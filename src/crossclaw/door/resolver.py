@@ -28,7 +28,8 @@ from crossclaw.policy.visibility import (
 )
 
 Right = Literal["see", "read", "send", "change", "create", "talk"]
-"""To `create` is to name what may not be there yet; to `talk` is that, and wants an answer."""
+"""To `create` is to name what may not be there yet; to `talk` is that, and wants an answer. To `change` is more than
+to see: not every session may change what it sees."""
 
 LABELLED_MAX = 8  # named in an error; whoever has more of one label needs another way to find one
 _INSIDE_KINDS = ("cron", "hook", "node")
@@ -78,7 +79,7 @@ class Resolver:
         visible = await self._sees(principal, session.key if session else key or _NOBODY, session)
         if visible and session is None and key and self._may_begin(principal, key, right):
             return SessionHandle(key, None, right)
-        handle = self._handle(session if visible else None, text, right)
+        handle = self._handle(principal, session if visible else None, text, right)
         _refuse_another_agents(handle.key, agent, text)
         return handle
 
@@ -106,7 +107,7 @@ class Resolver:
             raise Invalid(f"several sessions have the label {label!r}: {keys}; say which key")
         if not found and agent is not None:
             self._refuse_unconfigured(principal, agent)
-        return self._handle(found[0] if found else None, label, right)
+        return self._handle(principal, found[0] if found else None, label, right)
 
     async def find_own(self, principal: Principal, reference: str | None) -> Session | None:
         """The caller's own session, when that is what it names or leaves out. How it stands itself a
@@ -276,13 +277,30 @@ class Resolver:
         configured = self._config.agents.find(key.agent_id) is not None
         return right == "send" and key.kind == "main" and configured
 
-    def _handle(self, session: Session | None, reference: str, right: Right) -> SessionHandle:
+    def _handle(
+        self, principal: Principal, session: Session | None, reference: str, right: Right
+    ) -> SessionHandle:
         if session is None or (right == "send" and session.archived_at is not None):
             raise NotFound(f"unknown session: {reference}")
         answers = decide_answers(self._config.agents, session.key)
         if right in ("send", "talk") and not answers.allowed:
             raise NotFound(answers.reason)
+        if right == "change" and not self.sees_everything(principal):
+            _refuse_anothers(principal, session)
         return SessionHandle(session.key, session, right)
+
+
+def _refuse_anothers(principal: Principal, session: Session) -> None:
+    """To see a session, and to send to it, is not to change it: a guest, or an agent with somebody else's words before it,
+    changes itself and its children. What the owner says to a free agent it does wherever it sees."""
+    own = principal.session
+    if own is None or own == session.key or session.spawned_by == own.text:
+        return
+    if own.is_guest or not principal.authority.owner:
+        raise Forbidden(
+            f"{session.key.display(own.agent_id)} is not yours to change: its settings are the owner's (such as /model there);"
+            " send to the session and ask"
+        )
 
 
 def _refuse_another_agents(key: SessionKey, agent: str | None, text: str) -> None:

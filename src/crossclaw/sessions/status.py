@@ -4,7 +4,6 @@ from crossclaw.config.agents import AgentConfig
 from crossclaw.domain.errors import Forbidden, Invalid
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.sessions import Session
-from crossclaw.door.principal import Principal
 from crossclaw.door.registry import Caller, Params, Result
 from crossclaw.door.resolver import Resolver, Right
 from crossclaw.policy.colleagues import Colleague, colleagues
@@ -129,7 +128,6 @@ class SessionStatus:
     async def _set_model(self, caller: Caller, session: Session, name: str) -> Session:
         chosen = None if name in AS_CONFIGURED else self._models.check(name, "unrecognized model")
         if not self._resolver.sees_everything(caller.principal):
-            _refuse_anothers(caller.principal, session)
             self._refuse_escape(session, chosen)
         return await self._changing.patch(session.key, {"model": chosen})
 
@@ -181,16 +179,3 @@ def _tokens(session: Session) -> str:
     window = f" of {session.context_tokens}" if session.context_tokens else ""
     total = f"{session.total_tokens}{window} in the window"
     return f"{total}; {session.input_tokens} in, {session.output_tokens} out since it began"
-
-
-def _refuse_anothers(principal: Principal, session: Session) -> None:
-    """To see a session, and to send to it, is not to set it: a guest, or an agent with somebody else's words before it,
-    sets itself and its children. What the owner says to a free agent it does wherever it sees."""
-    own = principal.session
-    if own is None or own == session.key or session.spawned_by == own.text:
-        return
-    if own.is_guest or not principal.authority.owner:
-        raise Forbidden(
-            f"the model of {session.key.display(own.agent_id)} is not yours to choose; it is the owner's "
-            "(/model there), or send to the session and ask"
-        )
