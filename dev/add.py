@@ -48,7 +48,7 @@ KINDS = {
                  '        ToolDeclaration(name="{name}", group="sessions", effect="pure", children=False),'),
             Line(SRC + "tools/texts.py", r"^TEXTS\b.*\{$",
                  '    "{name}": ToolText(\n        "Say when a model should use it and what comes back.",\n'
-                 '        {{"sessionKey": "the session; default your own main session"}},\n    ),'),
+                 '        {{"sessionKey": "the session; default your own"}},\n    ),'),
             Line(BUILDING, r"^from crossclaw\.tools\.session_tools import", "from crossclaw.tools.{name} import {Class}"),
             Line(BUILDING, r"^        \*guest_methods\(", "        *{Class}(run_services.resolver).methods(),"),
             Line(SRC + "tools/__init__.py", r'^    "session_tools",', '    "{name}",'),
@@ -93,7 +93,8 @@ KINDS = {
         r"[a-z]+(_[a-z]+)*", "letters", "migration.sql.txt", SRC + "ledger/sqlite/migrations/{number:04}_{name}.sql",
         (Line(SRC + "ledger/sqlite/migrate.py", r"^    Migration\({last}, ", '    Migration({number}, "{name}"),'),),
         ("write the SQL; what the new table must learn from old ones is the migration's `fill`",
-         "tests/ledger: the store of before is opened and has what it had"),
+         "at the commit before: .venv/bin/python -m tests.ledger.make_store tests/ledger/stores/v<number of before>.sqlite.zst; tests/ledger/test_upgrades.py "
+         "opens it and finds what it had"),
     ),
     "view": Kind(
         r"[a-z]+", "notes", "view.js.txt", SRC + "web/{name}.js",
@@ -105,7 +106,7 @@ KINDS = {
                  "<span data-t>{Title}</span></a></li>"),
         ),
         ("draw an icon of its own in web/index.html (a <symbol id=\"i-…\">), and name it in the link",
-         "tests/browser: visit(route(\"{name}\")) and look; make check-web and make browser", "docs/page.md says what it shows"),
+         "tests/browser: visit(route(\"{name}\")) and look; make check-web and make browser", "docs/page.md says what it shows; Ctrl-K finds it by VIEWS in web/switcher.js, its weight counts by VIEWS in tests/browser/figures.py"),
     ),
 }  # fmt: skip
 

@@ -211,7 +211,7 @@ LATER = (
     Guard(
         12,
         "a guest sets no session but its own and its children's",
-        "sessions/status.py",
+        "door/resolver.py",
         "            _refuse_anothers(caller.principal, session)\n",
         "",
         (f"{GUESTS}::test_a_guest_sets_no_session_but_its_own_and_its_childrens",),
