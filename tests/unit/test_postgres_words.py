@@ -11,9 +11,10 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from crossclaw.config.ledger import LedgerConfig
+from crossclaw.disk.extras import how_to_install
 from crossclaw.domain.errors import StoreError
 from crossclaw.domain.secret import Secret
-from crossclaw.ledger.opening import how_to_install, open_ledger, open_movable
+from crossclaw.ledger.opening import open_ledger, open_movable
 from crossclaw.ledger.postgres.dialect import left_over, translate
 from crossclaw.ledger.postgres.errors import ConnectionLost
 from crossclaw.ledger.postgres.migrate import sql_of
@@ -221,4 +222,4 @@ def test_without_the_driver_it_says_what_installs_it_here(
         open_ledger(tmp_path / "x.sqlite", url="postgresql://x@127.0.0.1:1/x")
     folder = Path(re.findall(r"-C (\S+)", str(said.value))[0])
     assert "\npostgres-driver:" in (folder / "Makefile").read_text("utf-8")
-    assert how_to_install(tmp_path) == "pip install 'crossclaw[postgres]'"
+    assert how_to_install("postgres", tmp_path) == "pip install 'crossclaw[postgres]'"

@@ -60,6 +60,7 @@ def test_lock_files_have_hashes_and_name_no_registry() -> None:
     locks = (
         "requirements.lock",
         "requirements-run.lock",
+        "requirements-extras.lock",
         "requirements-postgres.lock",
         "requirements-dev.lock",
         "requirements-local.lock",

@@ -14,6 +14,7 @@ from crossclaw.channels.http import HttpClients
 from crossclaw.channels.manifest import ChannelManifest
 from crossclaw.config import manifests
 from crossclaw.config.channels import ChannelSettings
+from crossclaw.disk.extras import how_to_install_there
 from crossclaw.domain.addresses import Address
 from crossclaw.domain.errors import AccountBroken
 
@@ -60,7 +61,7 @@ async def open_account(
     except ImportError as error:
         raise AccountBroken(
             f"{manifest.title} needs the Python package {error.name}, which is not installed: "
-            'pip install "crossclaw[channels]" brings it'
+            f"{how_to_install_there('channels')}"
         ) from error
     opened = getattr(module, function)(settings, host)
     account: ChannelAccount = await opened if inspect.isawaitable(opened) else opened

@@ -29,6 +29,7 @@ from crossclaw.config.paths import LEGACY_FOLDERS
 from crossclaw.config.profiles import find_profiles
 from crossclaw.config.providers import KNOWN_AT, NEED_KEYS, WITHOUT_KEY, ProviderEntry, model_fault
 from crossclaw.config.token import TOKEN_VARIABLE
+from crossclaw.disk.extras import how_to_install
 from crossclaw.display.languages import tr
 from crossclaw.domain.errors import ConfigInvalid, SandboxMissing, StoreError
 from crossclaw.providers.failures import key_variable
@@ -308,7 +309,7 @@ def _model(place: StateLocation, subject: str, chosen: str) -> Iterator[Finding]
         todo += "; " + tr("to try without a key: {command}").format(command=WITHOUT_KEY)
         yield Finding(subject, "error", tr("{model} has no key").format(model=chosen), todo)
     elif importlib.util.find_spec("httpx2") is None:
-        todo = "pip install 'crossclaw[models]'"
+        todo = how_to_install("models")
         yield Finding(subject, "error", f"{chosen} needs the package httpx2", todo)
     elif entry and entry.models and entry.find_model(chosen.partition("/")[2]) is None:
         listed = ", ".join(each.id for each in entry.models[:LISTED_SHOWN_MAX])

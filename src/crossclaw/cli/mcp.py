@@ -10,6 +10,7 @@ from crossclaw.cli.running import run_async
 from crossclaw.client.errors import GatewayDown
 from crossclaw.client.finding import TOKEN_HINT, GatewayAddress, Wanted, find_serving
 from crossclaw.client.trust import checked_context
+from crossclaw.disk.extras import how_to_install, how_to_install_there
 
 if TYPE_CHECKING:
     from crossclaw.cli.mcp_bridge import Bridge
@@ -41,7 +42,7 @@ def _bridge(address: GatewayAddress, name: str | None) -> "Bridge":
     except ModuleNotFoundError as error:
         raise CommandFailed(
             f"MCP needs an extra that is not installed ({error.name})",
-            hint="pip install 'crossclaw[mcp]'",
+            hint=how_to_install("mcp"),
         ) from None
     secret = address.token or address.password
     base = address.url.replace("ws", "http", 1).rstrip("/")
@@ -65,7 +66,7 @@ async def _greet(bridge: "Bridge", address: GatewayAddress) -> None:
         case 501:
             raise CommandFailed(
                 "the gateway has no MCP extra",
-                hint="Where it runs: pip install 'crossclaw[mcp]', then start it anew.",
+                hint=f"Where it runs: {how_to_install_there('mcp')}; then start it anew.",
             )
         case _:
             pass

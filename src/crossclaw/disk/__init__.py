@@ -2,6 +2,7 @@
 
 __all__ = [
     "archive",
+    "extras",
     "growth",
     "guarding",
     "held",

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
+from crossclaw.disk.extras import how_to_install_there
 from crossclaw.domain.errors import Invalid
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.traces import TraceSpan
@@ -13,7 +14,7 @@ from crossclaw.sessions.tracing import TraceTree
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
 
-NEEDS = "this needs an extra: pip install 'crossclaw[otel]'"
+NEEDS = f"this needs an extra: {how_to_install_there('otel')}"
 SEND_S = 30.0
 
 

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import crossclaw
+from crossclaw.disk.extras import POSTGRES, how_to_install
 from crossclaw.domain.errors import StoreError
 from crossclaw.ledger.contract import Ledger
 
@@ -71,13 +71,6 @@ def is_url(place: str) -> bool:
     return "://" in place
 
 
-def how_to_install(folder: Path) -> str:
-    """In a clone by make: it is on no index, and the environment of `make run` has no pip."""
-    if (folder / "requirements-postgres.lock").is_file():
-        return f"make -C {folder} postgres-driver"
-    return "pip install 'crossclaw[postgres]'"
-
-
 @contextmanager
 def _extra() -> Generator[None]:
     try:
@@ -85,5 +78,5 @@ def _extra() -> Generator[None]:
     except ImportError as missing:
         raise StoreError(
             f"a ledger in PostgreSQL needs more packages ({missing.name} is missing): "
-            + how_to_install(Path(crossclaw.__file__).parents[2])
+            + how_to_install(POSTGRES)
         ) from missing

@@ -16,6 +16,7 @@ from weakref import WeakSet
 import anyio
 import anyio.to_thread
 
+from crossclaw.disk.extras import how_to_install_there
 from crossclaw.domain.errors import ProviderMissing, ProviderRefused
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ def _trust() -> ssl.SSLContext:
         httpx2 = importlib.import_module("httpx2")
     except ModuleNotFoundError as error:
         raise ProviderMissing(
-            f"the httpx2 package is not installed ({error}); pip install 'crossclaw[{EXTRA}]'"
+            f"the httpx2 package is not installed ({error}); {how_to_install_there(EXTRA)}"
         ) from error
     context: ssl.SSLContext = httpx2.create_ssl_context()
     return context

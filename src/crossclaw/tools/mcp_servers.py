@@ -18,6 +18,7 @@ import anyio.abc
 import anyio.to_thread
 
 from crossclaw.config.doors import McpServer
+from crossclaw.disk.extras import how_to_install_there
 from crossclaw.domain.aliases import Tell
 from crossclaw.domain.errors import ToolFailed
 from crossclaw.tools.mcp_agreed import AgreedTools
@@ -199,7 +200,7 @@ class _Server:
 
     async def _start(self) -> None:
         if find_spec("mcp") is None:
-            raise ToolFailed('MCP servers need a package: pip install "crossclaw[mcp]"')
+            raise ToolFailed(f"MCP servers need a package: {how_to_install_there('mcp')}")
         if anyio.current_time() < self._not_before:
             raise ToolFailed(f"the MCP server {self.name} is not there: {self._trouble}")
         assert self.tasks is not None

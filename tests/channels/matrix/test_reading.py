@@ -1,5 +1,6 @@
 """What a room's events say, what spellings mean, and invitations; without a server, or on the fake."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from crossclaw.channels.matrix.syncing import _start_of
 from crossclaw.channels.matrix.writing import write_relation
 from crossclaw.config import Config
 from crossclaw.config.section import Loose
+from crossclaw.disk.extras import how_to_install_there
 from crossclaw.domain.errors import AccountBroken, ChannelDown, DeliveryUncertain
 from crossclaw.testing import open_gateway
 from tests.channels.fake_http import FakeTransport
@@ -239,3 +241,22 @@ async def test_an_alias_that_an_invitation_shows_is_looked_up(
         homeserver.invite("!hers", "@eve:fake.example")
         await anyio.sleep(60)
     assert ("!hers" in homeserver.members) is (named == "!hers")
+
+
+async def test_an_account_with_encryption_and_without_its_package_says_what_brings_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "crossclaw.channels.matrix.encryption", raising=False)
+    monkeypatch.setitem(sys.modules, "nio", None)
+    matrix = {"homeserver": "https://fake.example", "accessToken": TOKEN, "encryption": True}
+    config = Config(channels=Loose.of({"matrix": matrix}))
+    transport = FakeTransport({"fake.example": FakeHomeserver()})
+    async with open_gateway(
+        tmp_path, Recording(), config=config, http=lambda: HttpClients(transport)
+    ) as gateway:
+        await anyio.sleep(5)
+        (status,) = gateway.channels.list_status()
+
+    assert status.state == "broken"
+    assert "needs the Python package nio" in (status.error or "")
+    assert how_to_install_there("channels") in (status.error or "")

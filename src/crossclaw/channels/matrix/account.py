@@ -24,6 +24,7 @@ from crossclaw.channels.matrix.rooms import MatrixRoom, RoomBook
 from crossclaw.channels.matrix.settings import MatrixSettings
 from crossclaw.channels.matrix.syncing import SyncReader
 from crossclaw.channels.matrix.writing import write_edit, write_file, write_relation, write_words
+from crossclaw.disk.extras import how_to_install_there
 from crossclaw.domain.addresses import Address, Attachment
 from crossclaw.domain.errors import (
     AccountBroken,
@@ -131,9 +132,14 @@ class MatrixAccount(ChannelAccount):
                 "end-to-end encryption needs a device, and this access token has none: "
                 "log in by userId and password instead"
             )
-        # Loaded only here: it brings a whole HTTP stack with it.
-        from crossclaw.channels.matrix.encryption import KeyVault  # noqa: PLC0415
-
+        try:
+            # Loaded only here: it brings a whole HTTP stack with it.
+            from crossclaw.channels.matrix.encryption import KeyVault  # noqa: PLC0415
+        except ImportError as error:
+            raise AccountBroken(
+                f"end-to-end encryption needs the Python package {error.name}, which is not installed: "
+                f"{how_to_install_there('channels')}"
+            ) from error
         us, trusted = (self._user_id, self._device_id), self._settings.trusted_devices
         vault = KeyVault(self._client, self._host, *us, trusted)
         try:

@@ -8,6 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp
 
+from crossclaw.disk.extras import how_to_install_there
 from crossclaw.door.principal import Principal
 from crossclaw.gateway.edge import Endpoint, FindToken
 from crossclaw.gateway.http.answers import problem
@@ -25,7 +26,7 @@ def mcp_endpoint(tools: GuestTools, find_token: FindToken) -> Endpoint:
         except ModuleNotFoundError as error:
             if (error.name or "").partition(".")[0] not in ("mcp", "mcp_types"):
                 raise
-            text = "MCP clients need an extra: pip install 'crossclaw[mcp]', then start the gateway anew"
+            text = f"MCP clients need an extra: {how_to_install_there('mcp')}; then start the gateway anew"
             return problem(text, "not_installed", 501)
         name, bound = request.query_params.get("name"), tools.bound_name(principal)
         return mcp_application(

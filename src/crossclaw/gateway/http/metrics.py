@@ -10,6 +10,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from crossclaw.disk.extras import how_to_install_there
 from crossclaw.domain.attention import ATTENTION_KINDS, AttentionRow
 from crossclaw.domain.errors import CrossclawError
 from crossclaw.domain.events import Event, RunAccepted, RunEnded, ToolEnded
@@ -84,7 +85,7 @@ def metrics_endpoint(meter: EventCounter, door: Door) -> Endpoint:
             await anyio.to_thread.run_sync(import_module, "prometheus_client")
             body, kind = _exposition(_samples(meter, status, troubles.rows, open_runs))
         except ModuleNotFoundError:
-            text = "metrics need an extra: pip install 'crossclaw[metrics]'"
+            text = f"metrics need an extra: {how_to_install_there('metrics')}"
             return problem(text, "not_installed", 501)
         return Response(body, media_type=kind, headers={"cache-control": "no-store"})
 
