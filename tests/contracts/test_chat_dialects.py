@@ -19,7 +19,7 @@ from crossclaw.providers.contract import (
     Turn,
     UserTurn,
 )
-from crossclaw.providers.dialects import COMPAT, WireDialect, dialect_of
+from crossclaw.providers.dialects import WireDialect, dialect_of
 from crossclaw.providers.openai import OpenAIProvider, completion_params
 from crossclaw.providers.options import ModelOptions, WireOptions
 from crossclaw.testing.fake_models import FakeModelServer, Raw, Status
@@ -253,7 +253,6 @@ def test_compat_overrides_what_is_known() -> None:
     assert written.thinking == "none"
     assert written.names_in_results
     assert written.cache_marks
-    assert "supportsTools" in COMPAT
 
 
 @pytest.mark.parametrize(

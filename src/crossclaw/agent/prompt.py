@@ -19,7 +19,6 @@ from crossclaw.domain.authority import Authority
 from crossclaw.domain.exchanges import NO_REPLY
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.runs import Run
-from crossclaw.domain.sessions import Session
 from crossclaw.policy.colleagues import Colleague
 from crossclaw.sessions.introductions import Introduction
 
@@ -111,7 +110,6 @@ class Prompts:
     async def system(
         self,
         run: Run,
-        session: Session | None,
         tools: Collection[str],
         files: Texts | None = None,
     ) -> str:
@@ -128,7 +126,7 @@ class Prompts:
             MEMORY if not child and "write" in tools else "",
             f"# Workspace\nYour workspace is {workspace}, on {platform.system() or 'an unknown system'}.",
             _owners_words(files),
-            _session(run, session),
+            _session(run),
             _notes(files, self._about_skills(files)),
         ]
         return "\n\n".join(filter(None, parts))
@@ -184,7 +182,7 @@ def _is_channel(name: str | None) -> bool:
     )
 
 
-def _session(run: Run, session: Session | None) -> str:
+def _session(run: Run) -> str:
     key = run.key
     on = f" on {key.channel}" if _is_channel(key.channel) else ""
     where = f", a {key.chat_type} chat{on}" if key.channel else ""

@@ -106,7 +106,7 @@ class RunSetup(msgspec.Struct, frozen=True):
 
 
 class FindProvider(Protocol):
-    def get(self, ref: str) -> tuple[Provider, str]: ...
+    def get(self, address: str) -> tuple[Provider, str]: ...
 
     async def discover(self, addresses: Iterable[str]) -> None:
         """Afterwards what is known about these models is as true as their servers tell."""
@@ -162,7 +162,7 @@ class RunSetups:
         addresses = tuple(dict.fromkeys((chosen, *configured.fallbacks)))
         provider, model = self._provider(find, run.key.agent_id, addresses, allowed)
         files = await self._prompts.files.begin(run)
-        system = await self._prompts.system(run, session, allowed.names, files)
+        system = await self._prompts.system(run, allowed.names, files)
         specs = list(allowed.specs)
         return RunSetup(
             provider,

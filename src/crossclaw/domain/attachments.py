@@ -44,8 +44,6 @@ _SOUNDS = (
 
 CONVERTED = ("BMP", "TIFF", "AVIF")
 """Pictures that no service takes, of which one can be made that all take."""
-NOT_MADE = ("HEIC", "SVG")
-"""Pictures of which none is made here."""
 _INSTEAD = {
     "HEIC": "send it as JPEG (a phone can be set to take “most compatible” photos)",
     "SVG": "send it as PNG",

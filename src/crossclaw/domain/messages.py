@@ -82,7 +82,6 @@ class ToolResult(msgspec.Struct, tag="tool_result", frozen=True, omit_defaults=T
 
 UserBlock = Text | Image | Document | ToolResult
 AssistantBlock = Text | Thinking | ToolUse
-ResultBlock = Text | Image
 
 
 class Provenance(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):

@@ -18,7 +18,6 @@ import msgspec
 from crossclaw.disk.zstd import zstd
 from crossclaw.domain.errors import Invalid
 
-AGENT_STORE = "openclaw-agent.sqlite"
 SHARED_STORE = "state/openclaw.sqlite"
 EVENT_BYTES_MAX = 4 * 2**20  # as OpenClaw's own: a longer event is not compressed
 ARCHIVE_BYTES_MAX = 2**30  # of one transcript that was put away; a gigabyte is a million messages

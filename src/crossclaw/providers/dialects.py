@@ -79,8 +79,6 @@ _NAMES = {
     "requiresReasoningContentOnAssistantMessages": "reasoning_always",
     "supportsPromptCacheKey": "cache_key",
 }
-COMPAT = (*_NAMES, "supportsReasoningEffort", "supportsTools", "cacheControlFormat")
-"""What of `compat` counts."""
 
 
 def _written(compat: dict[str, Any]) -> dict[str, Any]:

@@ -80,7 +80,7 @@ class ChannelIntake:
         if live is None:  # broken, or being closed; its webhook can be called all the same
             raise ChannelDown(f"the {host.channel} account {host.account_id} is not open")
         if live.settings is None:
-            return await self._accept(live, host, inbound, ())
+            return await self._accept(live, inbound, ())
         if host.facts is not None and host.facts.id in (inbound.sender, *inbound.sender_aliases):
             return Received(what="dropped", why="it is our own message")
         refused = await self._refusal(live, live.settings, host, inbound)
@@ -96,7 +96,7 @@ class ChannelIntake:
                 return heard
             called = heard
         groups = group_settings(live.settings, inbound)
-        return await self._accept(live, host, inbound, groups, called=called)
+        return await self._accept(live, inbound, groups, called=called)
 
     async def may_talk(self, host: AccountHost, inbound: Inbound) -> bool:
         """Whether such a message would be taken; nothing is stored, nobody is offered a code."""
@@ -199,7 +199,6 @@ class ChannelIntake:
     async def _accept(
         self,
         live: LiveAccount,
-        host: AccountHost,
         inbound: Inbound,
         groups: Sequence[Any],
         *,

@@ -10,7 +10,6 @@ from crossclaw.domain.authority import Authority
 from crossclaw.domain.errors import Invalid
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.runs import Cause, Run, RunPlan
-from crossclaw.domain.sessions import Session
 from crossclaw.door.registry import Caller, Params, Result, method
 from crossclaw.tools.contract import Tool
 from crossclaw.tools.toolset import Toolsets
@@ -18,7 +17,7 @@ from crossclaw.tools.toolset import Toolsets
 BYTES_A_TOKEN = 4  # near for English; the service counts by its own tokenizer
 
 
-SystemOf = Callable[[Run, Session | None, Mapping[str, Tool[Any]]], Awaitable[str]]
+SystemOf = Callable[[Run, Mapping[str, Tool[Any]]], Awaitable[str]]
 """The system prompt of a run with these tools."""
 
 
@@ -71,7 +70,7 @@ class Prompting:
         model = self._model_of(key.agent_id)
         found = await self._toolsets().of(key, authority, model)
         allowed: Mapping[str, Tool[Any]] = found if self._config.takes_tools(model) else {}
-        system = await self._system_of(_run_in(key, authority), None, allowed)
+        system = await self._system_of(_run_in(key, authority), allowed)
         tools = [
             PromptTool(
                 name=tool.name,

@@ -104,11 +104,6 @@ _SCHEMA: tuple[tuple[str, str], ...] = (
     (r"\bWHERE pinned;", "WHERE pinned <> 0;"),
     (r" ON timers \((\w+ ->> '[^']+')\)", r" ON timers ((\1))"),
 )
-_SQLITE_ONLY = re.compile(
-    r"\b(VIRTUAL|AUTOINCREMENT|ROWID|PRAGMA|BLOB|REAL|fts5|unixepoch|STRICT|GLOB|iif)\b|"
-    r"json_(valid|each|extract)\(|OR (REPLACE|IGNORE)\b|'\$\.|INDEXED BY",
-    re.IGNORECASE,
-)
 
 
 def schema(sql: str) -> str:
@@ -116,8 +111,3 @@ def schema(sql: str) -> str:
     for pattern, new in _SCHEMA:
         sql = re.sub(pattern, new, sql)
     return reworded(sql)
-
-
-def left_over(sql: str) -> list[str]:
-    """What only SQLite understands, in a text that was translated."""
-    return [found[0] for found in _SQLITE_ONLY.finditer(sql)]
