@@ -150,3 +150,13 @@ def test_contributing_names_every_kind_with_the_files_it_touches() -> None:
         assert section, name
         for line in kind.lines:
             assert line.file.removeprefix(add.SRC) in section[1], (name, line.file)
+
+
+def test_the_template_of_a_view_imports_what_the_page_has() -> None:
+    template = (ROOT / "dev" / "templates" / "view.js.txt").read_text("utf-8")
+    imported = re.findall(r'^import \{ (.+) \} from "\./(.+)";$', template, re.M)
+    assert imported
+    for names, module in imported:
+        text = (ROOT / "src" / "crossclaw" / "web" / module).read_text("utf-8")
+        exported = set(re.findall(r"^export (?:const|class|(?:async )?function) (\w+)", text, re.M))
+        assert set(names.split(", ")) <= exported, module
