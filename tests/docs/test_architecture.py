@@ -53,3 +53,20 @@ def test_a_run_is_put_together_in_one_place() -> None:
     found = [path for path in SOURCE.rglob("*.py") if made.search(path.read_text("utf-8"))]
 
     assert [path.relative_to(SOURCE).as_posix() for path in found] == ["sessions/run_builder.py"]
+
+
+def test_every_module_that_a_line_of_rooms_names_is_there() -> None:
+    """Lines that list modules part them by `·`; what stands in brackets is about them."""
+    rooms = re.search(r"^## The rooms.*?^```$(.*?)^```$", PAGE.read_text("utf-8"), re.M | re.S)
+    assert rooms is not None
+    named = 0
+    for line in rooms[1].strip().splitlines():
+        room, listed = line.split(maxsplit=1)
+        if "·" not in listed:
+            continue
+        listed = re.sub(r"\(.*?\)", "", listed.partition("│")[0]).rpartition(": ")[2]
+        for word in re.findall(r"(?:^|[·,])\s*(\w+)", listed.partition(";")[0]):
+            named += 1
+            there = SOURCE / room / word
+            assert there.is_dir() or there.with_suffix(".py").is_file(), f"{room}/{word}"
+    assert named > 40
