@@ -1,1 +1,1 @@
-"""Benchmarks: what the house costs, printed as ratios to reference work of the same run."""
+"""Benchmarks: what the gateway costs, printed as ratios to reference work of the same run."""

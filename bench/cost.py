@@ -1,6 +1,6 @@
 """What conversations cost: the input that is paid for, beside a cache that forgets nothing it was sent.
 
-A whole house talks to a fake service that keeps and prices a prompt cache by the service's public rules
+A whole gateway talks to a fake service that keeps and prices a prompt cache by the service's public rules
 (`testing/fake_cache.py`). The figure is the same on every machine; it is a row here because it is money.
 """
 

@@ -1,5 +1,5 @@
-"""Guests of a house: they open it, say something, and wait for the answer. Imports nothing of the
-benchmarks, so that a process that is to be weighed carries only the house."""
+"""Visitors of a gateway: they open it, say something, and wait for the answer. Imports nothing of the
+benchmarks, so that a process that is to be weighed carries only the gateway."""
 
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext

@@ -1,4 +1,4 @@
-"""The whole house in this process: from a message to the end of the run, with the scripted model."""
+"""The whole gateway in this process: from a message to the end of the run, with the scripted model."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -71,7 +71,7 @@ def opening(stores: Stores) -> Spent:
 
 async def _export(paths: Paths) -> Spent:
     watch = Stopwatch()
-    async with opened(paths):  # before it serves, a house brings the copies up to date
+    async with opened(paths):  # before it serves, a gateway brings the copies up to date
         return watch.stop(EXPORT_SESSIONS * EXPORT_ENTRIES)
 
 

@@ -1,4 +1,4 @@
-"""The whole house on a PostgreSQL of its own, beside the same turns on SQLite: only their ratio says something."""
+"""The whole gateway on a PostgreSQL of its own, beside the same turns on SQLite: only their ratio says something."""
 
 import anyio
 from tests.cluster.server import NoServer, find_programs, serving

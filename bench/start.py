@@ -1,4 +1,4 @@
-"""Starting: what importing costs, what an open house holds in memory, what lies on disk."""
+"""Starting: what importing costs, what an open gateway holds in memory, what lies on disk."""
 
 import re
 import subprocess
@@ -37,7 +37,7 @@ def memory(stores: Stores) -> Spent:
 
 
 def on_disk(_stores: Stores) -> Spent:
-    """What the lock file installs, and the house itself; without pip and setuptools."""
+    """What the lock file installs, and the gateway itself; without pip and setuptools."""
     packages = [found for name in _locked_names() if (found := _find_distribution(name))]
     sources = sum(
         path.stat().st_size for path in (reference.ROOT / "src").rglob("*") if path.is_file()

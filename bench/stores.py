@@ -41,7 +41,7 @@ class Stores:
         return _paths(self._next_folder())
 
     def scratch(self) -> Path:
-        """A folder for work without the house, on the same disk."""
+        """A folder for work without the gateway, on the same disk."""
         folder = self._next_folder()
         folder.mkdir()
         return folder

@@ -54,7 +54,7 @@ class Base(NamedTuple):
 
 
 class Reference(msgspec.Struct, frozen=True):
-    """Work without the house, that needs nothing but the machine."""
+    """Work without the gateway, that needs nothing but the machine."""
 
     name: str
     measure: Callable[[Stores], Base]

@@ -1,6 +1,6 @@
-"""make crash: random kill -9 of a whole house under load. 0 lost, 0 doubled, 0 torn, or it fails.
+"""make crash: random kill -9 of a whole gateway under load. 0 lost, 0 doubled, 0 torn, or it fails.
 
-Three kills in four are of a house with chats and tools that the rig has furnished, the fourth is of
+Three kills in four are of one with chats and tools that the rig has furnished, the fourth is of
 the real program, `crossclaw gateway`, with clients at its WebSocket. Kills come in chapters, each
 with a state folder of its own. At the end builds that break a promise are tried in the same way;
 one that is not caught means that the rig is blind.

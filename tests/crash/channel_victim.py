@@ -1,4 +1,4 @@
-"""The victim of the channels' chapter: a gateway's house with a Matrix and a Telegram account, there to be killed.
+"""The victim of the channels' chapter: a gateway with a Matrix and a Telegram account, there to be killed.
 
     honest    as it is
     hasty     keeps its place in the homeserver's stream before it has stored what came

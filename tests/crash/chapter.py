@@ -59,7 +59,7 @@ class Scene:
     """From before the ledger is open until recovered runs are under way."""
     lines: tuple[At, ...]
     tears: bool = False
-    """Whether transcripts lose their ends. The house mends them by itself, but in its own time, so
+    """Whether transcripts lose their ends. The gateway repairs them by itself, but in its own time, so
     the victim must be able to be asked for it."""
     poison: bool = False
     prepare: Callable[[Path, Random, bool], None] = lambda folder, dice, last: None

@@ -1,4 +1,4 @@
-"""Findings: what the verdict has against a house.
+"""Findings: what the verdict has against a gateway.
 
 lost     acknowledged, and its message, its run's good end, its reply or its delivery is missing
 doubled  more than once in the transcript, in the world outside, or in a chat
@@ -6,7 +6,7 @@ torn     half written: holes, files that differ from the ledger, words that sear
 order    one client's messages in another order than it sent them
 stuck    not over in time
 untrue   somebody was told what is not so
-trouble  the house complained, refused, or ended by itself
+trouble  the gateway complained, refused, or ended by itself
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What the victim's house is furnished with: chats and tools whose doings are seen from outside."""
+"""What the victim's gateway is furnished with: chats and tools whose doings are seen from outside."""
 
 import os
 import signal
@@ -99,7 +99,7 @@ class Answered(msgspec.Struct, rename="camel"):
 
 
 class Ask(Tool[Question]):
-    """Recovered runs call it before the house is handed out, so it waits for that first."""
+    """Recovered runs call it before the gateway is handed out, so it waits for that first."""
 
     declared, description, params = declared("ask", "once"), "Asks another session.", Question
 

@@ -1,5 +1,5 @@
-"""The record: what the driver itself has seen and done. It lies outside of the house, and the
-verdict holds the house's ledger against it."""
+"""The record: what the driver itself has seen and done. It lies outside of the gateway, and the
+verdict holds the gateway's ledger against it."""
 
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -79,12 +79,12 @@ class Record:
     outcomes: list[Outcome] = field(default_factory=list)
     sendings: list[Sending] = field(default_factory=list)
     refusals: list[str] = field(default_factory=list)
-    """Requests that the house answered with an error."""
+    """Requests that the gateway answered with an error."""
     kills: int = 0
     falls: int = 0
     """Processes that a poisonous message took with it."""
     given_up: set[str] = field(default_factory=set)
-    """Runs that kills from outside cut off as if they had done it: no house can know better."""
+    """Runs that kills from outside cut off as if they had done it: no gateway can know better."""
     deaths: list[Death] = field(default_factory=list)
     failed: set[str] = field(default_factory=set)
     """Runs whose model was away."""

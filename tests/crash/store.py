@@ -1,4 +1,4 @@
-"""What the house has left on disk, read after it has stopped."""
+"""What the gateway has left on disk, read after it has stopped."""
 
 from collections import defaultdict
 from collections.abc import Generator
@@ -141,7 +141,7 @@ Entries = defaultdict[str, list[Entry]]
 
 
 def is_step(run_id: str) -> bool:
-    """A round or an announce: nobody outside sent its message, the house wrote it."""
+    """A round or an announce: nobody outside sent its message, the gateway wrote it."""
     return run_id.endswith(":announce") or ":round-" in run_id
 
 

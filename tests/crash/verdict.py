@@ -1,4 +1,4 @@
-"""The verdict: the house's ledger and files held against the driver's own record."""
+"""The verdict: the gateway's ledger and files held against the driver's own record."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Sequence

@@ -1,4 +1,4 @@
-"""The victim: a whole house in a process of its own, there to be killed.
+"""The victim: a whole gateway in a process of its own, there to be killed.
 
 Lines of JSON in and out. A submission is answered after it was committed. The other builds are the
 controls: each breaks one promise, and the driver must find out.
@@ -230,7 +230,7 @@ async def _count_open(gateway: Gateway, clock: Clock) -> dict[str, Any]:
 
 
 async def _verify(gateway: Gateway) -> dict[str, Any]:
-    """The house does so by itself, but not in the first seconds, and few victims grow so old."""
+    """The gateway does so by itself, but not in the first seconds, and few victims grow so old."""
     await gateway.exporter.verify()
     return {"verify": 0}
 
