@@ -33,6 +33,8 @@ def refusal(status: int, errcode: str, text: str, **more: Any) -> FakeAnswer:
 class FakeHomeserver(FakeHttpService):
     def __init__(self) -> None:
         super().__init__()
+        self.device = DEVICE
+        """Of the login that the token is from."""
         self.stream: list[tuple[str, Any]] = []
         """All that happened, (room, event), in the server's order; a token of a sync is a place in it."""
         self.members: dict[str, dict[str, str]] = {}
@@ -157,7 +159,7 @@ class FakeHomeserver(FakeHttpService):
             return refusal(401, "M_UNKNOWN_TOKEN", "Invalid access token passed.")
         path = asked.path
         if path == f"{_CLIENT}/account/whoami":
-            return json_of({"user_id": BOT, "device_id": DEVICE, "is_guest": False})
+            return json_of({"user_id": BOT, "device_id": self.device, "is_guest": False})
         if "/media/" in path:
             return self._file(asked)
         if path == f"{_CLIENT}/sync":
@@ -332,8 +334,8 @@ class FakeHomeserver(FakeHttpService):
                 self.complaints.append("a formatted body needs its format, and the other way round")
             if "m.mentions" not in content:
                 self.complaints.append("without m.mentions old clients guess whom it mentions")
-        if (DEVICE, key) not in self._sent:
-            self._sent[DEVICE, key] = event_id = self.happen(room, BOT, kind, content)
+        if (self.device, key) not in self._sent:
+            self._sent[self.device, key] = event_id = self.happen(room, BOT, kind, content)
             relation = content.get("m.relates_to") or {}
             if relation.get("rel_type") == "m.replace":
                 at = self._places[relation["event_id"]]
@@ -344,7 +346,7 @@ class FakeHomeserver(FakeHttpService):
                 self.relations.append(relation)
             elif kind == "m.reaction":
                 self.reactions.append(relation["key"])
-        return json_of({"event_id": self._sent[DEVICE, key]})
+        return json_of({"event_id": self._sent[self.device, key]})
 
 
 def _kind_of(path: str) -> str:

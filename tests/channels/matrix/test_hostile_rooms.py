@@ -8,10 +8,11 @@ import anyio
 import msgspec
 import pytest
 
-from crossclaw.channels.matrix.account import MatrixAccount, open_account
+from crossclaw.channels.matrix.account import SKEW_MS, LastHeard, MatrixAccount, open_account
 from crossclaw.channels.matrix.settings import MatrixSettings
 from crossclaw.domain.secret import Secret
 from crossclaw.testing import VirtualClock
+from crossclaw.testing.time import NOON_MS
 from tests.channels.fake_http import FakeAnswer, FakeTransport, json_of
 from tests.channels.matrix.fake import BOT, MEGOLM, TOKEN, FakeHomeserver, refusal
 from tests.channels.recording import RecordingHost
@@ -31,12 +32,17 @@ class InvitedRecording(RecordingHost):
 
 @asynccontextmanager
 async def following(
-    homeserver: FakeHomeserver, folder: Path | None = None, *trusted: str
+    homeserver: FakeHomeserver,
+    folder: Path | None = None,
+    *trusted: str,
+    cursors: dict[str, str] | None = None,
 ) -> AsyncGenerator[InvitedRecording]:
     """An account that has made its first sync; with a folder for its keys it encrypts."""
     host = InvitedRecording("matrix", FakeTransport({"fake.example": homeserver}), VirtualClock())
     if folder is not None:
         host.folder = folder
+    if cursors is not None:
+        host.cursors = cursors
     settings = MatrixSettings(
         homeserver="https://fake.example",
         access_token=Secret(TOKEN),
@@ -205,3 +211,34 @@ async def test_a_message_that_its_sender_took_back_is_told_and_nothing_else_that
         ("last", None),
     ]
     assert host.received[2].sender == ANN
+
+
+@pytest.mark.spec("B6")
+async def test_a_device_that_takes_over_after_weeks_leaves_out_what_the_other_one_has_heard() -> (
+    None
+):
+    """Each gateway may have a login of its own, and each goes on where it was last."""
+    homeserver, cursors = FakeHomeserver(), dict[str, str]()
+    room, heard_ms = homeserver.room_with(ANN), NOON_MS + 2 * SKEW_MS
+
+    async def listen(device: str, text: str) -> list[str]:
+        homeserver.device, homeserver.followed = device, anyio.Event()
+        async with following(homeserver, cursors=cursors) as host:
+            content = {"msgtype": "m.text", "body": text}
+            homeserver.happen(room, ANN, "m.room.message", content, origin_server_ts=heard_ms)
+            await homeserver.wait_acknowledged()
+            return host.texts
+
+    assert await listen("A", "to a") == ["to a"]
+    homeserver.say(room, ANN, "to nobody")
+    assert await listen("B", "to b") == ["to b"], (
+        "what was said before a first login is not answered"
+    )
+    cursors[f"heard {BOT}"] = msgspec.json.encode(LastHeard("B", heard_ms)).decode()
+
+    assert await listen("A", "to a again") == ["to b", "to a again"]
+    assert msgspec.json.decode(cursors[f"heard {BOT}"])["device"] == "A"
+    homeserver.say(room, ANN, "while a was away")
+    assert await listen("A", "last") == ["while a was away", "last"], (
+        "a device leaves out nothing of its own"
+    )

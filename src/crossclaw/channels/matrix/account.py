@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 import anyio.abc
+import msgspec
 
 from crossclaw.channels.contract import (
     AccountFacts,
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 TYPING_S = 30.0
+HEARD_EVERY_MS = 3_600_000  # what was heard since is known again by the ledger
+SKEW_MS = 600_000  # between the clocks of gateways and homeservers
 REACTIONS_MAX = 500  # remembered, to be taken back
 IN_CLEAR = (
     "the room is encrypted, and this account is not set up for that (channels.matrix.encryption); "
@@ -50,6 +53,13 @@ IN_CLEAR = (
 
 def open_account(settings: MatrixSettings, host: InvitedHost) -> "MatrixAccount":
     return MatrixAccount(settings, host)
+
+
+class LastHeard(msgspec.Struct, frozen=True):
+    """Which device of the account made the last sync, and when."""
+
+    device: str
+    at_ms: int
 
 
 class MatrixAccount(ChannelAccount):
@@ -62,6 +72,8 @@ class MatrixAccount(ChannelAccount):
         self._vault: KeyVault | None = None
         self._syncs: SyncReader | None = None
         self._reactions: dict[tuple[str, str, str], str] = {}
+        self._heard: LastHeard | None = None
+        """As it is stored, by this device."""
 
     # ── what comes ─────────────────────────────────────────────────────────────────────────────
 
@@ -79,6 +91,7 @@ class MatrixAccount(ChannelAccount):
             since = await host.load_cursor(name)
             if since is None:
                 since = await self._first(name)
+            await self._leave_out_what_others_heard()
             task_status.started()
             while True:
                 answer = await self._sync(since)
@@ -90,6 +103,7 @@ class MatrixAccount(ChannelAccount):
                 if answer.next_batch != since:
                     await host.save_cursor(name, answer.next_batch)
                 since = answer.next_batch
+                await self._keep_heard()
         except MatrixRefusal as refusal:
             raise of_account(refusal, may_log_in=self._logs_in) from refusal
         finally:
@@ -148,6 +162,26 @@ class MatrixAccount(ChannelAccount):
             await vault.close()
             raise
         return vault
+
+    async def _leave_out_what_others_heard(self) -> None:
+        """Gateways that take an account over from each other may each have a device, which goes on where that one was last:
+        weeks ago, perhaps, and the ledger knows messages again for a week only."""
+        assert self._syncs is not None
+        stored = await self._host.load_cursor(f"heard {self._user_id}")
+        last = msgspec.json.decode(stored, type=LastHeard) if stored else None
+        is_other = last is not None and last.device != self._device_id
+        self._syncs.heard_until_ms = last.at_ms - SKEW_MS if last and is_other else 0
+        self._heard = None if is_other else last
+
+    async def _keep_heard(self) -> None:
+        """After each sync; stored now and then."""
+        assert self._syncs is not None
+        self._syncs.heard_until_ms = 0
+        now_ms = self._host.now_ms()
+        if self._heard is None or now_ms - self._heard.at_ms >= HEARD_EVERY_MS:
+            self._heard = LastHeard(self._device_id, now_ms)
+            stored = msgspec.json.encode(self._heard).decode()
+            await self._host.save_cursor(f"heard {self._user_id}", stored)
 
     async def _first(self, name: str) -> str:
         """Where nothing is known of before: what was said until now is not answered."""

@@ -65,6 +65,8 @@ class SyncReader:
         self._places = anyio.CapacityLimiter(ROOMS_AT_ONCE)
         self._waiting: list[WaitingEvent] | None = None
         self._unread: set[str] = set()
+        self.heard_until_ms = 0
+        """What was said before was heard by another device of the account, and is not answered again."""
         self.secrets: dict[str, Content] = {}
         """Keys of encrypted files, while their messages are received."""
 
@@ -112,6 +114,8 @@ class SyncReader:
             if event.state_key is not None:
                 room.apply(event)
                 await self._rooms.keep(room)
+            elif event.origin_server_ts < self.heard_until_ms:
+                continue
             elif event.type in SPOKEN and event.sender.lower() in self._by_device:
                 who = event.sender
                 self._say_once(
