@@ -11,7 +11,7 @@ import pytest
 from crossclaw.app import links
 from crossclaw.config import Config
 from crossclaw.config.current import CurrentConfig
-from crossclaw.domain.errors import AccountBroken
+from crossclaw.domain.errors import AccountBroken, ChannelDown
 from crossclaw.gateway import linking
 from crossclaw.ledger.gateways import SharingGateway
 from crossclaw.runs import roles
@@ -90,6 +90,22 @@ async def test_a_gateway_that_cannot_open_an_account_leaves_it_to_one_that_can(
     assert "lastError" not in seen_from_a, "it is b's that is shown"
     assert NO_KEYS not in str(await call(a.gateway, "attention.list"))
     assert loft.opened == ["home", "home"]
+
+
+async def test_an_account_that_is_down_on_one_gateway_is_told_of_on_the_other(
+    gateways: Gateways, loft: Loft
+) -> None:
+    """A platform that is away is away for all: its gateway keeps the account, and tries again."""
+    loft.faults["home"] = deque([ChannelDown("the loft is closed", retry_after_s=1_000.0)])
+    a, b = await gateways.open("a", "home"), await gateways.open("b", "home")
+    await see_each_other(a, b)
+    await until_shown(b, "home", "waiting")
+
+    async def is_told() -> bool:
+        rows = (await call(b.gateway, "attention.list", kinds=["channel"]))["rows"]
+        return [each["why"] for each in rows] == ["the loft is closed"]
+
+    await until(is_told)
 
 
 @pytest.mark.spec("N8", "N9", "B2")

@@ -149,11 +149,12 @@ async def test_how_an_account_is_and_its_restart_are_asked_of_its_gateway(
     assert (await call(b.gateway, "channels.start", channel="memory"))["started"]
     a.gateway.channels.break_off(("memory", "default"), "the token was revoked")
 
-    async def is_told() -> bool:
-        rows = (await call(b.gateway, "attention.list", kinds=["channel"]))["rows"]
-        return [each["why"] for each in rows] == ["the token was revoked"]
+    def is_taken() -> bool:
+        return [each.state for each in b.gateway.channels.list_status()] == ["running"]
 
-    await until(is_told)
+    await until(is_taken)  # what one cannot keep open another one tries
+    (there,) = [each.state for each in a.gateway.channels.list_status()]
+    assert there == "broken"
 
 
 @pytest.mark.spec("K3")
