@@ -10,8 +10,10 @@ import pytest
 
 from crossclaw.app import links
 from crossclaw.gateway import linking
+from crossclaw.ledger.postgres.membership import PostgresMembership
+from crossclaw.runs.lease import GatewayLease
 from crossclaw.testing import ScriptedProvider
-from tests.cluster.linked import Linked, linked, see_each_other
+from tests.cluster.linked import LEASED_S, Linked, linked, see_each_other
 from tests.databases import databases
 
 collect_ignore_glob = [] if "CROSSCLAW_CLUSTER" in os.environ else ["test_*.py"]
@@ -25,6 +27,14 @@ PAIR = {
 def anyio_backend() -> tuple[str, dict[str, Any]]:
     """Real time: the leases are the server's, and threads do the work."""
     return "asyncio", {}
+
+
+@pytest.fixture(autouse=True)
+def long_leases(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A gateway within this process keeps its lease also while the machine is busy with something else. Tests that need
+    its end set it in the database; processes have real ones."""
+    monkeypatch.setattr(PostgresMembership, "lease_s", LEASED_S)
+    monkeypatch.setattr(GatewayLease, "lease_s", LEASED_S)
 
 
 @pytest.fixture

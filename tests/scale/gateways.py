@@ -73,8 +73,9 @@ class SimulatedGateway:
         with self._scope:
             await self.ledger.gateways.join(GatewayFacts(gateway_id=self.name))
             async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._lease.renew)
                 await tasks.start(self.lanes.serve, self._handler)
-                tasks.start_soon(self._lease.serve)
+                tasks.start_soon(self._lease.look_around)
                 tasks.start_soon(self._keep_roles)
 
     async def _keep_roles(self) -> None:

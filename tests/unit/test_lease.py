@@ -73,7 +73,8 @@ async def test_a_take_over_that_failed_half_way_is_tried_again_before_anything_i
     lanes, around = LanesThatFailOnce(), Neighbours()
     lease = GatewayLease(OneIsDead(), around, lanes, lambda: None, room=lambda: 9)  # type: ignore[arg-type]
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(lease.serve)
+        tasks.start_soon(lease.renew)
+        tasks.start_soon(lease.look_around)
         await lanes.woken.wait()
         tasks.cancel_scope.cancel()
     assert lanes.happened == ["took over", "took over", "woke ana"]

@@ -69,19 +69,25 @@ async def open_gateway(config: Config, paths: Paths, outside: Outside) -> AsyncG
             shared_keys=keys,
         )
         gateway = build(resources)
-        await gateway.places.prepare()
-        await gateway.pairings.load()
-        for each in await ledger.list_credentials():
-            if each.kind == "door":
-                resources.credentials.put(each.credential_id, each.epoch)
-        await gateway.guest_names.load()
-        agent = build_agent(resources, gateway)
-        await _bring_back_mains(config, gateway)
         closing.push_async_callback(_shielded, gateway.exporter.close)
         async with anyio.create_task_group() as tasks:
-            await _serve_parts(tasks, resources, gateway, agent)
+            if gateway.lease is not None:
+                tasks.start_soon(gateway.lease.renew, name="lease")
+            await _load(config, resources, gateway)
+            await _serve_parts(tasks, resources, gateway, build_agent(resources, gateway))
             yield gateway
             tasks.cancel_scope.cancel()
+
+
+async def _load(config: Config, resources: Resources, gateway: Gateway) -> None:
+    """What is kept in memory."""
+    await gateway.places.prepare()
+    await gateway.pairings.load()
+    for each in await gateway.ledger.list_credentials():
+        if each.kind == "door":
+            resources.credentials.put(each.credential_id, each.epoch)
+    await gateway.guest_names.load()
+    await _bring_back_mains(config, gateway)
 
 
 async def _serve_parts(
@@ -101,7 +107,7 @@ async def _serve_parts(
     if gateway.lease is not None:
         credentials = OthersCredentials(gateway)
         listen_to_others(gateway, gateway.lease, credentials)
-        tasks.start_soon(gateway.lease.serve, name="lease")
+        tasks.start_soon(gateway.lease.look_around, name="look at the other gateways")
         tasks.start_soon(credentials.serve, name="credentials of others")
     wanted = resources.wanted_accounts if outside.keeps_time else None
     await tasks.start(gateway.channels.serve, wanted, outside.channels)

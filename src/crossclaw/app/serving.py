@@ -30,6 +30,8 @@ from crossclaw.domain.authority import HOOKS
 from crossclaw.domain.clock import SystemClock
 from crossclaw.domain.errors import (
     CrossclawError,
+    StoreError,
+    StoreFenced,
     StoreFull,
     StoreLocked,
     first_of,
@@ -146,7 +148,8 @@ class _Serving:
         except Exception as error:
             if is_for_lack_of_room(error):
                 return await self._wait_for_room(loaded, error)
-            if self._good is not None and loaded.config.ledger.shared and is_of_the_ledger(error):
+            trouble = StoreFenced if self._good is None else StoreError
+            if loaded.config.ledger.shared and is_of_the_ledger(error, trouble):
                 return await self._begin_anew(loaded, first_of(error))
             if self._good is None or self._good is loaded:
                 raise
@@ -161,7 +164,7 @@ class _Serving:
 
     async def _begin_anew(self, loaded: Loaded, why: BaseException) -> Loaded:
         """Of several gateways one that was cut off from the database has lost its work to the others, and is of
-        use again as soon as it is back."""
+        use again as soon as it is back; also one that was still being started, by whoever does not look at it any more."""
         log.error("this gateway drops what it had under way, and opens anew: %s", why)
         await anyio.sleep(LOCKED_S)
         return self._good or loaded

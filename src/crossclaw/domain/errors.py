@@ -275,8 +275,8 @@ class DeliveryUncertain(DeliveryError):
     """The message may or may not be there (a connection cut after sending)."""
 
 
-def is_of_the_ledger(error: BaseException) -> bool:
+def is_of_the_ledger(error: BaseException, kind: type[StoreError] = StoreError) -> bool:
     """Whether the ledger's trouble is among what ended several tasks."""
     if isinstance(error, BaseExceptionGroup):
-        return any(is_of_the_ledger(each) for each in error.exceptions)
-    return isinstance(error, StoreError)
+        return any(is_of_the_ledger(each, kind) for each in error.exceptions)
+    return isinstance(error, kind)

@@ -32,6 +32,8 @@ def seconds_here() -> float:
 
 
 class GatewayLease:
+    lease_s = LEASE_S
+
     def __init__(
         self,
         membership: Membership,
@@ -56,23 +58,20 @@ class GatewayLease:
     @property
     def left_s(self) -> float:
         """Of the lease, at least."""
-        return self._renewed + LEASE_S - self._seconds()
+        return self._renewed + self.lease_s - self._seconds()
 
-    async def serve(self) -> None:
-        """Ends with `StoreFenced` only."""
-        async with anyio.create_task_group() as tasks:
-            self._hint.set()
-            tasks.start_soon(self._look_around, name="look at the other gateways")
-            while True:
-                beat = await self._next_beat()
-                if beat.draining and not self._asked_to_drain:
-                    self._asked_to_drain = True
-                    log.info("this gateway was asked to drain")
-                    self._drain()
-                if beat.has_dead:
-                    self._has_dead = True
-                    self._hint.set()
-                await anyio.sleep(BEAT_S)
+    async def renew(self) -> None:
+        """From when the gateway has joined, however long it then takes to open. Ends with `StoreFenced` only."""
+        while True:
+            beat = await self._next_beat()
+            if beat.draining and not self._asked_to_drain:
+                self._asked_to_drain = True
+                log.info("this gateway was asked to drain")
+                self._drain()
+            if beat.has_dead:
+                self._has_dead = True
+                self._hint.set()
+            await anyio.sleep(BEAT_S)
 
     def hear_lanes(self, keys: Hints | None) -> None:
         """In these sessions a run may wait that another gateway has accepted. A few look, and the next round finds the rest."""
@@ -103,12 +102,14 @@ class GatewayLease:
                     await anyio.sleep(TRY_AGAIN_S)
             if self.left_s <= 0:
                 raise StoreFenced(
-                    f"the database was not reached for {LEASE_S:g} s: others may go on with the runs of this "
+                    f"the database was not reached for {self.lease_s:g} s: others may go on with the runs of this "
                     "gateway, and it begins anew"
                 )
 
-    async def _look_around(self) -> None:
-        """What the dead have left, and what nobody has taken: each second, and where there was a hint soon after it."""
+    async def look_around(self) -> None:
+        """What the dead have left, and what nobody has taken: each second, and where there was a hint soon after it.
+        Once the lanes serve."""
+        self._hint.set()
         looked_at = -inf
         while True:
             with anyio.move_on_after(max(0.0, looked_at + BEAT_S - anyio.current_time())):

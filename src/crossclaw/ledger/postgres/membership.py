@@ -39,11 +39,10 @@ _JOIN_AGAIN_S = 0.25
 IS_HERE = "SELECT 1 FROM gateways WHERE incarnation = $1 FOR KEY SHARE"
 """Asked by each transaction of a gateway: as long as it lasts, nobody takes the row away."""
 _NOW = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
-_LEASE_MS = int(LEASE_S * 1000)
 _FORGET = f"DELETE FROM gateways WHERE gateway_id = $1 AND until < {_NOW}"
 _JOIN = (
     "INSERT INTO gateways (incarnation, gateway_id, until, joined_at, address, version, config_hash) "
-    f"VALUES ($1, $2, {_NOW} + {_LEASE_MS}, {_NOW}, $3, $4, $5) ON CONFLICT DO NOTHING RETURNING 1"
+    f"VALUES ($1, $2, {_NOW} + $6::bigint, {_NOW}, $3, $4, $5) ON CONFLICT DO NOTHING RETURNING 1"
 )
 # Owner after owner, each found by the index: there are as many as gateways, and runs may be very many.
 _ORPHANS = (
@@ -54,7 +53,7 @@ _ORPHANS = (
 )
 _DEAD = f"EXISTS (SELECT 1 FROM gateways d WHERE d.until < {_NOW}) OR EXISTS ({_ORPHANS})"
 _BEAT = (
-    f"UPDATE gateways SET until = {_NOW} + {_LEASE_MS} WHERE incarnation = $1 "
+    f"UPDATE gateways SET until = {_NOW} + $2::bigint WHERE incarnation = $1 "
     f"RETURNING draining <> 0, {_DEAD}"
 )
 _LIST = (
@@ -83,6 +82,8 @@ _CLAIMABLE = (
 
 class PostgresMembership:
     """`joined` is called once this gateway is there: from then on its transactions ask for its row."""
+
+    lease_s = LEASE_S
 
     def __init__(
         self,
@@ -114,10 +115,14 @@ class PostgresMembership:
         make_shared_tables(wire)
         wire.ask(_FORGET, facts.gateway_id)
         values = (facts.gateway_id, facts.address, facts.version, facts.config_hash)
-        return bool(wire.ask(_JOIN, self._incarnation, *values))
+        return bool(wire.ask(_JOIN, self._incarnation, *values, self._lease_ms))
+
+    @property
+    def _lease_ms(self) -> int:
+        return int(self.lease_s * 1000)
 
     async def beat(self) -> Beat:
-        rows = await self._ask(_BEAT, self._incarnation)
+        rows = await self._ask(_BEAT, self._incarnation, self._lease_ms)
         if not rows:
             raise StoreFenced(
                 "this gateway was not heard of for too long; others go on with its runs, and it begins anew"
