@@ -1,7 +1,7 @@
 """A chat account on one gateway, its runs on the other: chats and clients see what they would see on one."""
 
 from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +11,12 @@ import pytest
 
 from crossclaw.delivery import signals
 from crossclaw.domain.messages import AssistantMessage, Text
+from crossclaw.ledger.postgres.migrate import SCHEMA
+from crossclaw.ledger.postgres.wire import PgWire
 from crossclaw.providers.contract import ModelRequest, Tell, TextPiece, ThinkingPiece
 from crossclaw.testing import MemoryChannel, ScriptedProvider
-from tests.cluster.linked import SOON_S, Linked, linked, see_each_other, until
+from tests.cluster.linked import Linked, linked, see_each_other, until
+from tests.ending import SOON_S
 from tests.flows.talking import call
 from tests.flows.test_chat_signals import CHATTY, OPEN, PARTS, WHOLE
 from tests.wire.serving import guest
@@ -66,13 +69,13 @@ async def pair(
 ) -> AsyncGenerator[tuple[Linked, Linked]]:
     """The first has the account; runs of main are the second's."""
     monkeypatch.setattr(signals, "FIRST_S", 0.01)
-    async with AsyncExitStack() as closing:
+    async with AsyncExitStack() as stack:
         opened = []
         for name, chat, model, agent in zip(
             "ab", chats, models, ("librarian", "main"), strict=True
         ):
             one = linked(tmp_path, url, name, model, AGENTS, served=[agent], channels=[chat])
-            opened.append(await closing.enter_async_context(one))
+            opened.append(await stack.enter_async_context(one))
             await until(lambda: chats[0].host is not None)
         a, b = opened
         await see_each_other(a, b)
@@ -136,7 +139,7 @@ async def test_a_page_on_one_gateway_shows_a_run_on_the_other(
 
 
 async def test_how_an_account_is_and_its_restart_are_asked_of_its_gateway(
-    pair: tuple[Linked, Linked], chats: list[MemoryChannel]
+    pair: tuple[Linked, Linked], chats: list[MemoryChannel], url: str
 ) -> None:
     a, b = pair
     role = "channel:memory:default"
@@ -147,7 +150,16 @@ async def test_how_an_account_is_and_its_restart_are_asked_of_its_gateway(
     (row,) = told["channelAccounts"]["memory"]
     assert (row["state"], row["connected"], row["probe"]["ok"]) == ("running", True, True)
     assert (await call(b.gateway, "channels.start", channel="memory"))["started"]
-    a.gateway.channels.break_off(("memory", "default"), "the token was revoked")
+
+    async def is_told() -> bool:
+        rows = (await call(b.gateway, "attention.list", kinds=["channel"]))["rows"]
+        return [each["why"] for each in rows] == ["the token was revoked"]
+
+    with closing(PgWire(url)) as holding:  # so long it is not left to the others
+        held = f"SELECT 1 FROM {SCHEMA}.roles WHERE name = '{role}' FOR UPDATE"
+        holding.script(f"BEGIN; {held}")
+        a.gateway.channels.break_off(("memory", "default"), "the token was revoked")
+        await until(is_told)
 
     def is_taken() -> bool:
         return [each.state for each in b.gateway.channels.list_status()] == ["running"]

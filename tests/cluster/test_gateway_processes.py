@@ -17,12 +17,10 @@ import pytest
 from crossclaw.client import connect_async
 from crossclaw.client.asynchronous import AsyncGatewayClient
 from tests.cluster.server import serving
-from tests.databases import databases
+from tests.ending import SOON_S
 from tests.wire.served_gateway import TOKEN
 
 pytestmark = [pytest.mark.spec("B6", "B1"), pytest.mark.anyio]
-SOON_S = 60.0  # only for a test that fails
-TAKEN_OVER_S = 15.0  # five by the design; the machine may be busy with other tests
 KEY = "agent:main:main"
 
 
@@ -95,64 +93,82 @@ async def names(client: AsyncGatewayClient) -> list[str]:
     return [each["id"] for each in listed["gateways"]]
 
 
-async def under_way_on(client: AsyncGatewayClient, name: str) -> None:
+class WithARun(NamedTuple):
+    """Two gateways: one has taken the run, and a client of the other one looks on."""
+
+    taker: Program
+    taker_name: str
+    other: Program
+    other_name: str
+    through_other: AsyncGatewayClient
+
+
+@asynccontextmanager
+async def two_with_a_run(folder: Path, url: str, text: str) -> AsyncGenerator[WithARun]:
+    """Which is which depends on which is faster."""
+    with running(folder, url, "a") as a, running(folder, url, "b") as b:
+        async with client_of(a) as through_a, client_of(b) as through_b:
+            await through_a.submit(text, KEY, key="r1")
+            if await taken_by(through_b) == "a":
+                yield WithARun(a, "a", b, "b", through_b)
+            else:
+                yield WithARun(b, "b", a, "a", through_a)
+
+
+async def until_only(client: AsyncGatewayClient, name: str) -> None:
+    with anyio.fail_after(SOON_S):
+        while await names(client) != [name]:  # noqa: ASYNC110  another process
+            await anyio.sleep(0.1)
+
+
+async def taken_by(client: AsyncGatewayClient) -> str:
     with anyio.fail_after(SOON_S):
         while True:
             listed = await client.call("gateways.list")
-            if any(each["id"] == name and each["runs"] for each in listed["gateways"]):
-                return
+            for each in listed["gateways"]:
+                if each["runs"]:
+                    return str(each["id"])
             await anyio.sleep(0.05)
 
 
-async def test_a_run_of_a_gateway_that_is_killed_goes_on_within_seconds(tmp_path: Path) -> None:
-    url = databases().url(tmp_path / "ledger")
-    with running(tmp_path, url, "a") as a, running(tmp_path, url, "b") as b:
-        async with client_of(a) as through_a, client_of(b) as through_b:
-            await through_a.submit("wait: 1\nsay: here I am", KEY, key="r1")
-            await under_way_on(through_b, "a")
-            a.process.send_signal(signal.SIGKILL)
-            killed = time.monotonic()
-            assert await ended(through_b, "r1") == "ok"
-            taken_s = time.monotonic() - killed - 1.0
-            assert taken_s < TAKEN_OVER_S, f"taken over after {taken_s:.1f} s"
-            print(f"taken over after {taken_s:.1f} s")
-            assert await replies(through_b) == ["here I am"], "once"
-            assert await names(through_b) == ["b"]
+async def test_a_run_of_a_gateway_that_is_killed_goes_on_elsewhere(
+    tmp_path: Path, url: str
+) -> None:
+    """How soon is measured by make cluster-bench."""
+    async with two_with_a_run(tmp_path, url, "wait: 2\nsay: here I am") as pair:
+        taker, other, name = pair.taker, pair.through_other, pair.other_name
+        taker.process.send_signal(signal.SIGKILL)
+        assert await ended(other, "r1") == "ok"
+        assert await replies(other) == ["here I am"], "once"
+        assert await names(other) == [name]
 
 
 async def test_a_gateway_that_was_stopped_past_its_lease_stores_nothing_and_comes_back(
-    tmp_path: Path,
+    tmp_path: Path, url: str
 ) -> None:
-    url = databases().url(tmp_path / "ledger")
-    with running(tmp_path, url, "a") as a, running(tmp_path, url, "b") as b:
-        async with client_of(a) as through_a, client_of(b) as through_b:
-            await through_a.submit("wait: 2\nsay: here I am", KEY, key="r1")
-            await under_way_on(through_b, "a")
-            a.process.send_signal(signal.SIGSTOP)
-            assert await ended(through_b, "r1") == "ok"
-            assert await names(through_b) == ["b"]
-            a.process.send_signal(signal.SIGCONT)
-            with anyio.fail_after(SOON_S):
-                while await names(through_b) != ["a", "b"]:  # noqa: ASYNC110  another process
-                    await anyio.sleep(0.2)
-            assert await replies(through_b) == ["here I am"], "what it still had to say is nowhere"
-    assert a.process.returncode == -signal.SIGKILL, "it went on until it was killed here"
+    async with two_with_a_run(tmp_path, url, "wait: 2\nsay: here I am") as pair:
+        taker, other, name = pair.taker, pair.through_other, pair.other_name
+        taker.process.send_signal(signal.SIGSTOP)
+        assert await ended(other, "r1") == "ok"
+        assert await names(other) == [name]
+        taker.process.send_signal(signal.SIGCONT)
+        with anyio.fail_after(SOON_S):
+            while await names(other) != ["a", "b"]:  # noqa: ASYNC110  another process
+                await anyio.sleep(0.2)
+        assert await replies(other) == ["here I am"], "what it still had to say is nowhere"
+    assert taker.process.returncode == -signal.SIGKILL, "it went on until it was killed here"
 
 
-async def test_a_gateway_that_is_told_to_end_finishes_and_the_other_goes_on(tmp_path: Path) -> None:
-    url = databases().url(tmp_path / "ledger")
-    with running(tmp_path, url, "a") as a, running(tmp_path, url, "b") as b:
-        async with client_of(a) as through_a, client_of(b) as through_b:
-            await through_a.submit("wait: 1\nsay: the last one", KEY, key="r1")
-            await under_way_on(through_b, "a")
-            a.process.send_signal(signal.SIGTERM)
-            assert await ended(through_b, "r1") == "ok"
-            assert await replies(through_b) == ["the last one"]
-            code = await anyio.to_thread.run_sync(a.process.wait, 40)
-            assert code == 0
-            with anyio.fail_after(SOON_S):
-                while await names(through_b) != ["b"]:  # noqa: ASYNC110  another process
-                    await anyio.sleep(0.1)
+async def test_a_gateway_that_is_told_to_end_finishes_and_the_other_goes_on(
+    tmp_path: Path, url: str
+) -> None:
+    async with two_with_a_run(tmp_path, url, "wait: 2\nsay: the last one") as pair:
+        taker, other, name = pair.taker, pair.through_other, pair.other_name
+        taker.process.send_signal(signal.SIGTERM)
+        assert await ended(other, "r1") == "ok"
+        assert await replies(other) == ["the last one"]
+        assert await anyio.to_thread.run_sync(taker.process.wait, SOON_S) == 0
+        await until_only(other, name)
 
 
 async def test_a_gateway_whose_database_is_away_ends_when_it_is_told_to(tmp_path: Path) -> None:
@@ -194,29 +210,24 @@ def types(folder: Path, at: Program, *words: str) -> subprocess.CompletedProcess
 
 
 @pytest.mark.spec("C1")
-async def test_gateways_are_listed_and_one_is_drained_by_command(tmp_path: Path) -> None:
-    url = databases().url(tmp_path / "ledger")
-    with running(tmp_path, url, "a") as a, running(tmp_path, url, "b") as b:
-        async with client_of(a) as through_a, client_of(b) as through_b:
-            await through_a.submit("wait: 2\nsay: the last one", KEY, key="r1")
-            await under_way_on(through_b, "a")
-            listed = types(tmp_path, b, "gateways", "list")
-            assert listed.returncode == 0, listed.stderr
-            rows = [line.split() for line in listed.stdout.splitlines() if line.strip()]
-            shown = {row[0]: row for row in rows}
-            assert shown["a"][1:3] == ["there", "1"], "one run is under way there"
-            assert "(this one)" in next(
-                line for line in listed.stdout.splitlines() if line.startswith("b")
-            )
-            unknown = types(tmp_path, b, "gateways", "drain", "nobody")
-            assert unknown.returncode != 0
-            assert "nobody" in unknown.stderr
-            drained = types(tmp_path, b, "gateways", "drain", "a")
-            assert drained.returncode == 0, drained.stderr
-            assert await ended(through_b, "r1") == "ok"
-            assert await replies(through_b) == ["the last one"], "it ended where it was under way"
-            code = await anyio.to_thread.run_sync(a.process.wait, 40)
-            assert code == 0
-            with anyio.fail_after(SOON_S):
-                while await names(through_b) != ["b"]:  # noqa: ASYNC110  another process
-                    await anyio.sleep(0.1)
+async def test_gateways_are_listed_and_one_is_drained_by_command(tmp_path: Path, url: str) -> None:
+    text = "wait: 6\nsay: the last one"  # still under way when the command has listed it
+    async with two_with_a_run(tmp_path, url, text) as pair:
+        taker, other, name = pair.taker, pair.through_other, pair.other_name
+        listed = types(tmp_path, pair.other, "gateways", "list")
+        assert listed.returncode == 0, listed.stderr
+        rows = [line.split() for line in listed.stdout.splitlines() if line.strip()]
+        shown = {row[0]: row for row in rows}
+        assert shown[pair.taker_name][1:3] == ["there", "1"], "one run is under way there"
+        assert "(this one)" in next(
+            line for line in listed.stdout.splitlines() if line.startswith(name)
+        )
+        unknown = types(tmp_path, pair.other, "gateways", "drain", "nobody")
+        assert unknown.returncode != 0
+        assert "nobody" in unknown.stderr
+        drained = types(tmp_path, pair.other, "gateways", "drain", pair.taker_name)
+        assert drained.returncode == 0, drained.stderr
+        assert await ended(other, "r1") == "ok"
+        assert await replies(other) == ["the last one"], "it ended where it was under way"
+        assert await anyio.to_thread.run_sync(taker.process.wait, SOON_S) == 0
+        await until_only(other, name)

@@ -8,7 +8,8 @@ import pytest
 
 from crossclaw.domain.errors import Invalid
 from crossclaw.domain.keys import SessionKey
-from tests.cluster.linked import SOON_S, Linked, until
+from tests.cluster.linked import Linked, until
+from tests.ending import SOON_S
 from tests.flows.talking import call
 from tests.flows.test_guests import Guest
 

@@ -23,11 +23,11 @@ from crossclaw.ledger.opening import open_ledger
 from crossclaw.ledger.postgres.migrate import SCHEMA
 from crossclaw.ledger.postgres.wire import PgWire
 from tests.databases import databases
+from tests.ending import SOON_S
 from tests.wire.served_gateway import TOKEN
 
 pytestmark = [pytest.mark.spec("B6"), pytest.mark.anyio]
 MAIN = SessionKey.main("main")
-SOON_S = 20.0
 
 
 @asynccontextmanager

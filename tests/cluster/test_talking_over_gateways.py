@@ -18,13 +18,13 @@ from crossclaw.testing import ScriptedProvider, heard, told
 from tests.cluster.linked import until
 from tests.cluster.test_two_gateways import apart, cut_off, one_gateway
 from tests.databases import databases
+from tests.ending import SOON_S
 from tests.flows import test_exchanges as exchanges
 from tests.flows.spawning import announces_in, children, family
 from tests.flows.talking import call, results_of, say
 from tests.flows.test_approvals import ASKING, Stamp, asks, begun
 
 pytestmark = [pytest.mark.spec("B6"), pytest.mark.anyio]
-SOON_S = 20.0
 AGENTS = {
     "agents": {
         "list": [{"id": "main", "subagents": {"allowAgents": ["librarian"]}}, {"id": "librarian"}]

@@ -25,11 +25,11 @@ from crossclaw.providers.contract import ModelRequest, Provider, Tell
 from crossclaw.runs import lanes
 from crossclaw.testing import MemoryChannel, ScriptedProvider, heard, open_gateway
 from tests.cluster.test_gateways import ask
+from tests.ending import SOON_S
 from tests.flows.talking import call, results_of, say
 from tests.flows.test_guests import Guest
 
 pytestmark = [pytest.mark.spec("B6"), pytest.mark.anyio]
-SOON_S = 20.0  # only for a test that fails: the machine may be busy
 MAIN = SessionKey.main("main")
 
 

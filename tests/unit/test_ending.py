@@ -11,7 +11,7 @@ import pytest
 from crossclaw.testing import VirtualLoop
 from tests.ending import _ended, _is_real
 
-LIMIT_S = 180  # of pytest-timeout, which comes later and from outside
+LIMIT_S = 300  # of pytest-timeout, which comes later and from outside
 
 
 @pytest.fixture
