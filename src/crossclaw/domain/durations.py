@@ -21,3 +21,12 @@ def parse_duration(text: str, *, default_unit: str | None = None) -> int:
     if total > DURATION_MS_MAX:  # before it is rounded: it may be infinite
         raise Invalid(f"{text[:50]!r} is longer than a hundred years")
     return round(total)
+
+
+def wait_s(asked: float | None, default_s: float, most_s: float, zero: str) -> float:
+    """Of a tool's `timeoutSeconds`; `zero` is what 0 means there."""
+    if asked is None:
+        return default_s
+    if asked != asked or asked < 0:
+        raise Invalid(f"timeoutSeconds must be 0 ({zero}) or more")
+    return min(asked, most_s)

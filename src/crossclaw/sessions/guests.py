@@ -15,6 +15,7 @@ import anyio
 import anyio.abc
 
 from crossclaw.domain.clock import Clock
+from crossclaw.domain.durations import wait_s
 from crossclaw.domain.errors import Busy, Invalid, NotFound
 from crossclaw.domain.events import Event, RunStarted
 from crossclaw.domain.exchanges import ANNOUNCE_SKIP
@@ -165,7 +166,9 @@ class Guests:
         """The message that the guest has to answer next; the same one until it has."""
         key = _own_key(caller)
         with self._presence.heard_of(key):
-            return await self._wait(key, _seconds(params.timeout_seconds))
+            return await self._wait(
+                key, wait_s(params.timeout_seconds, WAIT_DEFAULT_S, WAIT_MAX_S, "only look")
+            )
 
     async def _wait(self, key: SessionKey, timeout_s: float) -> GuestWaitResult:
         if (found := await self._look_elsewhere(key)) is not None:
@@ -322,14 +325,6 @@ def _own_key(caller: Caller) -> SessionKey:
     if key is None or not key.is_guest:
         raise Invalid("only a guest waits for messages: connect over MCP with a name")
     return key
-
-
-def _seconds(asked: float | None) -> float:
-    if asked is None:
-        return WAIT_DEFAULT_S
-    if asked != asked or asked < 0:
-        raise Invalid("timeoutSeconds must be 0 (only look) or more")
-    return min(asked, WAIT_MAX_S)
 
 
 def _fate(run: Run) -> str:

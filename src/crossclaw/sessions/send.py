@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from functools import partial
 
+from crossclaw.domain.durations import wait_s
 from crossclaw.domain.errors import Invalid
 from crossclaw.domain.exchanges import Exchange
 from crossclaw.domain.keys import SessionKey
@@ -57,7 +58,7 @@ class Sends:
         self, caller: Caller, params: SendToolParams, request_id: str | None = None
     ) -> SendToolResult:
         """With a request id of a client's, the same request again is the same send."""
-        timeout_s = _timeout(params.timeout_seconds)
+        timeout_s = wait_s(params.timeout_seconds, WAIT_DEFAULT_S, WAIT_MAX_S, "do not wait")
         if not params.message.strip():
             raise Invalid("message required")
         handle = await self._target(caller, params)
@@ -174,14 +175,6 @@ def _ended(run: Run, shown: str) -> SendToolResult:
         )
     error = run.error or f"the run ended as {run.status}"
     return SendToolResult(run_id=run.run_id, status="error", error=error, session_key=shown)
-
-
-def _timeout(seconds: float | None) -> float:
-    if seconds is None:
-        return WAIT_DEFAULT_S
-    if seconds != seconds or seconds < 0:
-        raise Invalid("timeoutSeconds must be 0 (do not wait) or more")
-    return min(seconds, WAIT_MAX_S)
 
 
 def _context(requester: SessionKey | None, handle: SessionHandle) -> str:
