@@ -10,7 +10,7 @@ from typing import IO, Any
 import pytest
 
 from crossclaw.cli.exits import Exit
-from crossclaw.cli.watch import Shower, Watcher, WatchLine
+from crossclaw.cli.watch import LinePrinter, Watcher, WatchLine
 from crossclaw.display.columns import width
 from tests.cli.person import Person
 from tests.cli.test_with_a_gateway import running
@@ -196,9 +196,9 @@ def test_watch_does_not_take_a_report_for_an_answer_of_its_reader(person: Person
 
 
 def test_no_clock_of_a_watcher_runs_backwards(capsys: pytest.CaptureFixture[str]) -> None:
-    shower = Shower(Namespace(words=[], json=False, lines=None))
+    printer = LinePrinter(Namespace(words=[], json=False, lines=None))
 
-    shower.show([WatchLine(5_000, "main", "chat"), WatchLine(3_000, "main", "tool")])
+    printer.show([WatchLine(5_000, "main", "chat"), WatchLine(3_000, "main", "tool")])
 
     first, second = capsys.readouterr().out.splitlines()
     assert first.split()[0] == second.split()[0]

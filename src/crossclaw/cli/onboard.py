@@ -38,7 +38,7 @@ from crossclaw.cli.place import StateLocation, find_place
 from crossclaw.cli.run import prepare, talk_line
 from crossclaw.cli.say import note, out, out_json
 from crossclaw.cli.tables import pairs
-from crossclaw.cli.trying import Tried
+from crossclaw.cli.trying import TrialResult
 from crossclaw.client.finding import served_port
 from crossclaw.config.agent_entries import put_agent
 from crossclaw.config.file import ConfigFile
@@ -219,7 +219,7 @@ def _tell_test(chosen: ChosenService, report: Report, *, speaks: bool) -> None:
         out("  " + spent(tried))
 
 
-def spent(tried: Tried) -> str:
+def spent(tried: TrialResult) -> str:
     counts = tr("{seconds} s, {input} tokens read, {output} written").format(
         seconds=f"{tried.took_s:.1f}", input=tried.input, output=tried.output
     )

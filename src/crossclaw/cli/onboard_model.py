@@ -13,7 +13,7 @@ from crossclaw.cli.grammar import Arguments
 from crossclaw.cli.offers import SERVICES, ServiceOffer, custom, find_local, find_service, ollama_at
 from crossclaw.cli.place import StateLocation
 from crossclaw.cli.say import note
-from crossclaw.cli.trying import Tried, list_names, try_model
+from crossclaw.cli.trying import TrialResult, list_names, try_model
 from crossclaw.config.agents import ModelChoice
 from crossclaw.config.file import ConfigFile
 from crossclaw.config.named_models import each_agent
@@ -44,7 +44,7 @@ COMPATIBILITY = {"openai": "openai-completions", "anthropic": "anthropic-message
 class ChosenService(NamedTuple):
     offer: ServiceOffer
     model: str
-    tried: Tried | None
+    tried: TrialResult | None
     """None: it was not asked."""
 
     @property
@@ -163,7 +163,7 @@ def choose_by_asking(place: StateLocation, current: str) -> ChosenService | None
             return ChosenService(offer, model, tried)
 
 
-def _keeps(offer: ServiceOffer, model: str, tried: Tried) -> bool:
+def _keeps(offer: ServiceOffer, model: str, tried: TrialResult) -> bool:
     name = f"{offer.provider}/{model}"
     note(tr("{model} does not answer: {why}").format(model=name, why=tried.text))
     return ask_yes(tr("Keep it all the same?"))

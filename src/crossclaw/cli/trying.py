@@ -23,7 +23,7 @@ REPLY_CHARS = 200
 ONCE = RetryLimits(attempts_max=1)
 
 
-class Tried(NamedTuple):
+class TrialResult(NamedTuple):
     ok: bool
     text: str
     """What the model said, or why it did not."""
@@ -41,7 +41,7 @@ async def list_names(offer: ServiceOffer, environ: Mapping[str, str]) -> tuple[s
     return ()
 
 
-async def try_model(offer: ServiceOffer, model: str, environ: Mapping[str, str]) -> Tried:
+async def try_model(offer: ServiceOffer, model: str, environ: Mapping[str, str]) -> TrialResult:
     async with _providers(offer, environ) as providers:
         began = anyio.current_time()
         try:
@@ -49,12 +49,12 @@ async def try_model(offer: ServiceOffer, model: str, environ: Mapping[str, str])
                 provider, name = providers.get(f"{offer.provider}/{model}")
                 answer = await provider.complete(_request(name), _quietly)
         except TimeoutError:
-            return Tried(False, tr("no answer within {seconds} s").format(seconds=int(TRY_S)))
+            return TrialResult(False, tr("no answer within {seconds} s").format(seconds=int(TRY_S)))
         except ProviderError as error:
-            return Tried(False, str(error))
+            return TrialResult(False, str(error))
         said = " ".join(answer.text.split())[:REPLY_CHARS]
         usage = answer.usage
-        return Tried(
+        return TrialResult(
             True,
             said,
             anyio.current_time() - began,

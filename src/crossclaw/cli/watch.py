@@ -98,7 +98,7 @@ def _watch(arguments: Arguments) -> int:
 
 async def _watch_on(peer: GatewayPeer, arguments: Arguments) -> int:
     """Over any number of connections: as long as the gateway comes back it is followed."""
-    watcher, shower = Watcher(peer), Shower(arguments)
+    watcher, printer = Watcher(peer), LinePrinter(arguments)
     with peer.listen() as events:
         await peer.call("sessions.subscribe", {}, repeat=True)
         for line in await watcher.begin():
@@ -110,12 +110,12 @@ async def _watch_on(peer: GatewayPeer, arguments: Arguments) -> int:
                 lines = await watcher.arrived()
             else:
                 lines = await watcher.hear(event)
-            if shower.show(lines):
+            if printer.show(lines):
                 break
     return Exit.OK
 
 
-class Shower:
+class LinePrinter:
     """Shows the lines that are wanted, as many as are wanted."""
 
     def __init__(self, arguments: Arguments) -> None:

@@ -70,7 +70,7 @@ AsSaid = Callable[[str, LiveAccount, SessionKey, Session | None], str]
 """The words of a reply as they are said on an account: with what the config puts before them."""
 
 
-class Errand(msgspec.Struct, frozen=True):
+class ClaimedDelivery(msgspec.Struct, frozen=True):
     """A delivery that was claimed, and who carries it."""
 
     delivery: Delivery
@@ -136,14 +136,14 @@ class Carrier:
         elif await self._send(errand, None) is not None:
             await self._note_sent(errand.live)
 
-    async def _errand_of(self, taken: Taken) -> Errand | None:
+    async def _errand_of(self, taken: Taken) -> ClaimedDelivery | None:
         delivery, live = taken.delivery, await self._account_for(taken)
         if live is None:
             return None
         if delivery.run_id is not None:
             said = self._as_said(delivery.text, live, delivery.key, taken.session)
             delivery = msgspec.structs.replace(delivery, text=said)
-        return Errand(delivery, live, taken.preview)
+        return ClaimedDelivery(delivery, live, taken.preview)
 
     async def _undo_claim(self, delivery: Delivery) -> None:
         """Claimed and not tried: it is as it was. Not for ever, should the ledger not write: the gateway
@@ -182,7 +182,7 @@ class Carrier:
             return True
         return False
 
-    async def _split(self, errand: Errand) -> list[DeliveryPiece]:
+    async def _split(self, errand: ClaimedDelivery) -> list[DeliveryPiece]:
         """As it was split when it was first tried: what has arrived of it is not sent in another form."""
         delivery = errand.delivery
         made = messages_of(delivery, errand.live)
@@ -202,7 +202,7 @@ class Carrier:
         return await self._ledger.do(SplitDelivery(delivery_id=delivery.delivery_id, pieces=pieces))
 
     async def _send_pieces(
-        self, errand: Errand, pieces: list[DeliveryPiece], turn: Turn | None
+        self, errand: ClaimedDelivery, pieces: list[DeliveryPiece], turn: Turn | None
     ) -> None:
         delivery, live = errand.delivery, errand.live
         left = [each for each in pieces if each.state != "delivered"]
@@ -241,7 +241,7 @@ class Carrier:
         if live.host is not None:
             live.host.outbound_ms = self._clock.now_ms()
 
-    async def _send(self, errand: Errand, piece: DeliveryPiece | None) -> bool | None:
+    async def _send(self, errand: ClaimedDelivery, piece: DeliveryPiece | None) -> bool | None:
         """One message. None: it did not surely arrive, and all is settled."""
         delivery, live, preview = errand.delivery, errand.live, errand.shows(piece)
         if self.previews.is_lost(live, preview):
@@ -279,13 +279,13 @@ class Carrier:
             await self._write(DropPreview(delivery_key=preview.delivery_key))
         return True
 
-    def _is_forgotten(self, errand: Errand, piece: DeliveryPiece | None) -> bool:
+    def _is_forgotten(self, errand: ClaimedDelivery, piece: DeliveryPiece | None) -> bool:
         delivery, live = errand.delivery, errand.live
         return _tried_before(delivery, piece) and not self._knows_key_after(
             delivery, live, piece, 0.0
         )
 
-    async def _message_of(self, errand: Errand, piece: DeliveryPiece | None) -> Piece:
+    async def _message_of(self, errand: ClaimedDelivery, piece: DeliveryPiece | None) -> Piece:
         delivery, live = errand.delivery, errand.live
         made = piece or messages_of(delivery, live)[0]
         number, of = (piece.number, piece.of) if piece else (1, 1)

@@ -102,7 +102,7 @@ class WorkPlace(msgspec.Struct, frozen=True):
     """Whether the owner's `PROMPT_FILES` lie in this folder and can only be read here."""
 
 
-class Beneath(msgspec.Struct, frozen=True):
+class ReadFolder(msgspec.Struct, frozen=True):
     """A folder in which the gateway reads by itself, and nothing outside of it."""
 
     folder: Path

@@ -20,7 +20,7 @@ from typing import BinaryIO
 from crossclaw.disk.private import make_folder
 from crossclaw.domain.errors import CrossclawError, Forbidden, Invalid, NotFound
 from crossclaw.sandbox import keeper
-from crossclaw.sandbox.contract import PROMPT_FILES, Beneath, WorkPlace
+from crossclaw.sandbox.contract import PROMPT_FILES, ReadFolder, WorkPlace
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ class LeadsOut(Forbidden):
     """A path, or a link on its way, does not stay in the folder."""
 
 
-Root = WorkPlace | Beneath
+Root = WorkPlace | ReadFolder
 Identity = tuple[int, int]
 """Device and number of a file."""
 
@@ -57,7 +57,7 @@ def open_file(place: Root, path: str) -> Generator[BinaryIO]:
 @contextmanager
 def find_file(folder: Path, path: str) -> Generator[BinaryIO | None]:
     """A regular file in a folder, to be read by the gateway for itself; None where there is none."""
-    root = Beneath(folder)
+    root = ReadFolder(folder)
     descriptor = _find(root, path)
     if descriptor is None:
         yield None
@@ -70,7 +70,7 @@ def names_there(folder: Path, names: Collection[str]) -> set[str]:
     """Those of the names that a folder has, whatever they are: one look, which spares the walk to each that it
     has not. All of them where it cannot be looked into: the walk says why."""
     try:
-        opened = _open_root(Beneath(folder))
+        opened = _open_root(ReadFolder(folder))
     except NotFound:
         return set()
     except (CrossclawError, OSError):
@@ -91,7 +91,7 @@ def _may_be_there(folder: int, name: str) -> bool:
     return True
 
 
-def _find(root: Beneath, path: str) -> int | None:
+def _find(root: ReadFolder, path: str) -> int | None:
     try:
         with _walk(root, path) as (folder, name, _at_root):
             return os.open(name, _READ, dir_fd=folder)
@@ -115,7 +115,7 @@ def read_file(folder: Path, path: str, bytes_max: int) -> bytes | None:
 def list_folder(folder: Path, path: str, names_max: int) -> list[str]:
     """The first names in a folder, in their order; none where there is no such folder."""
     try:
-        with _walk(Beneath(folder), path) as (outer, name, _at_root):
+        with _walk(ReadFolder(folder), path) as (outer, name, _at_root):
             opened = os.open(name, _FOLDER, dir_fd=outer)
     except (CrossclawError, OSError):
         return []

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from crossclaw.domain.errors import CrossclawError
-from crossclaw.sandbox.contract import Beneath
+from crossclaw.sandbox.contract import ReadFolder
 from crossclaw.sandbox.files import open_file
 
 DIGEST_BYTES_MAX = 256 * 1024 * 1024  # larger programs are scripts' libraries or mistakes
@@ -88,7 +88,7 @@ def _digest(path: Path, real: Path, size: int) -> str | None:
         return None
     if size > DIGEST_BYTES_MAX:
         raise NoFixedProgram("a program that is too large to be compared")
-    with open_file(Beneath(real.parent), real.name) as file:
+    with open_file(ReadFolder(real.parent), real.name) as file:
         digest = sha256()
         while piece := file.read(PIECE_BYTES):
             digest.update(piece)

@@ -121,7 +121,7 @@ def _can_be_kept(value: Any) -> bool:
     return not isinstance(value, str) or value.isprintable()
 
 
-class Shelf:
+class TranscriptFolder:
     """The transcripts in a store's folder, listed once: there may be a hundred thousand."""
 
     def __init__(self, folder: Path) -> None:

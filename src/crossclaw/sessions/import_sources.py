@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from crossclaw.ledger.openclaw import AgentStore
-from crossclaw.sandbox.contract import Beneath
+from crossclaw.sandbox.contract import ReadFolder
 from crossclaw.sandbox.files import open_file
 from crossclaw.transcripts.foreign import LineRead, read_row, read_transcript
 
@@ -32,7 +32,7 @@ class TranscriptFile(NamedTuple):
         return str(self.path)
 
     def read(self, begin: int = 0, lines: int = 0) -> Iterator[LineRead]:
-        with open_file(Beneath(self.path.parent), self.path.name) as file:
+        with open_file(ReadFolder(self.path.parent), self.path.name) as file:
             yield from read_transcript(file, begin=begin, lines=lines)
 
 

@@ -25,7 +25,7 @@ from crossclaw.ledger.imports import (
 )
 from crossclaw.sandbox.files import read_file
 from crossclaw.sessions.foreign import (
-    Shelf,
+    TranscriptFolder,
     begun_at,
     canonical_first,
     columns_of,
@@ -112,7 +112,7 @@ class Import:
         return [*newer, *(each for each in older if each.session.session_id not in there)]
 
     def _of_store(self, agent_id: str, store: Path) -> Iterator[FoundTranscript]:
-        entries, shelf = self._read_store(store), Shelf(store.parent)
+        entries, shelf = self._read_store(store), TranscriptFolder(store.parent)
         used: set[str] = set()
         files: set[str] = set()
         for name in sorted(entries, key=canonical_first):
@@ -139,7 +139,7 @@ class Import:
         return entries
 
     def _try_session(
-        self, agent_id: str, name: str, entry: Any, store: Path, shelf: Shelf
+        self, agent_id: str, name: str, entry: Any, store: Path, shelf: TranscriptFolder
     ) -> FoundTranscript | None:
         """One that nobody can read does not keep the others out."""
         try:
@@ -149,7 +149,7 @@ class Import:
             return None
 
     def _session(
-        self, agent_id: str, name: str, entry: Any, store: Path, shelf: Shelf
+        self, agent_id: str, name: str, entry: Any, store: Path, shelf: TranscriptFolder
     ) -> FoundTranscript | None:
         session_id = entry.get("sessionId") if isinstance(entry, dict) else None
         if not isinstance(session_id, str) or not is_file_name(session_id):

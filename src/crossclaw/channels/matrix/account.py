@@ -21,7 +21,7 @@ from crossclaw.channels.matrix.events import Content, SyncAnswer, text_in
 from crossclaw.channels.matrix.manifest import read_target
 from crossclaw.channels.matrix.meaning import of_account, of_delivery
 from crossclaw.channels.matrix.reading import MatrixSelf
-from crossclaw.channels.matrix.rooms import MatrixRoom, RoomBook
+from crossclaw.channels.matrix.rooms import KnownRooms, MatrixRoom
 from crossclaw.channels.matrix.settings import MatrixSettings
 from crossclaw.channels.matrix.syncing import SyncReader
 from crossclaw.channels.matrix.writing import write_edit, write_file, write_relation, write_words
@@ -68,7 +68,7 @@ class MatrixAccount(ChannelAccount):
         token = settings.access_token.reveal() if settings.access_token else ""
         self._client = MatrixClient(host.http.open(settings.homeserver or ""), token)
         self._user_id = self._device_id = ""
-        self._rooms: RoomBook | None = None
+        self._rooms: KnownRooms | None = None
         self._vault: KeyVault | None = None
         self._syncs: SyncReader | None = None
         self._reactions: dict[tuple[str, str, str], str] = {}
@@ -136,7 +136,7 @@ class MatrixAccount(ChannelAccount):
         settings = self._settings
         # First: without it encrypted rooms would be refused for good, instead of waited with.
         self._vault = await self._open_vault() if settings.encryption else None
-        self._rooms = RoomBook(self._client, self._host, settings.groups, self._user_id)
+        self._rooms = KnownRooms(self._client, self._host, settings.groups, self._user_id)
         us = MatrixSelf(self._user_id, name)
         self._syncs = SyncReader(self._client, self._host, settings, self._rooms, self._vault, us)
 

@@ -55,7 +55,7 @@ class MatrixRoom:
             self.kept.encrypted = True
 
 
-class RoomBook:
+class KnownRooms:
     def __init__(
         self, client: MatrixClient, host: ChannelHost, listed: Collection[str], own_id: str
     ) -> None:

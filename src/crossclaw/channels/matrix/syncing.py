@@ -20,7 +20,7 @@ from crossclaw.channels.matrix.events import (
 )
 from crossclaw.channels.matrix.invitations import Invitations
 from crossclaw.channels.matrix.reading import MatrixSelf, Said, SkippedEvent, read_said
-from crossclaw.channels.matrix.rooms import MatrixRoom, RoomBook
+from crossclaw.channels.matrix.rooms import KnownRooms, MatrixRoom
 from crossclaw.channels.matrix.settings import MatrixSettings
 from crossclaw.domain.addresses import Address, Attachment, Inbound, ReplyTo
 from crossclaw.domain.errors import MediaRefused, first_of
@@ -53,7 +53,7 @@ class SyncReader:
         client: MatrixClient,
         host: InvitedHost,
         settings: MatrixSettings,
-        rooms: RoomBook,
+        rooms: KnownRooms,
         vault: "KeyVault | None",
         us: MatrixSelf,
     ) -> None:

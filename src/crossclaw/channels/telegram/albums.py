@@ -22,7 +22,7 @@ ReceiveAlbum = Callable[[Inbound], Awaitable[None]]
 MayBeHeld = Callable[[Inbound], Awaitable[bool]]
 
 
-class AlbumBook(msgspec.Struct):
+class StoredAlbums(msgspec.Struct):
     """What is stored."""
 
     held: list[list[Inbound]] = []
@@ -40,7 +40,7 @@ class HeldAlbums:
     ) -> None:
         self._host, self._receive, self._may_talk = host, receive, may_talk
         self._name = f"albums of bot {bot_id}"
-        self._book: AlbumBook | None = None
+        self._book: StoredAlbums | None = None
         self._due: dict[str, float] = {}
         """When an album is whole, by its first part."""
         self._changed = anyio.Event()
@@ -64,7 +64,7 @@ class HeldAlbums:
                 return
             await self._hold(book, inbound)
 
-    async def _hold(self, book: AlbumBook, part: Inbound) -> None:
+    async def _hold(self, book: StoredAlbums, part: Inbound) -> None:
         album = _album_of(book, part)
         if album is None:
             if len(book.held) >= ALBUMS_MAX:
@@ -78,7 +78,7 @@ class HeldAlbums:
         if len(album) >= PARTS_MAX:
             await self._finish(book, album)
 
-    def _comes_again(self, book: AlbumBook, part: Inbound) -> bool:
+    def _comes_again(self, book: StoredAlbums, part: Inbound) -> bool:
         """Telegram brings a part once more when it has not heard our answer. The next ones come after that."""
         key = _part_key(part)
         for album in book.held:
@@ -112,7 +112,7 @@ class HeldAlbums:
     def _due_at(self, album: list[Inbound]) -> float:
         return self._due.setdefault(_part_key(album[0]), anyio.current_time() + PAUSE_S)
 
-    async def _finish(self, book: AlbumBook, album: list[Inbound]) -> None:
+    async def _finish(self, book: StoredAlbums, album: list[Inbound]) -> None:
         """Received first, then taken from the store: what comes again meanwhile is known by its message's id. So before that it is
         stored that it is whole: a part that was added to it later, after a crash, would be taken for known as well."""
         key = _part_key(album[0])
@@ -126,13 +126,15 @@ class HeldAlbums:
         book.taken = [*book.taken, *map(_part_key, album)][-TAKEN_MAX:]
         await self._store(book)
 
-    async def _load(self) -> AlbumBook:
+    async def _load(self) -> StoredAlbums:
         if self._book is None:
             text = await self._host.load_cursor(self._name)
-            self._book = msgspec.json.decode(text, type=AlbumBook) if text else AlbumBook([], [])
+            self._book = (
+                msgspec.json.decode(text, type=StoredAlbums) if text else StoredAlbums([], [])
+            )
         return self._book
 
-    async def _store(self, book: AlbumBook) -> None:
+    async def _store(self, book: StoredAlbums) -> None:
         try:
             await self._host.save_cursor(self._name, msgspec.json.encode(book).decode())
         except BaseException:
@@ -140,7 +142,7 @@ class HeldAlbums:
             raise
 
 
-def _album_of(book: AlbumBook, part: Inbound) -> list[Inbound] | None:
+def _album_of(book: StoredAlbums, part: Inbound) -> list[Inbound] | None:
     is_open = (each for each in book.held if _part_key(each[0]) not in book.closed)
     return next((each for each in is_open if follows(each, part)), None)
 

@@ -22,7 +22,7 @@ from crossclaw.ledger.sqlite.words import match_expression
 SEQ_MAX = 2**62
 
 
-class Only(NamedTuple):
+class EntryKinds(NamedTuple):
     """Which entries are read."""
 
     tool_results: bool = True
@@ -52,7 +52,7 @@ def list_entries(
     notes: bool = True,
     forward: bool = False,
 ) -> list[Entry]:
-    clauses, direction = Only(tool_results, notes).clauses, "ASC" if forward else "DESC"
+    clauses, direction = EntryKinds(tool_results, notes).clauses, "ASC" if forward else "DESC"
     found = read_rows(
         db,
         "entries",
@@ -69,7 +69,7 @@ def list_tails(
     db: Database, session_ids: Sequence[str], *, limit: int, tool_results: bool = True
 ) -> dict[str, list[Entry]]:
     """One statement for all of them: each session's newest ids come from the index alone."""
-    without = Only(tool_results, notes=False).clauses
+    without = EntryKinds(tool_results, notes=False).clauses
     columns = ", ".join(f"e.{name}" for name in ENTRY.split(", "))
     found = read_rows(
         db,
