@@ -24,6 +24,7 @@ from crossclaw.domain.messages import Image, Text, ToolResultMessage, ToolUse, w
 from crossclaw.domain.runs import CALLS_AT_ONCE, Run
 from crossclaw.domain.sessions import NewEntry
 from crossclaw.domain.states import call_state
+from crossclaw.domain.texts import text_or_json
 from crossclaw.policy.sandbox import confined
 from crossclaw.providers.calls import raw_arguments
 from crossclaw.runs.context import ServiceContext
@@ -191,7 +192,7 @@ def _bounded(result: Any) -> Any:
     if isinstance(result, list) and any(isinstance(block, Image) for block in result):
         return msgspec.to_builtins(list(_bounded_blocks(result)))
     plain = msgspec.to_builtins(result)
-    text = plain if isinstance(plain, str) else msgspec.json.encode(plain).decode()
+    text = text_or_json(plain)
     return plain if len(text) <= RESULT_CHARS_MAX else _cut(text, RESULT_CHARS_MAX)
 
 

@@ -22,7 +22,13 @@ from crossclaw.config.doors import (
 from crossclaw.config.gateway import GatewayConfig
 from crossclaw.config.hooks import HooksConfig
 from crossclaw.config.ledger import LedgerConfig
-from crossclaw.config.providers import REHEARSAL_MODEL, Models, ProviderModel, spoken_api
+from crossclaw.config.providers import (
+    REHEARSAL_MODEL,
+    Models,
+    ProviderEntry,
+    ProviderModel,
+    spoken_api,
+)
 from crossclaw.config.section import Loose, Section, names
 from crossclaw.config.session import SessionConfig
 from crossclaw.config.tools import ToolsConfig
@@ -124,8 +130,7 @@ class Config(Section, frozen=True):
         """The same where its server has told something: that counts more than the catalogue, and less than the
         config."""
         provider, _, model_id = model.partition("/")
-        entry = self.models.providers.get(provider)
-        written = entry.find_model(model_id) if entry else None
+        entry, written = self._written(model)
         known = known_facts(model_id)
         if listed is not None:
             known = _with_listed_facts(known, listed)
@@ -137,11 +142,15 @@ class Config(Section, frozen=True):
             known = msgspec.structs.replace(known, documents=False)
         return _with_own_facts(known, written)
 
-    def has_own_window(self, model: str) -> bool:
-        """Whether the config says how large a model's window is."""
+    def _written(self, model: str) -> tuple[ProviderEntry | None, ProviderModel | None]:
+        """What the config says of its service, and of the model itself."""
         provider, _, model_id = model.partition("/")
         entry = self.models.providers.get(provider)
-        written = entry.find_model(model_id) if entry else None
+        return entry, entry.find_model(model_id) if entry else None
+
+    def has_own_window(self, model: str) -> bool:
+        """Whether the config says how large a model's window is."""
+        _, written = self._written(model)
         return bool(written and (written.context_window or written.params.get("num_ctx")))
 
     def image_models(self) -> tuple[str, ...]:

@@ -1,4 +1,13 @@
-"""Texts that are shown in little room."""
+"""Texts: in little room, and of what is no text yet."""
+
+from typing import Any
+
+import msgspec
+
+
+def text_or_json(value: Any) -> str:
+    """A text as it is, everything else as JSON."""
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
 def with_ellipsis(text: str, chars_max: int) -> str:

@@ -24,6 +24,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from crossclaw import __version__
 from crossclaw.domain.errors import CrossclawError
+from crossclaw.domain.texts import text_or_json
 from crossclaw.door.principal import Principal
 from crossclaw.gateway.frames import log_unforeseen
 from crossclaw.providers.contract import ToolSpec
@@ -126,10 +127,11 @@ def described(spec: ToolSpec) -> McpTool:
 
 def answered(result: Any, *, is_error: bool = False) -> CallToolResult:
     plain = msgspec.to_builtins(result)
-    text = plain if isinstance(plain, str) else msgspec.json.encode(plain).decode()
     data = plain if isinstance(plain, dict) else None
     return CallToolResult(
-        content=[TextContent(type="text", text=text)], structured_content=data, is_error=is_error
+        content=[TextContent(type="text", text=text_or_json(plain))],
+        structured_content=data,
+        is_error=is_error,
     )
 
 

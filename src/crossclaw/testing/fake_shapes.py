@@ -7,6 +7,7 @@ import msgspec
 
 from crossclaw.domain.aliases import Json
 from crossclaw.domain.messages import AssistantBlock, Text, Thinking, ToolUse, Usage
+from crossclaw.domain.texts import text_or_json
 from crossclaw.testing.fake_rules import ServiceRules
 
 Trouble = Literal[
@@ -62,7 +63,7 @@ class Wire(Protocol):
 
 
 def sse(data: Json | str, event: str | None = None) -> bytes:
-    text = data if isinstance(data, str) else msgspec.json.encode(data).decode()
+    text = text_or_json(data)
     head = f"event: {event}\n" if event else ""
     return f"{head}data: {text}\n\n".encode()
 

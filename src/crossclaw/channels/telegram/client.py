@@ -23,6 +23,7 @@ from crossclaw.domain.errors import (
     MediaRefused,
 )
 from crossclaw.domain.secret import Secret
+from crossclaw.domain.texts import text_or_json
 
 POLL_S = 30
 """How long Telegram keeps a question for updates open. Its own limit is 50; a shorter one notices a dead
@@ -142,10 +143,7 @@ class TelegramClient:
     async def upload(
         self, method: str, field: str, media: OutgoingFile, params: Mapping[str, Any]
     ) -> Any:
-        form = {
-            name: value if isinstance(value, str) else msgspec.json.encode(value).decode()
-            for name, value in params.items()
-        }
+        form = {name: text_or_json(value) for name, value in params.items()}
         files = {field: (media.name, media.data, media.mime)}
         answer = await self._http.send("POST", self._path(method), form=form, files=files)
         return self._result(method, answer)

@@ -13,6 +13,7 @@ from crossclaw.config.hooks import HookMapping, HooksConfig
 from crossclaw.domain.authority import HOOKS
 from crossclaw.domain.errors import Busy, ConfigInvalid, CrossclawError, Forbidden
 from crossclaw.domain.secret import Secret
+from crossclaw.domain.texts import text_or_json
 from crossclaw.door.principal import Principal
 from crossclaw.gateway.auth import Lock, is_loopback, lock_for
 from crossclaw.gateway.edge import Endpoint
@@ -233,7 +234,7 @@ def _value(expression: str, context: _Context) -> str:
     )
     if found is None:
         return ""
-    return found if isinstance(found, str) else msgspec.json.encode(found).decode()
+    return text_or_json(found)
 
 
 def _find(value: Any, path: str) -> Any:
