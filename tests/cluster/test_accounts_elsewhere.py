@@ -8,11 +8,9 @@ from typing import Any
 
 import pytest
 
-from crossclaw.app import links
 from crossclaw.config import Config
 from crossclaw.config.current import CurrentConfig
 from crossclaw.domain.errors import AccountBroken, ChannelDown
-from crossclaw.gateway import linking
 from crossclaw.ledger.gateways import SharingGateway
 from crossclaw.runs import roles
 from crossclaw.testing import ScriptedProvider
@@ -23,11 +21,6 @@ from tests.flows.talking import call
 
 pytestmark = [pytest.mark.spec("B6"), pytest.mark.anyio]
 NO_KEYS = "its keys are not on this gateway"
-
-
-@pytest.fixture
-def anyio_backend() -> tuple[str, dict[str, Any]]:
-    return "asyncio", {}
 
 
 @pytest.fixture
@@ -51,9 +44,9 @@ class Gateways:
 
 
 @pytest.fixture
-async def gateways(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[Gateways]:
-    monkeypatch.setattr(links, "BEAT_S", 0.05)
-    monkeypatch.setattr(linking, "CLIENTS_EVERY_S", 0.02)
+async def gateways(
+    tmp_path: Path, quick_links: None, monkeypatch: pytest.MonkeyPatch
+) -> AsyncGenerator[Gateways]:
     monkeypatch.setattr(roles, "BEAT_S", 0.05)
     async with AsyncExitStack() as closing:
         yield Gateways(tmp_path, closing)
