@@ -16,7 +16,7 @@ from crossclaw.providers.contract import ModelRequest, Piece, UserTurn
 from crossclaw.providers.openai import OpenAIProvider, completion_params
 
 CALLS, CALLS_TO_WARM_UP = 300, 20
-REQUEST = ModelRequest("instant", "You are a house.", [UserTurn([], [Text("How is the day?")])])
+REQUEST = ModelRequest("instant", "You are a gateway.", [UserTurn([], [Text("How is the day?")])])
 
 Call = Callable[[], Awaitable[object]]
 

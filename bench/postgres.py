@@ -4,7 +4,7 @@ import anyio
 from tests.cluster.server import NoServer, find_programs, serving
 
 from bench.guests import PLAIN, Echo, keys, talk
-from bench.house import WARM, turns
+from bench.in_process import WARM, turns
 from bench.stores import Stores
 from bench.work import Row, Spent, Stopwatch, Work
 from crossclaw.app import Outside, open_gateway
@@ -48,7 +48,7 @@ def works() -> tuple[Work, ...]:
     except NoServer:
         return ()
     rows = (
-        Row("house on PostgreSQL: turns, 64 at once", "rate", "turns/s"),
-        Row("house on PostgreSQL: times what SQLite takes", "slower", "×", bar=2.5),
+        Row("in process on PostgreSQL: turns, 64 at once", "rate", "turns/s"),
+        Row("in process on PostgreSQL: times what SQLite takes", "slower", "×", bar=2.5),
     )
     return (Work(beside_sqlite, None, rows),)

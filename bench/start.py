@@ -78,7 +78,7 @@ WORKS = (
         memory,
         reference.MEMORY,
         (
-            Row("start: memory of an idle house", "idle", "MB", bar=70),
+            Row("start: memory of an idle gateway", "idle", "MB", bar=70),
             Row("start: memory after 1,000 sessions' load", "loaded", "MB", bar=160),
         ),
     ),

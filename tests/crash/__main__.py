@@ -20,7 +20,7 @@ from random import Random
 
 import anyio
 
-from tests.crash.chapter import Chapter, Scene, house_scene
+from tests.crash.chapter import Chapter, Scene, in_process_scene
 from tests.crash.finding import KINDS, Finding, Kind
 from tests.crash.life import Nest, build_nest
 from tests.crash.record import Record
@@ -40,7 +40,7 @@ CONTROLS: dict[Build, Kind] = {
     "gossiping": "doubled",
     "eager": "lost",
 }
-PARTS: dict[Build, str] = {"honest": "house", "gateway": "gateway"}
+PARTS: dict[Build, str] = {"honest": "in process", "gateway": "gateway"}
 GATEWAY_SHARE = 4  # one kill in so many: the program starts slower than a fork
 SHOWN_MAX = 20
 
@@ -131,7 +131,7 @@ class Rig:
     def _scene(self, build: Build, seed: str) -> Scene:
         if build in ("gateway", "eager"):
             return wire_scene(Random(f"{seed}/wire"))
-        return house_scene(self._nest, build)
+        return in_process_scene(self._nest, build)
 
 
 def _show_progress(score: Score, kills: int) -> None:

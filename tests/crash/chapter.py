@@ -10,7 +10,16 @@ from typing import Any, Literal
 
 import anyio
 
-from tests.crash.clients import HOUSE_LOAD, PLAIN, POISON, TRIP, Client, Door, Load, make_clients
+from tests.crash.clients import (
+    IN_PROCESS_LOAD,
+    PLAIN,
+    POISON,
+    TRIP,
+    Client,
+    Door,
+    Load,
+    make_clients,
+)
 from tests.crash.life import Cradle, Line, Living
 from tests.crash.patience import see_through
 from tests.crash.record import Death, Letter, Outcome, Place, Record, Sending
@@ -69,9 +78,9 @@ class Scene:
     excuses: tuple[str, ...] = ()
 
 
-def house_scene(cradle: Cradle, build: Build) -> Scene:
+def in_process_scene(cradle: Cradle, build: Build) -> Scene:
     lines: tuple[At, ...] = ("sent", "stamped", "answered")
-    return Scene(cradle, HOUSE_LOAD, 0.2, lines, tears=True, poison=build == "honest")
+    return Scene(cradle, IN_PROCESS_LOAD, 0.2, lines, tears=True, poison=build == "honest")
 
 
 def make_plans(dice: Random, kills: int, scene: Scene) -> list[Plan]:
@@ -275,7 +284,7 @@ class Chapter:
                 await client.hear(run)
 
     def _one_more_client(self, name: str) -> Client:
-        return Client(name, HOUSE_LOAD, [], self._dice, self._door, self.record, gives_up=0.0)
+        return Client(name, IN_PROCESS_LOAD, [], self._dice, self._door, self.record, gives_up=0.0)
 
     async def _poison(self) -> None:
         """One message falls once and is told so; another falls always and is given up. What lies

@@ -211,7 +211,7 @@ TASKS = (
     "wait: 0.03\nsay: re $",
     'tool: stamp {"token":"$"}\nthen:\nsay: re $',
 )
-HOUSE_LOAD = Load(10, PLACES, SCRIPTS, ask_below, TASKS)
+IN_PROCESS_LOAD = Load(10, PLACES, SCRIPTS, ask_below, TASKS)
 
 
 def make_clients(load: Load, seed: str, door: Door, record: Record) -> list[Client]:

@@ -24,8 +24,8 @@ from random import Random
 import anyio
 import msgspec
 
-from tests.crash.chapter import Chapter, Scene, house_scene
-from tests.crash.clients import HOUSE_LOAD, ask_somebody_slow
+from tests.crash.chapter import Chapter, Scene, in_process_scene
+from tests.crash.clients import IN_PROCESS_LOAD, ask_somebody_slow
 from tests.crash.finding import Finding, Kind
 from tests.crash.life import Life, Nest, build_nest
 from tests.crash.store import HELD, Store, find_runs
@@ -97,7 +97,7 @@ async def _fill_and_free(folder: Path, dice: Random) -> None:
 MODES: dict[str, Mode] = {
     "requesters": Mode(
         lambda scene: replace(
-            scene, load=replace(HOUSE_LOAD, question=ask_somebody_slow, questions=0.7)
+            scene, load=replace(IN_PROCESS_LOAD, question=ask_somebody_slow, questions=0.7)
         ),
         "impatient",
         "lost",
@@ -158,7 +158,7 @@ class ModeRig:
     async def _chapter(
         self, name: str, build: Build, folder: str, kills: int
     ) -> tuple[int, list[Finding]]:
-        scene = MODES[name].scene(house_scene(self._nest, build))
+        scene = MODES[name].scene(in_process_scene(self._nest, build))
         chapter = Chapter(self._root / folder, f"{self._seed}/{folder}", build, scene)
         try:
             record = await chapter.play(kills, float("inf"))

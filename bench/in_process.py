@@ -83,51 +83,51 @@ WORKS = (
     Work(
         opening,
         reference.opening(STORED),
-        (Row(f"house: open with {STORED:,} sessions", "median", "ms", bar=200),),
+        (Row(f"in process: open with {STORED:,} sessions", "median", "ms", bar=200),),
     ),
     Work(
         partial(turns_alone, PLAIN),
         reference.COMMIT,
         (
-            Row("house: one turn", "median", "ms", bar=4.0),
-            Row("house: one turn, p95", "p95", "ms"),
+            Row("in process: one turn", "median", "ms", bar=4.0),
+            Row("in process: one turn, p95", "p95", "ms"),
         ),
     ),
     Work(
         partial(turns_alone, WITH_TOOL),
         reference.COMMIT,
         (
-            Row("house: one turn with a tool call", "median", "ms", bar=4.0),
-            Row("house: one turn with a tool call, p95", "p95", "ms"),
+            Row("in process: one turn with a tool call", "median", "ms", bar=4.0),
+            Row("in process: one turn with a tool call, p95", "p95", "ms"),
         ),
     ),
     Work(
         turns_after_long_talk,
         reference.COMMIT,
-        (Row(f"house: one turn after {LONG_TALK:,} messages", "median", "ms", bar=4.0),),
+        (Row(f"in process: one turn after {LONG_TALK:,} messages", "median", "ms", bar=4.0),),
     ),
     Work(
         turns_in_full_store,
         reference.COMMIT,
-        (Row(f"house: one turn beside {STORED:,} sessions", "median", "ms", bar=4.0),),
+        (Row(f"in process: one turn beside {STORED:,} sessions", "median", "ms", bar=4.0),),
     ),
     Work(
         partial(turns, 64, TURNS, PLAIN),
         reference.GROUPED,
-        (Row("house: turns, 64 sessions at once", "rate", "turns/s", bar=1_000),),
+        (Row("in process: turns, 64 sessions at once", "rate", "turns/s", bar=1_000),),
     ),
     Work(
         partial(turns, 64, TURNS, WITH_TOOL),
         reference.GROUPED,
-        (Row("house: turns with a tool call, 64 at once", "rate", "turns/s", bar=1_000),),
+        (Row("in process: turns with a tool call, 64 at once", "rate", "turns/s", bar=1_000),),
     ),
     Work(
         partial(turns, 1_000, TURNS, PLAIN),
         reference.GROUPED,
         (
-            Row("house: turns, 1,000 sessions at once", "rate", "turns/s", bar=1_000),
-            Row("house: one turn among 1,000, p99", "p99", "ms", bar=6_000),
+            Row("in process: turns, 1,000 sessions at once", "rate", "turns/s", bar=1_000),
+            Row("in process: one turn among 1,000, p99", "p99", "ms", bar=6_000),
         ),
     ),
-    Work(export, reference.ENCODE, (Row("house: lines exported", "rate", "lines/s"),)),
+    Work(export, reference.ENCODE, (Row("in process: lines exported", "rate", "lines/s"),)),
 )
