@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
-from crossclaw.app import links
+from crossclaw.app import links, sharing
 from crossclaw.gateway import linking
 from crossclaw.ledger.postgres.membership import PostgresMembership
 from crossclaw.runs.lease import GatewayLease
 from crossclaw.testing import ScriptedProvider
 from tests.cluster.linked import LEASED_S, Linked, linked, see_each_other
 from tests.databases import databases
+from tests.ending import SOON_S
 
 collect_ignore_glob = [] if "CROSSCLAW_CLUSTER" in os.environ else ["test_*.py"]
 PAIR = {
@@ -35,6 +36,9 @@ def long_leases(monkeypatch: pytest.MonkeyPatch) -> None:
     its end set it in the database; processes have real ones."""
     monkeypatch.setattr(PostgresMembership, "lease_s", LEASED_S)
     monkeypatch.setattr(GatewayLease, "lease_s", LEASED_S)
+    monkeypatch.setattr(
+        sharing, "LEAVE_S", SOON_S
+    )  # who opens the same name again waits for no lease
 
 
 @pytest.fixture
