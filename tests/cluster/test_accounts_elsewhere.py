@@ -6,8 +6,10 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
+from crossclaw.channels import supervisor
 from crossclaw.config import Config
 from crossclaw.config.current import CurrentConfig
 from crossclaw.domain.errors import AccountBroken, ChannelDown
@@ -99,6 +101,34 @@ async def test_an_account_that_is_down_on_one_gateway_is_told_of_on_the_other(
         return [each["why"] for each in rows] == ["the loft is closed"]
 
     await until(is_told)
+
+
+async def test_an_account_that_a_gateway_cannot_connect_for_long_is_left_to_another(
+    gateways: Gateways, loft: Loft, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with a daemon that only the other machine has."""
+    monkeypatch.setattr(supervisor, "DOWN_S", 0.0)
+    loft.faults["home"] = deque([ChannelDown("no daemon here", retry_after_s=1_000.0)])
+    a = await gateways.open("a", "home")
+    await until_shown(a, "home", "waiting")
+    b = await gateways.open("b", "home")
+    await until_shown(b, "home", "running")
+
+
+@pytest.mark.spec("B2")
+async def test_an_account_that_was_connected_stays_with_its_gateway_though_it_breaks(
+    gateways: Gateways, loft: Loft
+) -> None:
+    """Its replies may be on their way: another gateway would take them for left over, and send them again."""
+    a = await gateways.open("a", "home")
+    await until_shown(a, "home", "running")
+    b = await gateways.open("b", "home")
+    await see_each_other(a, b)
+    a.gateway.channels.break_off(("pigeon", "home"), "one file was refused")
+    await until_shown(a, "home", "broken")
+    await anyio.sleep(1.0)  # the other asks for it twenty times
+    assert [each.state for each in b.gateway.channels.list_status()] == ["elsewhere"]
+    assert loft.opened == ["home"]
 
 
 @pytest.mark.spec("N8", "N9", "B2")

@@ -8,7 +8,7 @@ import pytest
 
 from crossclaw.channels.account_roles import BotRoles, bot_role_of
 from crossclaw.domain.errors import StoreError
-from crossclaw.ledger.gateways import SharingGateway
+from crossclaw.ledger.gateways import LEASE_S, SharingGateway
 from crossclaw.runs.roles import Roles
 
 BOT = bot_role_of("telegram", "700")
@@ -20,6 +20,7 @@ class RoleTable:
     def __init__(self) -> None:
         self.holders: dict[str, str] = {}
         self.is_away = False
+        self.is_silent = False
 
 
 class RowsOf:
@@ -44,6 +45,8 @@ class RowsOf:
 
     async def _ask(self) -> None:
         await anyio.lowlevel.checkpoint()
+        if self._table.is_silent:
+            await anyio.sleep_forever()
         if self._table.is_away:
             raise StoreError("the database is away")
 
@@ -112,6 +115,41 @@ async def test_a_role_is_given_back_whole_when_whoever_gives_it_back_is_cancelle
         scope.cancel()
         await a.leave("x")
     assert table.holders == {}
+
+
+@pytest.mark.spec("B6")
+async def test_a_role_that_could_not_be_given_back_is_given_back_later(table: RoleTable) -> None:
+    a, b = roles_of(table, "a"), roles_of(table, "b")
+    await a.take("x")
+    table.is_away = True
+    await a.leave("x")
+    table.is_away = False
+    await a.wait_for("y")  # anything else about roles
+    assert await b.take("x")
+
+
+@pytest.mark.spec("B6")
+async def test_a_role_that_somebody_took_who_was_cancelled_meanwhile_is_known_here(
+    table: RoleTable,
+) -> None:
+    a = roles_of(table, "a")
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(a.take, "x")
+        await anyio.lowlevel.checkpoint()
+        tasks.cancel_scope.cancel()
+    assert a.has("x") == (table.holders == {"x": "a"})
+
+
+@pytest.mark.spec("B6")
+async def test_nobody_waits_for_a_database_that_is_silent(table: RoleTable) -> None:
+    a = roles_of(table, "a")
+    await a.take("x")
+    table.is_silent = True
+    began = anyio.current_time()
+    await a.leave("x")
+    with pytest.raises(StoreError, match="did not say"):
+        await a.take("y")
+    assert anyio.current_time() - began == pytest.approx(2 * LEASE_S)
 
 
 @pytest.mark.spec("B6", "N9")

@@ -64,7 +64,7 @@ class BotRoles:
         return None
 
     async def leave(self, place: Place) -> None:
-        with anyio.CancelScope(shield=True):
+        with anyio.CancelScope(shield=True):  # as long as `roles` takes, which is not long
             async with self._turn:
                 await self._give_back(self._ours.pop(place, None))
 

@@ -33,6 +33,7 @@ SOUND_S = 60.0  # whoever has lived so long is well again: the next pause is sho
 BROKEN_S = 1_800.0  # a token may be put right at the platform, without a change of the config
 PROBE_S = 10.0
 
+DOWN_S = 120.0  # an account that could not be connected here for so long is left to another gateway
 TWIN_S = 300.0  # the config may have changed there, too, or that gateway may be gone
 
 MakeHost = Callable[[str, str], AccountHost]
@@ -105,6 +106,17 @@ class _Kept:
         self.settled = anyio.Event()
         """It runs, or has failed once."""
         self.done = anyio.Event()
+        self.have()
+
+    def have(self) -> None:
+        """It is this gateway's from now on."""
+        self.since_s, self._connected_before = anyio.current_time(), self.host.connected_ms
+        self.has_run = False
+
+    @property
+    def may_have_sent(self) -> bool:
+        """Since it is this gateway's."""
+        return self.has_run or self.host.connected_ms != self._connected_before
 
     def begin(self) -> None:
         self.broken_by, self.attempt = None, anyio.CancelScope()
@@ -325,8 +337,8 @@ class ChannelSupervisor:
             self._accounts.remove(kept.place, kept.account)
             with anyio.CancelScope(shield=True):
                 await kept.host.http.close()
-            if self._bots is not None and kept.scope.cancel_called:  # else the whole gateway ends
-                await self._bots.leave(kept.place)
+            if kept.scope.cancel_called:  # else the whole gateway ends
+                await self._let_go(kept)
             kept.settled.set()
             kept.done.set()
 
@@ -336,13 +348,26 @@ class ChannelSupervisor:
             kept.turn("elsewhere")
             kept.settled.set()
             await self._roles.wait_for(role_of(*kept.place))
+            kept.have()
         kept.turn("starting")
 
     async def _let_others_try(self, kept: _Kept) -> None:
-        """What this gateway cannot open, another one may be able to: keys, token files and variables are each machine's own."""
-        if self._roles is not None and self._bots is not None:
+        """What this gateway cannot open, another one may be able to: keys, token files, variables and ways to the platform
+        are each machine's own. One that was connected here stays until this gateway ends: replies may be on their way by
+        it, which another would take for left over, and send again."""
+        if self._roles is None or self._bots is None or kept.may_have_sent:
+            return
+        await self._bots.leave(kept.place)
+        await self._roles.leave(role_of(*kept.place))
+        if kept.digest:
+            kept.account = None  # what it has in memory may be the past when it is ours again
+
+    async def _let_go(self, kept: _Kept) -> None:
+        """The config names it no more, or has changed it."""
+        if self._bots is not None:
             await self._bots.leave(kept.place)
-            await self._roles.leave(role_of(*kept.place))
+        if kept.place not in self._kept:
+            await self._let_others_try(kept)
 
     async def _keep_open(self, kept: _Kept) -> None:
         settings = kept.settings
@@ -361,7 +386,7 @@ class ChannelSupervisor:
             wait_s = self._wait_s(kept, error, pause_s)
             pause_s = min(pause_s * 2, PAUSE_MAX_S)
             kept.again = anyio.Event()
-            if kept.state == "broken":
+            if kept.state == "broken" or anyio.current_time() - kept.since_s >= DOWN_S:
                 await self._let_others_try(kept)
             kept.settled.set()
             with anyio.move_on_after(wait_s):
@@ -406,6 +431,7 @@ class ChannelSupervisor:
                 async with anyio.create_task_group() as tasks:
                     await tasks.start(kept.account.serve, kept.host)
                     kept.turn("running")
+                    kept.has_run = True
                     await (
                         kept.host.speaks_since()
                     )  # remembered now: what is put from here on is its own

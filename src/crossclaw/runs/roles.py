@@ -7,8 +7,8 @@ import logging
 
 import anyio
 
-from crossclaw.domain.errors import CrossclawError
-from crossclaw.ledger.gateways import BEAT_S, Membership
+from crossclaw.domain.errors import CrossclawError, StoreError
+from crossclaw.ledger.gateways import BEAT_S, LEASE_S, Membership
 
 log = logging.getLogger(__name__)
 
@@ -21,6 +21,9 @@ class Roles:
     def __init__(self, membership: Membership | None) -> None:
         self._membership = membership
         self._ours: set[str] = set()
+        self._owed: set[str] = set()
+        """Roles that could not be given back yet."""
+        self._turn = anyio.Lock()
 
     def has(self, name: str) -> bool:
         return self._membership is None or name in self._ours
@@ -31,6 +34,7 @@ class Roles:
             await anyio.sleep(BEAT_S)
 
     async def _try_to_take(self, name: str) -> bool:
+        await self._give_back()
         try:
             return await self.take(name)
         except CrossclawError as error:
@@ -41,26 +45,46 @@ class Roles:
         """Whether it is ours: taken now or before. Raises `StoreError` when nobody can know."""
         if self._membership is None or name in self._ours:
             return True
-        if not await self._membership.take_role(name):
-            return False
-        if name not in self._ours:  # else somebody else here asked at the same time
-            log.info("this gateway has the role %s from now on", name)
-        self._ours.add(name)
-        return True
+        taken: bool | None = None
+        async with self._turn:
+            # One that is cancelled half-way would be ours in the database, and nobody here would know.
+            with anyio.move_on_after(LEASE_S, shield=True):
+                taken = await self._membership.take_role(name)
+            if taken is None:
+                self._owed.add(name)
+                raise StoreError(f"the database did not say for {LEASE_S:g} s who has {name}")
+            self._owed.discard(name)
+            if taken and name not in self._ours:  # else somebody else here asked at the same time
+                log.info("this gateway has the role %s from now on", name)
+                self._ours.add(name)
+        return taken
 
     async def leave(self, name: str) -> None:
-        """Another gateway may take it. What only its holder does has ended before; where it cannot be told now, the next
-        `take` finds the role still ours."""
-        if self._membership is None or name not in self._ours:
+        """Another gateway may take it. What only its holder does has ended before; where it cannot be told now, it is told
+        later, and a `take` finds the role still ours."""
+        if self._membership is not None and name in self._ours:
+            self._ours.discard(name)
+            self._owed.add(name)
+        await self._give_back()
+
+    async def _give_back(self) -> None:
+        """What is owed: whole, also by whoever is cancelled; and nobody waits longer for it than a lease lasts."""
+        if not self._owed:
             return
-        self._ours.discard(name)
-        with anyio.CancelScope(shield=True):  # half given back, nobody would have it
-            try:
-                await self._membership.leave_role(name)
-            except CrossclawError as error:
-                log.warning("the role %s could not be given back: %s", name, error)
-            else:
-                log.info("this gateway gives the role %s back", name)
+        with anyio.move_on_after(LEASE_S, shield=True):
+            async with self._turn:
+                for name in sorted(self._owed):
+                    await self._give_one_back(name)
+
+    async def _give_one_back(self, name: str) -> None:
+        assert self._membership is not None
+        try:
+            await self._membership.leave_role(name)
+        except CrossclawError as error:
+            log.warning("the role %s could not be given back: %s", name, error)
+        else:
+            self._owed.discard(name)
+            log.info("this gateway gives the role %s back", name)
 
     async def find_holder(self, name: str) -> str | None:
         """The name of the gateway that has it."""

@@ -132,14 +132,15 @@ class TelegramAccount(ChannelAccount):
         if self._albums is None:  # one, so that calls under way and a new start share its lock
             receive, may_talk = partial(self._receive, host), partial(self._may_talk, host)
             self._albums = HeldAlbums(host, self._bot_id, receive, may_talk)
+        await host.connected(
+            facts
+        )  # before anything is changed or taken: another may be the same bot
         if self._settings.webhook_url:
-            await host.connected(facts)
             await self._client.set_webhook(self._settings.webhook_url, self._webhook_secret())
             task_status.started()
             await self._albums.serve()
         await self._client.delete_webhook()
         await self._albums.finish_all()
-        await host.connected(facts)
         task_status.started()
         await self._poll(host)
 
