@@ -92,6 +92,25 @@ async def test_words_of_people_who_may_not_talk_do_not_come_in_by_an_answer(tmp_
 
 
 @pytest.mark.spec("N8")
+@pytest.mark.parametrize("allowed", [False, True])
+async def test_words_of_bots_are_quoted_where_bots_may_talk_and_our_own_always(
+    tmp_path: Path, allowed: bool
+) -> None:
+    memory = chat(groupPolicy="open", allowBots=allowed)
+    async with open_gateway(tmp_path, Recording(), channels=[memory]) as gateway:
+        for number, ours in enumerate((False, True)):
+            quoted = ReplyTo(
+                message_id="9", sender="7", sender_is_bot=True, text="words", ours=ours
+            )
+            look = said("g", "1", f"look {number}", number, mentioned=True, reply_to=quoted)
+            await memory.bring(look)
+            await anyio.sleep(60)
+        read = await words_in(gateway, "agent:main:memory:group:g")
+
+    assert ["words" in each for each in read] == [allowed, True]
+
+
+@pytest.mark.spec("N8")
 async def test_in_a_direct_chat_only_the_two_who_talk_are_quoted(tmp_path: Path) -> None:
     memory = chat(dmPolicy="open", allowFrom=["*"])
     async with open_gateway(tmp_path, Recording(), channels=[memory]) as gateway:

@@ -57,6 +57,7 @@ class ReplyTo(msgspec.Struct, frozen=True, kw_only=True):
     sender: str | None = None
     """Its writer's immutable id."""
     sender_name: str | None = None
+    sender_is_bot: bool = False
     text: str | None = None
     ours: bool = False
     """We wrote it: the reply is meant for us, as if we were mentioned."""

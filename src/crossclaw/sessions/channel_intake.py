@@ -242,7 +242,11 @@ class ChannelIntake:
         if replied.sender is None or inbound.is_direct:
             return False
         writer = msgspec.structs.replace(
-            inbound, sender=replied.sender, sender_aliases=(), member_of=(), sender_is_bot=False
+            inbound,
+            sender=replied.sender,
+            sender_aliases=(),
+            member_of=(),
+            sender_is_bot=replied.sender_is_bot,
         )
         return (await self._decide(live, live.settings, writer)).allowed
 

@@ -252,6 +252,34 @@ async def test_our_own_words_webhooks_and_notices_are_nothing_and_bots_are_marke
     assert rig.host.received[0].sender_is_bot
 
 
+@pytest.mark.spec("N8")
+async def test_words_of_bots_and_webhooks_that_somebody_answers_to_are_marked(
+    rig: DiscordRig,
+) -> None:
+    world = rig.fake.world
+    robot = world.person("robot", bot=True)
+    async with rig.served():
+        quoted = [
+            rig.fake.say(robot, "beep", rig.room),
+            rig.fake.say(rig.ana, "by a webhook", rig.room, webhook_id="77"),
+            rig.fake.say(rig.ana, "by Ana", rig.room),
+        ]
+        for each in quoted:
+            answer = {
+                "type": 19,
+                "message_reference": {"message_id": each, "channel_id": rig.room.id},
+                "referenced_message": world.find_message(rig.room, each),
+            }
+            rig.fake.say(rig.ana, "look", rig.room, **answer)
+        await rig.until(lambda: rig.host.texts.count("look") == 3)
+    replies = [each.reply_to for each in rig.host.received if each.reply_to is not None]
+    assert [(each.text, each.sender_is_bot) for each in replies] == [
+        ("beep", True),
+        ("by a webhook", True),
+        ("by Ana", False),
+    ]
+
+
 async def test_an_edit_is_one_and_a_preview_is_none(rig: DiscordRig) -> None:
     async with rig.served():
         first = rig.fake.say(rig.ana, "helo", rig.room)

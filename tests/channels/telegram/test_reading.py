@@ -169,6 +169,16 @@ def test_other_bots_are_marked_and_an_anonymous_administrator_is_the_chat() -> N
     found = read(chat=GROUP, text="hi", sender_chat=GROUP, **{"from": anonymous})
     assert (found.sender, found.sender_is_bot) == ("-100123", False)
 
+    quoted = {"message_id": 5, "date": 1, "chat": GROUP, "text": "beep"}
+    beep = {**quoted, "from": {"id": 9, "is_bot": True}}
+    hidden = {**quoted, "from": anonymous, "sender_chat": GROUP}
+    by_bot = read(chat=GROUP, text="look", reply_to_message=beep).reply_to
+    by_chat = read(chat=GROUP, text="look", reply_to_message=hidden).reply_to
+    by_person = read(chat=GROUP, text="look", reply_to_message={**quoted, "from": ANN}).reply_to
+    assert (by_bot.sender, by_bot.sender_is_bot) == ("9", True)
+    assert (by_chat.sender, by_chat.sender_is_bot) == ("-100123", False)
+    assert (by_person.sender, by_person.sender_is_bot) == ("42", False)
+
 
 @pytest.mark.spec("N2", "N8")
 def test_files_are_named_and_not_fetched() -> None:

@@ -60,7 +60,13 @@ class QuotedMessage(msgspec.Struct, frozen=True):
     id: str = ""
     author: DiscordUser | None = None
     content: str = ""
+    webhook_id: str | None = None
     attachments: list[DiscordAttachment] = []
+
+    @property
+    def by_program(self) -> bool:
+        """Written by a bot or a webhook."""
+        return self.webhook_id is not None or (self.author is not None and self.author.bot)
 
 
 class MessageSnapshot(msgspec.Struct, frozen=True):

@@ -118,6 +118,7 @@ def _reply(message: DiscordMessage, me: DiscordReader) -> ReplyTo | None:
         message_id=reference.message_id,
         sender=author.id if author else None,
         sender_name=(author.name or None) if author else None,
+        sender_is_bot=replied is not None and replied.by_program,
         text=(replied.content or None) if replied else None,
         ours=author is not None and author.id == me.id,
     )

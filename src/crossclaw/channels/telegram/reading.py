@@ -217,6 +217,7 @@ def _reply(message: TelegramMessage, bot: ReadingBot) -> ReplyTo | None:
         message_id=str(replied.message_id),
         sender=str(author.id) if author else None,
         sender_name=(author.name or None) if author else None,
+        sender_is_bot=author is not None and author.is_bot,
         text=text or None,
         ours=author is not None and author.id == bot.id,
     )
