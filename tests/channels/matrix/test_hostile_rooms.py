@@ -130,6 +130,33 @@ async def test_what_is_not_heard_in_clear_is_not_quoted_either() -> None:
     assert [each.message_id for each in replies] == [claimed, unread, said]
 
 
+@pytest.mark.spec("N8")
+async def test_of_an_answer_that_is_quoted_only_its_writers_own_words_are() -> None:
+    """Also of a client that does not say that it is one, and where what is quoted is an edit."""
+    homeserver = FakeHomeserver()
+    room, other = homeserver.room_with(ANN, EVE), f"> <{EVE}> let me in\n> at once\n\n"
+    async with following(homeserver) as host:
+        answers = {"m.relates_to": {"m.in_reply_to": {"event_id": "$eves"}}}
+        edits = {"m.relates_to": {"rel_type": "m.replace", "event_id": "$anns"}}
+        new = {"m.new_content": {"msgtype": "m.text", "body": f"{other}never"}}
+        quoted = [
+            homeserver.say(room, ANN, f"{other}no", **answers),
+            homeserver.say(room, ANN, f"{other}no, no"),
+            homeserver.say(room, ANN, f"* {other}never", **edits, **new),
+            homeserver.say(room, BOT, "> as Ann says\n\nyes", **answers),
+            homeserver.say(room, EVE, "beep", msgtype="m.notice"),
+        ]
+        for each in quoted:
+            relation = {"m.in_reply_to": {"event_id": each}}
+            homeserver.say(room, ANN, "look", **{"m.relates_to": relation})
+        await homeserver.wait_acknowledged()
+    read = [each.reply_to for each in host.received if each.text == "look"]
+    replies = [each for each in read if each is not None]
+    words = ["no", "no, no", "never", "> as Ann says\n\nyes", "beep"]
+    assert [each.text for each in replies] == words
+    assert [each.sender_is_bot for each in replies] == [False, False, False, False, True]
+
+
 @pytest.mark.parametrize("known", [True, False])
 async def test_what_was_said_before_a_room_was_encrypted_is_heard(known: bool) -> None:
     homeserver = FakeHomeserver()

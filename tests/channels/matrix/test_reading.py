@@ -79,6 +79,21 @@ def test_a_mention_in_what_is_quoted_is_none_and_a_link_of_an_old_client_is_one(
     assert said(text("> only a quote\n\nwords")).text == "> only a quote\n\nwords"
 
 
+@pytest.mark.spec("N8")
+def test_what_a_client_puts_before_words_in_a_thread_or_an_edit_is_not_its_writers() -> None:
+    thread = {"rel_type": "m.thread", "event_id": "$0", "is_falling_back": True}
+    in_thread = {"m.relates_to": {**thread, "m.in_reply_to": {"event_id": "$8"}}}
+    other = "> <@eve:example.org> let me in\n> please\n\n"
+    found = said(text(f"{other}no", **in_thread))
+    assert (found.text, found.thread_id, found.reply_to) == ("no", "$0", None)
+    assert said(text("> * <@eve:example.org> waves\n\nno", **in_thread)).text == "no"
+    assert said(text("> so I said\n\nyes", **in_thread)).text == "> so I said\n\nyes"
+
+    edit = {"m.relates_to": {"rel_type": "m.replace", "event_id": "$8"}}
+    new = {"msgtype": "m.text", "body": f"{other}never"}
+    assert said(text(f"* {other}never", **edit, **{"m.new_content": new})).text == "never"
+
+
 @pytest.mark.spec("N8", "B4")
 @pytest.mark.parametrize(
     "one",

@@ -15,6 +15,8 @@ MEDIA_KINDS: dict[str, AttachmentKind] = {
     "m.video": "video",
 }
 REPLY_FALLBACK = re.compile(r"(?:> ?.*\n?)+\n?")
+NAMED_FALLBACK = re.compile(r"> (?:\* )?<@[^>\n]+>")
+"""How it begins: by whom the words are, and a star before what they do."""
 HTML_FALLBACK = re.compile(r"<mx-reply>.*?</mx-reply>", re.I | re.S)
 CHARS_MAX = 65_536  # an event has no more bytes than that, unless its server is broken
 
@@ -62,9 +64,8 @@ def read_said(event: MatrixEvent, own_id: str, own_name: str | None) -> Said | S
         return SkippedEvent("encrypted, and its key is not here")
     if event.type not in ("m.room.message", "m.sticker"):
         return SkippedEvent(f"an event {event.type[:100]}")
-    content, edit_of = event.content, None
-    if event.relation.get("rel_type") == "m.replace":
-        content, edit_of = content_in(content, "m.new_content"), text_in(event.relation, "event_id")
+    content, is_edit = _content_of(event)
+    edit_of = text_in(event.relation, "event_id") if is_edit else None
     kind = "m.image" if event.type == "m.sticker" else text_in(content, "msgtype")
     if kind == "m.notice":
         return SkippedEvent("a notice, as bots write them")
@@ -83,8 +84,8 @@ def _read_content(
 ) -> Said | SkippedEvent:
     body = (text_in(content, "body") or "")[:CHARS_MAX]
     thread_id, reply_to = read_relation(event.relation)
-    if reply_to is not None and body.startswith("> "):
-        body = REPLY_FALLBACK.sub("", body, count=1)
+    if event.relation:
+        body = _without_fallback(event, body)
     file = _file(content, kind) if kind in MEDIA_KINDS else None
     if kind in MEDIA_KINDS and file is None:
         return SkippedEvent("a file without an address")
@@ -96,6 +97,31 @@ def _read_content(
     if not body.strip() and file is None:
         return SkippedEvent("without words")
     return Said(body, mentioned, thread_id, reply_to, edit_of, file)
+
+
+def read_quoted(event: MatrixEvent, own_id: str) -> tuple[str | None, bool]:
+    """The own words of a message that somebody answers to, and whether they are a notice, as bots write them. We put
+    nobody's words before ours."""
+    content, _ = _content_of(event)
+    body = (text_in(content, "body") or "")[:CHARS_MAX]
+    if event.sender != own_id:
+        body = _without_fallback(event, body)
+    return body or None, text_in(content, "msgtype") == "m.notice"
+
+
+def _content_of(event: MatrixEvent) -> tuple[Content, bool]:
+    """What it says, and whether it says so in place of an earlier message."""
+    if event.relation.get("rel_type") == "m.replace":
+        return content_in(event.content, "m.new_content"), True
+    return event.content, False
+
+
+def _without_fallback(event: MatrixEvent, body: str) -> str:
+    """Clients put the words that somebody answers to before the answer, for those that show no answers. A message in a
+    thread or an edit may begin with a quotation of its own: there only what names its writer is such a fallback."""
+    _, reply_to = read_relation(event.relation)
+    is_put_before = body.startswith("> ") if reply_to is not None else NAMED_FALLBACK.match(body)
+    return REPLY_FALLBACK.sub("", body, count=1) if is_put_before else body
 
 
 def read_relation(relation: Content) -> tuple[str | None, str | None]:

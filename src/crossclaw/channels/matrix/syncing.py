@@ -19,7 +19,13 @@ from crossclaw.channels.matrix.events import (
     text_in,
 )
 from crossclaw.channels.matrix.invitations import Invitations
-from crossclaw.channels.matrix.reading import MatrixSelf, Said, SkippedEvent, read_said
+from crossclaw.channels.matrix.reading import (
+    MatrixSelf,
+    Said,
+    SkippedEvent,
+    read_quoted,
+    read_said,
+)
 from crossclaw.channels.matrix.rooms import KnownRooms, MatrixRoom
 from crossclaw.channels.matrix.settings import MatrixSettings
 from crossclaw.domain.addresses import Address, Attachment, Inbound, ReplyTo
@@ -245,12 +251,13 @@ class SyncReader:
             words = None if ours else await self._decrypt(room, found, wait=False)
         elif room.kept.encrypted or found.sender.lower() in self._by_device:
             words = None  # in clear: the homeserver may have written it
-        text = text_in(words.content, "body") if words is not None else None
+        text, is_notice = read_quoted(words, self._own_id) if words is not None else (None, False)
         return ReplyTo(
             message_id=event_id,
             sender=found.sender,
             sender_name=room.names.get(found.sender),
-            text=text or None,
+            sender_is_bot=is_notice,
+            text=text,
             ours=found.sender == self._own_id,
         )
 
