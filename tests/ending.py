@@ -36,8 +36,10 @@ def beside(work: Callable[[], object]) -> Generator[None]:
     """In a thread, which has ended when this has; one that hangs keeps nobody from ending."""
     thread = Thread(target=work, daemon=True)
     thread.start()
-    yield
-    thread.join(SOON_S)
+    try:
+        yield
+    finally:
+        thread.join(SOON_S)
     assert not thread.is_alive(), "what runs beside the test has not ended"
 
 

@@ -4,12 +4,13 @@ import inspect
 import traceback
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack
+from threading import Event
 
 import anyio
 import pytest
 
 from crossclaw.testing import VirtualLoop
-from tests.ending import _ended, _is_real
+from tests.ending import _ended, _is_real, beside
 
 LIMIT_S = 300  # of pytest-timeout, which comes later and from outside
 
@@ -52,3 +53,20 @@ async def opened() -> AsyncGenerator[AsyncExitStack]:
 async def test_a_test_may_open_what_its_fixture_closes(opened: AsyncExitStack) -> None:
     tasks = await opened.enter_async_context(anyio.create_task_group())
     tasks.start_soon(anyio.sleep, 0)
+
+
+def test_what_runs_beside_a_test_has_ended_also_when_the_test_has_failed() -> None:
+    failed, ended = Event(), list[str]()
+
+    class Failed(Exception):
+        def __init__(self) -> None:
+            failed.set()
+
+    def work() -> None:
+        failed.wait()
+        Event().wait(0.05)  # it takes a while; whoever does not wait for it is through by then
+        ended.append("work")
+
+    with pytest.raises(Failed), beside(work):
+        raise Failed
+    assert ended == ["work"]
