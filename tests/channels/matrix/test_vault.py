@@ -243,7 +243,8 @@ async def test_a_gateway_without_the_keys_of_a_known_device_refuses_it_and_uploa
         words = await refused(vault_on(talker, other))
         assert f"device {DEVICE} are not on this gateway" in words
         assert f"bring it here as {other}" in words
-        assert "access token from a login of its own" in words
+        assert "by a file system that both have or by a copy" in words
+        assert "login of its own" not in words, "what is said meanwhile would be left out"
     assert (uploads(talker), talker.homeserver.devices[BOT][DEVICE]) == (before, known)
 
     talker.vault = talker.new_vault()  # the one that has them goes on
@@ -295,6 +296,47 @@ async def test_a_mark_that_never_reached_the_ledger_keeps_nobody_from_its_keys(
         await talker.vault.close()
     await talker.vault.open()
     assert (await talker.vault.decrypt(ROOM, talker.says(WORDS))).content["body"] == "hi"
+
+
+@pytest.mark.spec("B6")
+async def test_a_ledger_from_a_backup_accepts_the_newest_keys_and_no_older_copy_after_that(
+    talker: Talker, tmp_path: Path
+) -> None:
+    restored = dict(talker.host.cursors)
+    for _ in range(5):
+        await talker.vault.close()
+        await talker.vault.open()
+    await talker.vault.close()
+    shutil.copytree(talker.folder, tmp_path / "older")
+    talker.host.cursors = restored
+    talker.vault = talker.new_vault()
+    await talker.vault.open()
+    assert (await talker.vault.decrypt(ROOM, talker.says(WORDS))).content["body"] == "hi"
+    older = vault_on(talker, tmp_path / "older")
+    assert "have changed since this gateway had them" in await refused(older)
+
+
+@pytest.mark.spec("B6")
+async def test_the_newest_thousand_marks_are_kept_and_always_the_ledgers(tmp_path: Path) -> None:
+    from crossclaw.channels.matrix.key_file import MARKS_MAX, KeyFile  # noqa: PLC0415
+
+    file = KeyFile(tmp_path, BOT, DEVICE)
+
+    def marks() -> list[str]:
+        rows = file.store.database.execute_sql("SELECT mark FROM crossclaw_marks ORDER BY rowid")
+        return [row[0] for row in rows.fetchall()]
+
+    first = file.open(None, None)
+    database = file.store.database
+    with database.atomic():
+        for number in range(MARKS_MAX):
+            database.execute_sql("INSERT INTO crossclaw_marks VALUES (?)", (f"{number}",))
+    file.close()
+    for _ in range(2):  # the first new mark never reached the ledger
+        made = file.open(None, first)
+        assert marks()[-2:] == [first, made]
+        assert len(set(marks())) == len(marks()) == MARKS_MAX
+        file.close()
 
 
 @pytest.mark.spec("B6")

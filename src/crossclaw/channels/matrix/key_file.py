@@ -2,7 +2,8 @@
 
 Keys change with every message, so a copy of the file is soon outdated, and whoever goes on from an outdated one breaks the
 device for everybody it talks with. Each opening therefore leaves a new mark, in the file and in the ledger; a file without the
-ledger's mark is a copy from which another gateway has gone on, or an old backup.
+ledger's mark is a copy from which another gateway has gone on, or an old backup. Older marks stay in the file, so that a
+ledger that comes from a backup accepts it.
 """
 
 import fcntl
@@ -17,6 +18,7 @@ import nio.store
 from crossclaw.disk.private import FILE_MODE, make_file
 from crossclaw.domain.errors import AccountBroken, ChannelDown
 
+MARKS_MAX = 1_000  # openings that a backup of the ledger may be behind
 BUSY = (
     "the keys of this account's device are open in another process, as of a gateway that was stopped and still lives; it "
     "is tried again until that one has ended"
@@ -92,9 +94,9 @@ class KeyFile:
         return (
             f"the keys of this account's device {self._device_id} {why}. They are in the folder channels/matrix/<account> of "
             f"the gateway that had the account last: bring it here as {self._folder}, by a file system that both have or by a "
-            "copy; or give this gateway an access token from a login of its own. If the keys are lost, log in anew for another "
-            "token (with a password: sign that device out in another client). Until then this gateway leaves the account "
-            "to others, and messages wait at the homeserver"
+            "copy that is made while no gateway has the account open. If the keys are lost, log in anew for another token (with "
+            "a password: sign that device out in another client). Until then this gateway leaves the account to others, and "
+            "messages wait at the homeserver"
         )
 
     def _is_outdated(self, mark: str | None) -> bool:
@@ -104,13 +106,18 @@ class KeyFile:
         return has_keys and mark is not None and mark not in {row[0] for row in rows}
 
     def _put_mark(self, mark: str | None) -> str:
-        """Beside the ledger's, which counts until the new one is there."""
+        """After the ledger's, which counts until the new one is there."""
         made = secrets.token_hex(16)
         database = self.store.database
         with database.atomic():
-            database.execute_sql("DELETE FROM crossclaw_marks")
+            database.execute_sql("DELETE FROM crossclaw_marks WHERE mark = ?", (mark,))
             for each in filter(None, (mark, made)):
                 database.execute_sql("INSERT INTO crossclaw_marks VALUES (?)", (each,))
+            database.execute_sql(
+                "DELETE FROM crossclaw_marks WHERE rowid NOT IN "
+                "(SELECT rowid FROM crossclaw_marks ORDER BY rowid DESC LIMIT ?)",
+                (MARKS_MAX,),
+            )
         return made
 
 
