@@ -32,7 +32,9 @@ class LiveAccount(msgspec.Struct, frozen=True):
 
     def knows_key(self, tried_at: int, now: int, wait_s: float = 0.0) -> bool:
         """Whether its platform still recognises the delivery key of an attempt, once we have waited. An attempt in the
-        future says that the clock was set back: nobody knows how long ago it was."""
+        future says that the clock was set back: nobody knows how long ago it was. Keys of another device are not known."""
+        if self.host is not None and tried_at < self.host.keys_known_since_ms:
+            return False
         knows_s, age_s = self.account.knows_key_for_s(), (now - tried_at) / 1000
         return knows_s == inf or 0 <= age_s < knows_s - wait_s
 

@@ -76,6 +76,8 @@ class AccountFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Where a person begins a chat with it, or invites it."""
     login: str | None = None
     """What stays the same as long as it is the same account, where its `id` may not."""
+    device: str | None = None
+    """By which the platform knows delivery keys again, where an account can have several."""
     is_deaf: bool = False
     """It would get messages without their words: a switch at the platform is off."""
 
@@ -172,7 +174,8 @@ class ChannelAccount(ABC):
 
     def knows_key_for_s(self) -> float:
         """How long after an attempt the platform still recognises our delivery key, and shows the same message
-        once. Inf: for ever; 0: never, so that a delivery that was cut off stays `uncertain`."""
+        once. Inf: for ever; 0: never, so that a delivery that was cut off stays `uncertain`. It ends with
+        `AccountFacts.device`."""
         return 0.0
 
     async def probe(self) -> AccountFacts:

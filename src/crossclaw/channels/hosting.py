@@ -28,10 +28,12 @@ FindTwin = Callable[[AccountFacts], Awaitable[str | None]]
 
 
 class KnownIdentity(msgspec.Struct, frozen=True):
-    """Who an account was when it was last connected, and since when, if it was another one before."""
+    """Who an account was when it was last connected, and since when, if it was another one before; the same of its device."""
 
     id: str
     since_ms: int = 0
+    device: str | None = None
+    device_since_ms: int = 0
 
 
 class AccountHost:
@@ -97,20 +99,39 @@ class AccountHost:
     async def speaks_since(self) -> int | None:
         """Since when the account is whom it is at its platform now; 0: it was never another one. None: it was somebody
         before, and is not connected yet."""
-        if self._identity is not None and self._identity.id == self._login:
-            return self._identity.since_ms
+        device = None if self.facts is None else self.facts.device
+        known = self._identity
+        if known is not None and (known.id, known.device) == (self._login, device):
+            return known.since_ms
         stored = await self.load_cursor(IDENTITY)
         before = msgspec.json.decode(stored, type=KnownIdentity) if stored else None
-        login = self._login
-        if login is None:
-            return 0 if before is None or self.facts is not None else None
-        known = before
-        if before is None or before.id != login:
-            known = KnownIdentity(login, self.now_ms() if before is not None else 0)
+        login, facts = self._login, self.facts
+        if login is None or facts is None:
+            return 0 if before is None or facts is not None else None
+        known = self._go_on_from(before, login, facts.device)
+        if known != before:
             await self.save_cursor(IDENTITY, msgspec.json.encode(known).decode())
         self._identity = known
-        assert known is not None
         return known.since_ms
+
+    def _go_on_from(
+        self, before: KnownIdentity | None, login: str, device: str | None
+    ) -> KnownIdentity:
+        """A device that was not noted, by an earlier release, is taken for the same."""
+        if before is None:
+            return KnownIdentity(login, device=device)
+        since_ms, device_since_ms = before.since_ms, before.device_since_ms
+        if before.id != login:
+            since_ms = self.now_ms()
+        if before.id != login or before.device not in (None, device):
+            device_since_ms = self.now_ms()
+        return KnownIdentity(login, since_ms, device, device_since_ms)
+
+    @property
+    def keys_known_since_ms(self) -> int:
+        """An older delivery key is not known to the account's device; 0: it never had another one. Up to date once
+        `speaks_since` has answered."""
+        return 0 if self._identity is None else self._identity.device_since_ms
 
     @property
     def _login(self) -> str | None:

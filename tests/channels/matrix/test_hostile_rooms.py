@@ -244,7 +244,7 @@ async def test_a_message_that_its_sender_took_back_is_told_and_nothing_else_that
 async def test_a_device_that_takes_over_after_weeks_leaves_out_what_the_other_one_has_heard() -> (
     None
 ):
-    """Each gateway may have a login of its own, and each goes on where it was last."""
+    """Each device goes on where it was last."""
     homeserver, cursors = FakeHomeserver(), dict[str, str]()
     room, heard_ms = homeserver.room_with(ANN), NOON_MS + 2 * SKEW_MS
 

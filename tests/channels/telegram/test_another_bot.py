@@ -15,6 +15,7 @@ from crossclaw.channels.http import HttpClients
 from crossclaw.config import Config
 from crossclaw.config.section import Loose
 from crossclaw.delivery.carrying import ANOTHER
+from crossclaw.domain.errors import DeliveryUncertain
 from crossclaw.domain.keys import SessionKey
 from crossclaw.testing import MemoryChannel, ScriptedProvider, open_gateway
 from tests.channels.fake_http import FakeTransport
@@ -100,9 +101,12 @@ async def test_the_same_bot_goes_on_where_it_was(telegram: FakeTelegram, opened:
 class Named(MemoryChannel):
     """Says who it is, forgets no key, and answers no message."""
 
-    def __init__(self, login: str, *, hangs: bool = False) -> None:
+    def __init__(
+        self, login: str, device: str | None = None, *, hangs: bool = False, unsure: bool = False
+    ) -> None:
         super().__init__(knows_key_s=inf)
-        self._login, self._hangs = login, hangs
+        self._facts = AccountFacts(id=login, device=device)
+        self._hangs, self._unsure = hangs, unsure
 
     async def serve(
         self,
@@ -110,28 +114,39 @@ class Named(MemoryChannel):
         *,
         task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
     ) -> None:
-        await host.connected(AccountFacts(id=self._login))
+        await host.connected(self._facts)
         await super().serve(host, task_status=task_status)
 
     async def send(self, piece: Piece) -> str | None:
         if self._hangs:
             await anyio.sleep_forever()
+        if self._unsure:
+            raise DeliveryUncertain("the connection was cut")
         return await super().send(piece)
 
 
 @pytest.mark.spec("B2")
-@pytest.mark.parametrize(("then", "state"), [("a", "delivered"), ("b", "uncertain")])
-async def test_what_was_cut_off_is_tried_again_only_by_the_account_that_knows_its_key(
-    tmp_path: Path, then: str, state: str
+@pytest.mark.parametrize(
+    ("before", "then", "state"),
+    [
+        (("a", None), ("a", None), "delivered"),
+        (("a", None), ("b", None), "uncertain"),
+        (("a", "phone"), ("a", "phone"), "delivered"),
+        (("a", "phone"), ("a", "desk"), "uncertain"),
+        (("a", None), ("a", "desk"), "delivered"),  # stored by a release that knew of no devices
+    ],
+)
+async def test_what_was_cut_off_is_tried_again_only_by_the_account_and_device_that_know_its_key(
+    tmp_path: Path, before: tuple[str, str], then: tuple[str, str], state: str
 ) -> None:
     (tmp_path / "gateway").mkdir()
-    first = Named("a", hangs=True)
+    first = Named(*before, hangs=True)
     async with open_gateway(tmp_path / "gateway", Recording(), channels=[first]):
         await first.say("ana", "hi")
         await anyio.sleep(60)
         copy = crashed_copy(tmp_path / "gateway")
     await anyio.sleep(1)
-    second = Named(then)
+    second = Named(*then)
     async with open_gateway(copy, Recording(), channels=[second]) as gateway:
         await anyio.sleep(60)
         (left,) = [
@@ -139,7 +154,26 @@ async def test_what_was_cut_off_is_tried_again_only_by_the_account_that_knows_it
         ]
     assert left is not None
     assert left.state == state
-    assert len(second.sent) == (then == "a")
+    assert len(second.sent) == (state == "delivered")
+
+
+@pytest.mark.spec("B2")
+@pytest.mark.parametrize(("device", "state"), [("phone", "delivered"), ("desk", "uncertain")])
+async def test_another_device_says_what_waits_and_does_not_repeat_what_may_have_arrived(
+    tmp_path: Path, device: str, state: str
+) -> None:
+    first = Named("a", "phone", unsure=True)
+    async with open_gateway(tmp_path, Recording(), channels=[first]):
+        await first.say("ana", "hi")
+        await anyio.sleep(1)
+        await first.say("ana", "and this")  # waits behind the first reply
+        await anyio.sleep(1)
+    second = Named("a", device)
+    async with open_gateway(tmp_path, Recording(), channels=[second]) as gateway:
+        await anyio.sleep(600)
+        left = [await gateway.ledger.find_delivery(f"reply:{run}") for run in await runs(gateway)]
+    assert sorted(each.state for each in left if each) == sorted([state, "delivered"])
+    assert len(second.sent) == (2 if state == "delivered" else 1)
 
 
 async def runs(gateway: Gateway) -> list[str]:

@@ -130,7 +130,8 @@ class MatrixAccount(ChannelAccount):
         self._user_id = text_in(who, "user_id") or ""
         self._device_id = text_in(who, "device_id") or self._device_id
         name = await self._client.display_name(self._user_id)
-        return AccountFacts(id=self._user_id, name=name, detail=f"device {self._device_id}")
+        device = self._device_id
+        return AccountFacts(id=self._user_id, name=name, detail=f"device {device}", device=device)
 
     async def _begin(self, name: str | None) -> None:
         settings = self._settings
@@ -164,8 +165,8 @@ class MatrixAccount(ChannelAccount):
         return vault
 
     async def _leave_out_what_others_heard(self) -> None:
-        """Gateways that take an account over from each other may each have a device, which goes on where that one was last:
-        weeks ago, perhaps, and the ledger knows messages again for a week only."""
+        """An account may become another device, by another access token, and the first one again, which goes on where it was
+        last: weeks ago, perhaps, and the ledger knows messages again for a week only."""
         assert self._syncs is not None
         stored = await self._host.load_cursor(f"heard {self._user_id}")
         last = msgspec.json.decode(stored, type=LastHeard) if stored else None
