@@ -11,11 +11,16 @@ import msgspec
 import pytest
 
 from crossclaw.channels.http import HttpClients
+from crossclaw.channels.matrix.account import open_account
 from crossclaw.channels.matrix.client import MatrixClient
 from crossclaw.channels.matrix.events import DeviceLists, MatrixEvent, SyncAnswer
+from crossclaw.channels.matrix.settings import MatrixSettings
 from crossclaw.domain.errors import AccountBroken, ChannelDown, StoreError
+from crossclaw.domain.secret import Secret
+from crossclaw.testing import VirtualClock
 from tests.channels.fake_http import FakeTransport
 from tests.channels.matrix.fake import BOT, DEVICE, MEGOLM, TOKEN, FakeHomeserver
+from tests.channels.matrix.test_hostile_rooms import InvitedRecording
 
 pytestmark = [pytest.mark.real, pytest.mark.anyio, pytest.mark.spec("N7")]
 
@@ -250,6 +255,42 @@ async def test_a_gateway_without_the_keys_of_a_known_device_refuses_it_and_uploa
     talker.vault = talker.new_vault()  # the one that has them goes on
     await talker.vault.open()
     assert (await talker.vault.decrypt(ROOM, talker.says(WORDS))).content["body"] == "hi"
+
+
+@pytest.mark.spec("B6")
+async def test_an_account_without_its_keys_was_never_connected_so_that_its_gateway_can_leave_it(
+    talker: Talker, tmp_path: Path
+) -> None:
+    """One that was connected may have sent, and stays where it is."""
+    await talker.vault.close()
+    transport = FakeTransport({"fake.example": talker.homeserver})
+    host = InvitedRecording("matrix", transport, VirtualClock())
+    host.folder = tmp_path / "other"
+    host.folder.mkdir()
+    url, token = "https://fake.example", Secret(TOKEN)
+    account = open_account(
+        MatrixSettings(homeserver=url, access_token=token, encryption=True), host
+    )
+    with pytest.raises(AccountBroken, match="are not on this gateway"):
+        await account.serve(host)
+    assert host.facts is None
+    await host.http.close()
+
+
+@pytest.mark.spec("B6", "N9")
+async def test_an_account_that_is_refused_as_the_same_bot_as_another_tells_nobody_of_its_keys(
+    talker: Talker, tmp_path: Path
+) -> None:
+    async def refuse() -> None:
+        raise AccountBroken("the same account as another")
+
+    await talker.vault.close()
+    del talker.homeserver.devices[BOT][DEVICE]
+    before, vault = uploads(talker), vault_on(talker, tmp_path / "other")
+    with pytest.raises(AccountBroken, match="the same account"):
+        await vault.open(refuse)
+    await vault.close()
+    assert uploads(talker) == before
 
 
 @pytest.mark.spec("B6")

@@ -3,6 +3,8 @@
 import hashlib
 import logging
 import math
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio
@@ -85,8 +87,12 @@ class MatrixAccount(ChannelAccount):
     ) -> None:
         try:
             facts = await self._log_in()
-            await host.connected(facts)
-            await self._begin(facts.name)
+            connect = partial(host.connected, facts)
+            # Before there are rooms: without it encrypted ones would be refused for good, instead of waited with.
+            self._vault = await self._open_vault(connect) if self._settings.encryption else None
+            if self._vault is None:
+                await connect()
+            self._begin(facts.name)
             name = f"sync {self._user_id} {self._device_id}"
             since = await host.load_cursor(name)
             if since is None:
@@ -133,15 +139,15 @@ class MatrixAccount(ChannelAccount):
         device = self._device_id
         return AccountFacts(id=self._user_id, name=name, detail=f"device {device}", device=device)
 
-    async def _begin(self, name: str | None) -> None:
+    def _begin(self, name: str | None) -> None:
         settings = self._settings
-        # First: without it encrypted rooms would be refused for good, instead of waited with.
-        self._vault = await self._open_vault() if settings.encryption else None
         self._rooms = KnownRooms(self._client, self._host, settings.groups, self._user_id)
         us = MatrixSelf(self._user_id, name)
         self._syncs = SyncReader(self._client, self._host, settings, self._rooms, self._vault, us)
 
-    async def _open_vault(self) -> "KeyVault":
+    async def _open_vault(self, connect: Callable[[], Awaitable[None]]) -> "KeyVault":
+        """`connect` is called once the keys are there: a gateway without them was not connected, cannot have sent, and leaves
+        the account to others."""
         if not self._device_id:
             raise AccountBroken(
                 "end-to-end encryption needs a device, and this access token has none: "
@@ -158,7 +164,7 @@ class MatrixAccount(ChannelAccount):
         us, trusted = (self._user_id, self._device_id), self._settings.trusted_devices
         vault = KeyVault(self._client, self._host, *us, trusted)
         try:
-            await vault.open()
+            await vault.open(connect)
         except BaseException:
             await vault.close()
             raise

@@ -8,7 +8,7 @@ under another id, also after a restart. See docs/decisions for why.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -87,8 +87,9 @@ class KeyVault:
         self._looked_up: set[str] = set()
         """Whose devices were asked for since the last sync: anybody can send what would have us ask again."""
 
-    async def open(self) -> None:
-        """Refuses keys that are not the device's, or not its latest: AccountBroken says what would work."""
+    async def open(self, before_use: Callable[[], Awaitable[None]] | None = None) -> None:
+        """Refuses keys that are not the device's, or not its latest: AccountBroken says what would work. `before_use` may
+        still refuse the account before anybody is told of new keys."""
         self._file = KeyFile(await self._host.private_folder(), self._user_id, self._device_id)
         uploaded, cursor = await self._find_uploaded(), f"keys {self._user_id} {self._device_id}"
         mark, file = await self._host.load_cursor(cursor), self._file
@@ -102,6 +103,8 @@ class KeyVault:
         self._olm.message_index_ok = self._is_first_time  # its own forgets with the process
         if uploaded is None:  # the homeserver has forgotten the device, or never knew it
             self._olm.account.shared = False
+        if before_use is not None:
+            await before_use()
         async with self._turn:
             await self._upload_keys()
 

@@ -96,7 +96,7 @@ class KeyFile:
             f"the gateway that had the account last: bring it here as {self._folder}, by a file system that both have or by a "
             "copy that is made while no gateway has the account open. If the keys are lost, log in anew for another token (with "
             "a password: sign that device out in another client). Until then this gateway leaves the account to others, and "
-            "messages wait at the homeserver"
+            "messages wait at the homeserver. (Two accounts of the config cannot have one token.)"
         )
 
     def _is_outdated(self, mark: str | None) -> bool:
