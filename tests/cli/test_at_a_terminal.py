@@ -57,6 +57,7 @@ def test_ctrl_c_stops_a_reply_without_a_mark_of_its_own(tmp_path: Path) -> None:
         terminal.waits_for("→ sessions_list")
         terminal.types("\x03")
         terminal.waits_for("crossclaw: the run was aborted")
+        terminal.waits_for("›")  # before that nobody reads keys
         terminal.types("\x04")
         ended = terminal.waits_for_the_end()
 

@@ -32,9 +32,7 @@ from crossclaw.config.ledger_key import find_ledger_key
 from crossclaw.config.supported import refuse_unsupported
 from crossclaw.config.token import gateway_token
 from crossclaw.disk.guarding import guard
-from crossclaw.domain.errors import (
-    StoreDamaged,
-)
+from crossclaw.domain.errors import CrossclawError, StoreDamaged
 from crossclaw.domain.keys import SessionKey
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.opening import open_ledger
@@ -73,21 +71,29 @@ async def open_gateway(config: Config, paths: Paths, outside: Outside) -> AsyncG
         async with anyio.create_task_group() as tasks:
             if gateway.lease is not None:
                 tasks.start_soon(gateway.lease.renew, name="lease")
-            await _load(config, resources, gateway)
-            await _serve_parts(tasks, resources, gateway, build_agent(resources, gateway))
-            yield gateway
+            failed = await _load(config, resources, gateway)
+            if failed is None:
+                await _serve_parts(tasks, resources, gateway, build_agent(resources, gateway))
+                yield gateway
             tasks.cancel_scope.cancel()
+        if failed is not None:
+            raise failed
 
 
-async def _load(config: Config, resources: Resources, gateway: Gateway) -> None:
-    """What is kept in memory."""
-    await gateway.places.prepare()
-    await gateway.pairings.load()
-    for each in await gateway.ledger.list_credentials():
-        if each.kind == "door":
-            resources.credentials.put(each.credential_id, each.epoch)
-    await gateway.guest_names.load()
-    await _bring_back_mains(config, gateway)
+async def _load(config: Config, resources: Resources, gateway: Gateway) -> Exception | None:
+    """What is kept in memory. Answers why it cannot be: whoever starts the gateway reads that, and not that it failed among
+    other tasks."""
+    try:
+        await gateway.places.prepare()
+        await gateway.pairings.load()
+        for each in await gateway.ledger.list_credentials():
+            if each.kind == "door":
+                resources.credentials.put(each.credential_id, each.epoch)
+        await gateway.guest_names.load()
+        await _bring_back_mains(config, gateway)
+    except (CrossclawError, OSError) as error:
+        return error
+    return None
 
 
 async def _serve_parts(
