@@ -33,6 +33,7 @@ class Place:
         self.folder = folder
         self.program = program
         self.client = client
+        self.visitors: list[Visitor] = []
 
     @property
     def url(self) -> str:
@@ -80,7 +81,10 @@ def serve_place(folder: Folder) -> Generator[Place]:
     with folder.serve() as program:
         url = f"ws://127.0.0.1:{program.port}"
         with connect(url, token=folder.token, scopes=["operator.admin"]) as client:
-            yield Place(folder, program, client)
+            place = Place(folder, program, client)
+            yield place
+            for visitor in place.visitors:
+                visitor.leave_in_time()
 
 
 def furnish(place: Place, number: int) -> None:
@@ -126,6 +130,7 @@ class Visitor:
         self.url = place.url  # stays, also when the program does not
         self.complaints: list[str] = []
         self._may_complain = may_complain
+        place.visitors.append(self)
         self.context = chromium.new_context(
             viewport={"width": width, "height": height},
             color_scheme=scheme,
@@ -155,6 +160,11 @@ class Visitor:
         self.page.goto(self.url + where)
         if name := where.partition("/")[2].partition("/")[0]:
             self.find(f"main > cc-{name}").wait_for(state="attached")
+
+    def leave_in_time(self) -> None:
+        """Before the program ends: a page that still fetches something would complain. Who may complain may stay."""
+        if self._may_complain is None:
+            self.context.close()
 
     def leave(self) -> None:
         self.context.close()
