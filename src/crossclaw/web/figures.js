@@ -41,8 +41,18 @@ const nameOf = (by, name) => {
   return name || (by === "model" ? "no model" : "–");
 };
 
+/** @param {string} rest what stands behind the tab's name in the address */
+function chosenBy(rest) {
+  const [span, by, measure] = rest.split("/");
+  return {
+    span: span in SPANS ? span : "day",
+    by: by in DIVIDERS ? by : "agent",
+    measure: measure in MEASURES ? measure : "cost",
+  };
+}
+
 class FiguresView extends Part {
-  chosen = { span: "day", by: "agent", measure: "cost" };
+  chosen = chosenBy("");
 
   open() {
     const pick = (label, options, part) =>
@@ -66,25 +76,24 @@ class FiguresView extends Part {
     this.sight.disconnect();
   }
 
-  /** Its address says what is shown: #/operations/figures/week/model/tokens */
+  /** Its address says what is shown: #/operations/figures/week/model/tokens. It is asked, not what was drawn last: of two
+   * choices in quick succession the second must not take the first one back. */
   pick(part, value) {
-    const { span, by, measure } = Object.assign({}, this.chosen, { [part]: value });
+    const before = chosenBy(location.hash.split("/").slice(3).join("/"));
+    const { span, by, measure } = Object.assign(before, { [part]: value });
     location.replace(`#/operations/figures/${span}/${by}/${measure}`);
   }
 
   /** @param {string} [rest] */
   async read(rest = "") {
-    const [span, by, measure] = rest.split("/");
-    this.chosen = {
-      span: span in SPANS ? span : "day",
-      by: by in DIVIDERS ? by : "agent",
-      measure: measure in MEASURES ? measure : "cost",
-    };
-    for (const [part, element] of Object.entries(this.choices)) element.value = this.chosen[part];
-    const { step, since } = SPANS[this.chosen.span];
-    const asked = { sinceMs: since(Date.now()), stepMs: step, by: this.chosen.by };
-    this.answer = await wire.call("figures.get", asked);
-    if (this.isConnected) this.draw();
+    const chosen = (this.chosen = chosenBy(rest));
+    for (const [part, element] of Object.entries(this.choices)) element.value = chosen[part];
+    const { step, since } = SPANS[chosen.span];
+    const asked = { sinceMs: since(Date.now()), stepMs: step, by: chosen.by };
+    const answer = await wire.call("figures.get", asked);
+    if (this.chosen !== chosen || !this.isConnected) return; // asked anew meanwhile
+    this.answer = answer;
+    this.draw();
   }
 
   draw() {
