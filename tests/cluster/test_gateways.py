@@ -12,12 +12,15 @@ import pytest
 from crossclaw.domain.clock import SystemClock
 from crossclaw.domain.errors import ConfigInvalid, Fenced, StoreError, StoreFenced, StoreLocked
 from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.runs import Run
 from crossclaw.gateway.auth import Lock
 from crossclaw.gateway.door_secrets import DoorSecrets
 from crossclaw.ledger.contract import Ledger
+from crossclaw.ledger.database import Database
 from crossclaw.ledger.gateways import GatewayFacts, Membership, TakeOver
 from crossclaw.ledger.opening import open_ledger
 from crossclaw.ledger.operations import Append, Claim, Claimed, EndRun, Recovered
+from crossclaw.ledger.postgres import taking_over
 from crossclaw.ledger.postgres.wire import PgWire
 from crossclaw.ledger.shared_settings import AgreedConfig, SealedModelKey
 from crossclaw.policy.credentials import Credentials
@@ -224,10 +227,8 @@ async def test_of_two_that_take_over_at_once_one_does_and_each_run_once(
     assert ask(url, "SELECT DISTINCT epoch FROM runs") == [(2,)]
 
 
-@pytest.mark.spec("B1")
-@pytest.mark.anyio
-async def test_a_suspect_is_kept_for_the_gateway_that_found_it(opened: Open, url: str) -> None:
-    """Twice without progress: what killed two gateways must not be begun by the others, all at once."""
+async def killed_two(opened: Open, url: str) -> tuple[Ledger, Recovered]:
+    """A gateway that has found a suspect: a run that two others died with, one after the other."""
     a, b, c = await opened("a"), await opened("b"), await opened("c")
     await submit(a, "r1")
     assert await claim(a)
@@ -235,7 +236,14 @@ async def test_a_suspect_is_kept_for_the_gateway_that_found_it(opened: Open, url
     assert (await take_over(b)).groups == []
     assert await claim(b)
     end_lease(url, "b")
-    found = await take_over(c)
+    return c, await take_over(c)
+
+
+@pytest.mark.spec("B1")
+@pytest.mark.anyio
+async def test_a_suspect_is_kept_for_the_gateway_that_found_it(opened: Open, url: str) -> None:
+    """Twice without progress: what killed two gateways must not be begun by the others, all at once."""
+    c, found = await killed_two(opened, url)
     assert found.groups == [[ANA]]
     d = await opened("d")
     assert await members(d).list_claimable() == []
@@ -249,6 +257,24 @@ async def test_a_suspect_is_kept_for_the_gateway_that_found_it(opened: Open, url
     assert await members(e).list_claimable() == []
     assert await claim(e) is None, "nobody else begins what is about to be ended"
     assert [run.run_id for run in (await take_over(d)).given_up] == ["r1"], "until that is done"
+
+
+@pytest.mark.anyio
+async def test_a_suspect_that_is_kept_for_nobody_is_begun_by_whoever_comes_first(
+    opened: Open, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The control of the test above: the measure that it holds, switched off."""
+    again = taking_over._queue_again
+
+    def queue_for_anybody(db: Database, run: Run, _owner: str | None, was_idle: bool) -> None:
+        again(db, run, None, was_idle)
+
+    monkeypatch.setattr(taking_over, "_queue_again", queue_for_anybody)
+    _, found = await killed_two(opened, url)
+    assert found.groups == [[ANA]]
+    d = await opened("d")
+    assert await members(d).list_claimable() == [ANA]
+    assert await claim(d), "beside whatever else it has under way"
 
 
 @pytest.mark.anyio

@@ -53,7 +53,6 @@ CONTROLS = {
     "unending": Control("asleep", "the server ends a transaction that stands still"),
     "hasty": Control("crash", "an acknowledgement waits for the server's disk"),
     "lagging": Control("promote", "and for the standby's", synchronous=False),
-    "mixing": Control("poison", "suspects begin alone, on one gateway"),
     "unlooking": Control("unheard", "whoever hears nothing looks each second"),
 }
 

@@ -13,7 +13,6 @@ hurried     asks what became of a commit while the connection that sent it may s
 unending    does not let the server end a transaction that stands still
 hasty       does not wait for the server's disk
 lagging     is honest, and its standby an asynchronous one
-mixing      lets every gateway begin what may have killed another one
 unlooking   hears no hints, and does not look each second either
 """
 
@@ -26,7 +25,7 @@ import anyio.lowlevel
 
 from crossclaw.domain.errors import StoreError
 from crossclaw.ledger.gateways import Beat
-from crossclaw.ledger.postgres import listener, membership, store, taking_over
+from crossclaw.ledger.postgres import listener, membership, store
 from crossclaw.ledger.postgres.ledger import PostgresLedger
 from crossclaw.ledger.postgres.writer import PostgresWriter
 from crossclaw.runs.lease import GatewayLease
@@ -87,15 +86,6 @@ def _be_hasty() -> None:
     store._DURABLE = "SELECT 1"
 
 
-def _be_mixing() -> None:
-    again = taking_over._queue_again
-
-    def queue_again(db: Any, run: Any, owner: str | None, was_idle: bool) -> None:
-        again(db, run, None, was_idle)
-
-    taking_over._queue_again = queue_again
-
-
 def _be_unlooking() -> None:
     async def nothing(self: Any, *_given: Any) -> list[Any]:
         await anyio.lowlevel.checkpoint()
@@ -116,7 +106,6 @@ BUILDS: dict[str, Callable[[], None]] = {
     "hurried": _be_hurried,
     "unending": _be_unending,
     "hasty": _be_hasty,
-    "mixing": _be_mixing,
     "unlooking": _be_unlooking,
 }
 
