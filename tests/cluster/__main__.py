@@ -1,4 +1,7 @@
-"""`make cluster`: a server of our own, every test that opens a ledger, and a sample of the crash rig."""
+"""`make cluster`: a server of our own, every test that opens a ledger, and a sample of the crash rig.
+
+`ARGS="tests/ledger -x"`: only there, without the sample. An option with a value is one word (`-n0`, `--timeout=60`).
+"""
 
 import os
 import subprocess
@@ -39,9 +42,11 @@ def main() -> int:
                 "-p",
                 "tests.cluster.only_ledgers",
             ]
-            given = sys.argv[1:] or FOLDERS
-            red = subprocess.run([sys.executable, *tests, *given], env=environ).returncode
-            if not sys.argv[1:]:
+            options = [each for each in sys.argv[1:] if each.startswith("-")]
+            places = [each for each in sys.argv[1:] if not each.startswith("-")]
+            tests += [*options, *(places or FOLDERS)]
+            red = subprocess.run([sys.executable, *tests], env=environ).returncode
+            if not places:
                 crash = ["-m", "tests.crash", "--kills", str(KILLS), "--no-control"]
                 crash += ["--only", "in process"]
                 red |= subprocess.run([sys.executable, *crash], env=environ).returncode
