@@ -17,6 +17,17 @@ def test_the_changelog_has_each_heading_and_each_line_once() -> None:
         assert sorted(said) == sorted(set(said))
 
 
+def test_the_changelog_has_lines_under_each_heading_and_no_gap_between_them() -> None:
+    lines = [*(ROOT / "CHANGELOG.md").read_text("utf-8").splitlines(), "## the end"]
+    filled = pairwise(line for line in lines if line)
+    gaps = zip(lines, lines[1:], lines[2:], strict=False)
+
+    assert [one for one, after in filled if one.startswith("###") and after.startswith("#")] == []
+    assert [
+        after for one, gap, after in gaps if one[:1] in "- " and not gap and after[:1] == "-"
+    ] == []
+
+
 def test_the_glossary_has_each_word_once_and_in_order() -> None:
     """A word may have a second meaning beside another one (`service, line`), never a second row of its own."""
     text = (ROOT / "docs" / "glossary.md").read_text("utf-8")

@@ -10,6 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 SRC = ROOT / "src" / "crossclaw"
 OURS = re.compile(r"\b(house|houses|mend|mends|mended|told)\b", re.I)
+OURS_OF_RELEASES = re.compile(r"\b(houses?|mend(s|ed|ing)?)\b", re.I)  # what is out says "told" too
 PAGES = [
     *(ROOT / name for name in ("README.md", "SECURITY.md")),
     *(page for page in sorted((ROOT / "docs").glob("*.md")) if page.name != "glossary.md"),
@@ -74,3 +75,9 @@ def test_pages_for_users_have_no_word_of_ours(page: Path) -> None:
     prose = re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text("utf-8"), flags=re.S)
 
     assert [line for line in prose.splitlines() if OURS.search(line)] == []
+
+
+def test_the_changelog_has_no_word_of_ours() -> None:
+    prose = re.sub(r"`[^`\n]*`", "", (ROOT / "CHANGELOG.md").read_text("utf-8"))
+
+    assert [line for line in prose.splitlines() if OURS_OF_RELEASES.search(line)] == []
