@@ -36,3 +36,21 @@ def test_the_glossary_has_each_word_once_and_in_order() -> None:
 
     assert 40 < len(order) < 80  # words of our own; common ones need no row
     assert [pair for pair in pairwise(order) if pair[0] >= pair[1]] == []
+
+
+def test_every_folder_of_tests_has_its_row() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    rows = set(re.findall(r"`tests/(\w+)`", "".join(re.findall(r"^\| `tests.* \|", text, re.M))))
+    folders = {each.parent.name for each in (ROOT / "tests").glob("*/__init__.py")}
+
+    assert folders - rows == set()
+
+
+def test_no_table_is_cut_in_two() -> None:
+    """Behind a gap a row is shown as it is typed: a table begins with its head and the line under it."""
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+    rows = re.compile(r"\n\n(\|.*)\n(?!\|[ :|-]*-[ :|-]*\|)")
+
+    assert {
+        page.name: found for page in pages if (found := rows.findall(page.read_text("utf-8")))
+    } == {}
