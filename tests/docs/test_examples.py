@@ -17,14 +17,20 @@ from tests.process.program import Folder
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 TRANSLATIONS = sorted(ROOT.glob("README.*.md"))
+CLIENT = "from crossclaw.client import"
+
+
+def examples_of(page: Path) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), re.S)
+
+
 EXAMPLES = [
     pytest.param(code, id=f"{page.name}-{number}")
     for page in PAGES
-    if page.name != "client.md"  # these need a gateway: below
-    for number, code in enumerate(
-        re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), re.S), 1
-    )
+    for number, code in enumerate(examples_of(page), 1)
+    if CLIENT not in code  # these need a gateway: below
 ]
+WITH_A_GATEWAY = [ROOT / "README.md", ROOT / "docs" / "client.md"]
 
 
 @pytest.mark.parametrize("code", EXAMPLES)
@@ -37,31 +43,46 @@ def test_a_python_example_runs(code: str, tmp_path: Path) -> None:
     assert done.stdout.strip()
 
 
-def test_the_examples_of_the_client_run_one_after_the_other_against_a_gateway(
-    tmp_path: Path,
-) -> None:
-    page = (ROOT / "docs" / "client.md").read_text("utf-8")
-    codes = re.findall(r"```python\n(.*?)```", page, re.S)
-    folder = Folder(tmp_path)
-    home = {"HOME": str(tmp_path), "OPENCLAW_STATE_DIR": str(folder.state)}
+def run_with_a_gateway(codes: list[str], home: Path) -> list[str]:
+    """What they print, one after the other."""
+    folder = Folder(home)
+    environ = {"HOME": str(home), "OPENCLAW_STATE_DIR": str(folder.state)}
     with folder.serve():
         done = subprocess.run(
             [sys.executable, "-c", "\n".join(codes)],
             capture_output=True,
             text=True,
-            env=dict(os.environ) | home,
+            env=dict(os.environ) | environ,
             check=False,
         )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_the_examples_of_the_client_run_one_after_the_other_against_a_gateway(
+    tmp_path: Path,
+) -> None:
+    codes = examples_of(ROOT / "docs" / "client.md")
+    printed = run_with_a_gateway(codes, tmp_path)
 
     assert len(codes) == 6
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[:3] == ["Good day!", "[sessions_list]", "One session. ok"]
-    assert "['0', '1', '2']" in done.stdout
-    assert done.stdout.splitlines()[-3:] == [
-        "error no luck",
-        "no reply within 0.1 s; the run goes on",
-        "Late.",
-    ]
+    assert all(CLIENT in code for code in codes)
+    assert printed[:3] == ["Good day!", "[sessions_list]", "One session. ok"]
+    assert any("['0', '1', '2']" in line for line in printed)
+    assert printed[-3:] == ["error no luck", "no reply within 0.1 s; the run goes on", "Late."]
+
+
+def test_the_readme_shows_the_client_first(tmp_path: Path) -> None:
+    first, *others = examples_of(ROOT / "README.md")
+
+    assert run_with_a_gateway([first], tmp_path) == ["ok Good day!"]
+    assert not any(CLIENT in code for code in others)
+
+
+def test_examples_that_need_a_gateway_stand_where_they_get_one() -> None:
+    pages = [page for page in PAGES if any(CLIENT in code for code in examples_of(page))]
+
+    assert pages == WITH_A_GATEWAY
 
 
 def test_the_first_example_shows_a_reply_and_its_transcript(tmp_path: Path) -> None:
