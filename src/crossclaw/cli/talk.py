@@ -5,7 +5,7 @@ import signal
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 from uuid import uuid4
 
 import anyio
@@ -29,11 +29,10 @@ from crossclaw.client.replies import (
     reply_pieces,
 )
 from crossclaw.display.conversation import progress_line
-
-OutcomeStatus = Literal["ok", "error", "aborted", "timeout"]
+from crossclaw.domain.runs import EndStatus
 
 ABORT_S_MAX = 5.0  # an abort takes milliseconds; a gateway that hangs must not keep the person
-_EXITS: dict[OutcomeStatus, Exit] = {
+_EXITS: dict[EndStatus, Exit] = {
     "ok": Exit.OK,
     "error": Exit.FAILED,
     "aborted": Exit.ABORTED,
@@ -48,7 +47,7 @@ class MessageOutcome:
 
     session_key: str
     run_id: str
-    status: OutcomeStatus = "ok"
+    status: EndStatus = "ok"
     reply: str = ""
     error: str | None = None
     tools: list[dict[str, Any]] = field(default_factory=list)

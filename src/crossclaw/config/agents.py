@@ -10,8 +10,10 @@ from crossclaw.config.channels import GroupChat
 from crossclaw.config.heartbeat import HeartbeatConfig
 from crossclaw.config.providers import REHEARSAL_MODEL
 from crossclaw.config.section import Count, Loose, Positive, Section, Share, names
+from crossclaw.config.session import TypingMode
 from crossclaw.config.tools import AgentTools, ExecTool
 from crossclaw.domain.agents import DEFAULT_AGENT_ID, ThinkingLevel, normalize_agent_id
+from crossclaw.domain.authority import WorkspaceAccess
 from crossclaw.domain.budgets import Allowance
 from crossclaw.domain.errors import NotFound
 
@@ -20,7 +22,6 @@ ThinkingName = Literal[
 ]
 VerboseLevel = Literal["off", "on", "full"]
 SandboxMode = Literal["off", "non-main", "all"]
-WorkspaceAccess = Literal["none", "ro", "rw"]
 SpawnedVisibility = Literal["spawned", "all"]
 SandboxNetwork = Literal["none", "host"]
 
@@ -29,7 +30,6 @@ _NEAREST_LEVEL: dict[ThinkingName, ThinkingLevel] = {
     "max": "xhigh",
     "ultra": "xhigh",
 }
-TypingMode = Literal["never", "instant", "thinking", "message"]
 
 
 class ModelChoice(Section, frozen=True):

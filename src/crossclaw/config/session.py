@@ -12,6 +12,7 @@ from crossclaw.domain.keys import ChatType, DmScope
 ResetMode = Literal["daily", "idle"]
 SessionType = Literal["direct", "group", "thread"]
 Action = Literal["allow", "deny"]
+TypingMode = Literal["never", "instant", "thinking", "message"]
 
 RESET_HOUR = 4
 RESET_IDLE_MINUTES = 60
@@ -142,7 +143,7 @@ class SessionConfig(Section, frozen=True, dict=True):
     """OpenClaw's sessions.json; read by `crossclaw import` only."""
     maintenance: Maintenance = Maintenance()
     """When old sessions are put away, and when deleted; nothing by itself."""
-    typing_mode: Literal["never", "instant", "thinking", "message"] | None = None
+    typing_mode: TypingMode | None = None
     """As `agents.defaults.typingMode`, and before it."""
     typing_interval_seconds: Positive | None = None
     """As `agents.defaults.typingIntervalSeconds`, and before it."""

@@ -20,6 +20,7 @@ from crossclaw.channels.accounts import LiveAccount, LiveAccounts
 from crossclaw.channels.contract import Piece
 from crossclaw.channels.manifest import Rate
 from crossclaw.config import Config
+from crossclaw.config.session import TypingMode
 from crossclaw.delivery.carrying import LAST_S, answers
 from crossclaw.delivery.outbox import Outbox
 from crossclaw.delivery.pieces import pieces_of
@@ -39,7 +40,7 @@ from crossclaw.domain.newest import keep_newest
 from crossclaw.domain.runs import Run
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.operations import Delivery, Taken
-from crossclaw.policy.signals import TypingBegin, decide_ack, decide_typing
+from crossclaw.policy.signals import decide_ack, decide_typing
 
 log = logging.getLogger(__name__)
 
@@ -59,7 +60,7 @@ Subscribe = Callable[..., Callable[[], None]]
 class RunningChat:
     """One run that works for a chat."""
 
-    def __init__(self, run: Run, where: Address, live: LiveAccount, begin: TypingBegin) -> None:
+    def __init__(self, run: Run, where: Address, live: LiveAccount, begin: TypingMode) -> None:
         self.run, self.where, self.live, self.begin = run, where, live, begin
         self.scopes: set[anyio.CancelScope] = set()
         self.over = False
@@ -200,7 +201,7 @@ class ChatSignals:
 
     # ── typing ─────────────────────────────────────────────────────────────────────────────────
 
-    def _typing_of(self, run: Run, *, called: bool) -> TypingBegin:
+    def _typing_of(self, run: Run, *, called: bool) -> TypingMode:
         agents = self._config.agents
         agent = agents.find(run.key.agent_id)
         wanted = self._config.session.typing_mode or (agent.typing_mode if agent else None)
@@ -216,7 +217,7 @@ class ChatSignals:
         wanted = wanted or (agent.typing_interval_seconds if agent else None)
         return float(wanted or agents.defaults.typing_interval_seconds or usual)
 
-    def _type_if(self, chat: RunningChat, *begins: TypingBegin) -> None:
+    def _type_if(self, chat: RunningChat, *begins: TypingMode) -> None:
         if chat.begin not in begins or chat.types or self._tasks is None:
             return
         if (every_s := self._every_s(chat)) is None:

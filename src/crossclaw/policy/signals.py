@@ -1,10 +1,7 @@
 """Signals: which chats see that the agent is typing, and which messages get a reaction that says they were heard."""
 
-from typing import Literal
-
+from crossclaw.config.session import TypingMode
 from crossclaw.policy.decision import Decision
-
-TypingBegin = Literal["never", "instant", "thinking", "message"]
 
 
 def decide_ack(scope: str, *, direct: bool, called: bool) -> Decision:
@@ -20,7 +17,7 @@ def decide_ack(scope: str, *, direct: bool, called: bool) -> Decision:
     return Decision(not direct and called, "messages of groups that call the agent only")
 
 
-def decide_typing(wanted: TypingBegin | None, *, direct: bool, called: bool) -> TypingBegin:
+def decide_typing(wanted: TypingMode | None, *, direct: bool, called: bool) -> TypingMode:
     """When it begins. Where nobody has said so, a group that was not asked sees it with the first word only: the agent
     may have nothing to say there."""
     if wanted is not None:

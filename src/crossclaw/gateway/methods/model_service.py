@@ -2,7 +2,7 @@
 never comes back; where it is reached. Ours: OpenClaw has none."""
 
 from collections.abc import Callable
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Any, Protocol
 
 import anyio
 import msgspec
@@ -18,7 +18,7 @@ from crossclaw.domain.secret import Secret
 from crossclaw.door.registry import Caller, Params, Result, method
 from crossclaw.gateway.methods.settings import Settings
 from crossclaw.providers.contract import ModelRequest, Piece, UserTurn
-from crossclaw.providers.registry import Providers
+from crossclaw.providers.registry import Api, Providers
 
 TEST_S = 60.0  # a model that thinks takes half of it
 TEST_TOKENS = 64
@@ -47,9 +47,6 @@ class KeyKeeper(Protocol):
 Address = Annotated[
     str, msgspec.Meta(pattern=r"^https?://[^\s@/]+(/[^\s@?#]*)?$", max_length=1_000)
 ]
-Spoken = Literal[
-    "anthropic-messages", "openai-responses", "openai-completions", "google-generative-ai", "ollama"
-]
 ProviderName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 KeyText = Annotated[str, msgspec.Meta(min_length=8, max_length=4_096, pattern=r"^[\x21-\x7e]+$")]
 
@@ -61,7 +58,7 @@ class TestModelParams(Params, frozen=True):
     """Tried in place of the one that is kept, and not kept."""
     base_url: Address | None = None
     """Tried in place of the service's own address. No key goes there but the one that is given with it."""
-    api: Spoken | None = None
+    api: Api | None = None
     """What is spoken there."""
 
 
@@ -84,7 +81,7 @@ class SetKeyParams(Params, frozen=True):
 class SetServiceParams(Params, frozen=True):
     provider: ProviderName
     base_url: Address
-    api: Spoken | None = None
+    api: Api | None = None
     key: KeyText | None = None
     """Kept for this address alone. Keys that were given for another one are not used here."""
 
