@@ -1,17 +1,15 @@
 """Bars: long work is seen on a terminal. They stand on stderr, go when it is done, and never reach a pipe."""
 
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 from crossclaw.cli.say import console, draws_on
-from crossclaw.domain.aliases import Counted
-
-Told = Callable[[str], None]
+from crossclaw.domain.aliases import Counted, Tell
 
 
 @contextmanager
-def at_work(words: str) -> Generator[Told]:
+def at_work(words: str) -> Generator[Tell]:
     """A bar for work whose end nobody knows: that it goes on, since when, and what was told last."""
     if not draws_on(sys.stderr):
         yield lambda _: None

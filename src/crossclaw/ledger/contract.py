@@ -50,6 +50,7 @@ class Hit(msgspec.Struct, frozen=True):
 
 
 Appended = Callable[[set[str]], None]
+"""Takes the ids of the sessions that got entries, after the commit."""
 
 
 class Reads(Protocol):

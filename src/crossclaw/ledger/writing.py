@@ -13,6 +13,7 @@ import anyio
 import anyio.lowlevel
 
 from crossclaw.domain.errors import Busy, StoreError
+from crossclaw.ledger.contract import Appended
 from crossclaw.ledger.hints import HearHints, HintBoard
 from crossclaw.ledger.operations import Op
 from crossclaw.ledger.threads import QueueThread, StepSignal
@@ -24,7 +25,6 @@ QUEUE_STEPS_MAX = (
     20_000  # at 10,000 steps/s two seconds of work; beyond that callers must slow down
 )
 
-Told = Callable[[set[str]], None]
 R = TypeVar("R")
 
 
@@ -55,7 +55,7 @@ class InlineWriter:
     """Each step is its own transaction, at once, in the caller's task: for virtual time, where a
     pending thread would look like idleness."""
 
-    def __init__(self, engine: BatchWriter, told: Told) -> None:
+    def __init__(self, engine: BatchWriter, told: Appended) -> None:
         self._engine, self._told = engine, told
 
     async def commit(self, ops: Sequence[Op[Any]]) -> list[Any]:
@@ -75,7 +75,7 @@ class InlineWriter:
 class ThreadWriter(QueueThread[WriterStep]):
     """The real one: a thread of its own, group commit, answers posted back once a batch."""
 
-    def __init__(self, engine: BatchWriter, told: Told) -> None:
+    def __init__(self, engine: BatchWriter, told: Appended) -> None:
         self._engine, self._told = engine, told
         super().__init__("ledger writer")
 
@@ -125,7 +125,7 @@ class _Telling:
 
     __slots__ = ("_appended", "_steps", "_told")
 
-    def __init__(self, steps: Sequence[WriterStep], appended: set[str], told: Told) -> None:
+    def __init__(self, steps: Sequence[WriterStep], appended: set[str], told: Appended) -> None:
         self._steps, self._appended, self._told = steps, appended, told
 
     def __call__(self) -> None:
@@ -143,7 +143,7 @@ class LedgerWrites:
 
     def begin_writing(self, engine: BatchWriter, *, inline: bool) -> None:
         self.owner = secrets.token_hex(8)
-        self._listeners: list[Told] = []
+        self._listeners: list[Appended] = []
         self._hints = HintBoard()
         self._writer = (InlineWriter if inline else ThreadWriter)(engine, self._tell)
 
@@ -157,7 +157,7 @@ class LedgerWrites:
         result: R = (await self.commit(op))[0]
         return result
 
-    def on_append(self, listener: Told) -> None:
+    def on_append(self, listener: Appended) -> None:
         self._listeners.append(listener)
 
     def on_hint(self, kind: str, callback: HearHints) -> None:
