@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from crossclaw.app.shared_config import EVERYTHING, OurConfig, decide_standing
+from crossclaw.app.shared_config import EVERYTHING, OurConfig, decide_config
 from crossclaw.config.agreeing import (
     OwnParts,
     differing,
@@ -161,7 +161,7 @@ def standing(
     ]
     us = msgspec.structs.replace(gateway("us", 99), config_hash=digest)
     ours = OurConfig({}, digest, epoch, taken)
-    return decide_standing(ours, newest, before, [*found, us], "us", is_proven=proven).step
+    return decide_config(ours, newest, before, [*found, us], "us", is_proven=proven).step
 
 
 def test_whose_file_counts() -> None:

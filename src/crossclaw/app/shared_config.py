@@ -76,13 +76,16 @@ class OurConfig(NamedTuple):
     """The number of the last config in the ledger that it has followed."""
 
 
-class Standing(NamedTuple):
+class ConfigVerdict(NamedTuple):
+    """How this gateway's file compares with the config in the ledger and with the files of the others, and so what it does:
+    nothing, change its file, store it for all, or take no runs."""
+
     step: Literal["agrees", "follow", "publish", "differs"]
     other: SharingGateway | None = None
     """From whose it differs; None: from the one in the ledger."""
 
 
-def decide_standing(
+def decide_config(
     ours: OurConfig,
     newest: AgreedConfig | None,
     was_agreed: bool,
@@ -90,24 +93,26 @@ def decide_standing(
     owner: str,
     *,
     is_proven: bool = True,
-) -> Standing:
-    """`was_agreed`: our file is one that counted before. `found`: the gateways, with this one, whose start is `owner`.
+) -> ConfigVerdict:
+    """Whose file counts, by the rules at the top of this module.
+
+    `was_agreed`: our file is one that counted before. `found`: the gateways, with this one, whose start is `owner`.
     `is_proven`: a gateway has stored the newest."""
     if newest is not None:
         if ours.digest == newest.digest:
-            return Standing("follow" if is_proven and ours.taken < newest.epoch else "agrees")
+            return ConfigVerdict("follow" if is_proven and ours.taken < newest.epoch else "agrees")
         if ours.epoch > newest.epoch:
-            return Standing("publish")
+            return ConfigVerdict("publish")
         goes_back = newest.epoch < ours.taken < EVERYTHING  # an old one, put there again
         if was_agreed and is_proven and not goes_back:
-            return Standing("follow")
+            return ConfigVerdict("follow")
         others = [each for each in found if each.left_ms > 0 and each.incarnation != owner]
         if any(each.config_hash == newest.digest for each in others):
-            return Standing("differs")
+            return ConfigVerdict("differs")
     model = model_of(found, owner)
     if model is None:
-        return Standing("publish")
-    return Standing("agrees" if model.config_hash == ours.digest else "differs", model)
+        return ConfigVerdict("publish")
+    return ConfigVerdict("agrees" if model.config_hash == ours.digest else "differs", model)
 
 
 class OwnFile(msgspec.Struct, frozen=True):
@@ -160,7 +165,7 @@ class SharedConfig:
 
     async def catch_up(self) -> None:
         """Before the gateway opens: what was changed while it was away. Raises `ConfigTaken`."""
-        if (await self._standing()).step != "follow":
+        if (await self._verdict()).step != "follow":
             return
         before = self._raw
         try:
@@ -174,11 +179,11 @@ class SharedConfig:
     async def look(self, found: Sequence[SharingGateway]) -> str | None:
         """Compare with the others, follow or lead; why this gateway takes no runs, or None."""
         async with self._changing:
-            why_not = await self._settled(await self._standing(found))
+            why_not = await self._settled(await self._verdict(found))
             await self._tell()
             return why_not
 
-    async def _standing(self, found: Sequence[SharingGateway] | None = None) -> Standing:
+    async def _verdict(self, found: Sequence[SharingGateway] | None = None) -> ConfigVerdict:
         await self._read_newest()
         newest, ours = self._newest, self._ours
         was_agreed = (
@@ -191,7 +196,7 @@ class SharedConfig:
         self._is_proven = True
         if newest is not None and (newest.digest != ours.digest or newest.epoch > ours.taken):
             self._is_proven = await anyio.to_thread.run_sync(self._proof.is_proven, newest)
-        return decide_standing(
+        return decide_config(
             ours, newest, was_agreed, found, self._owner, is_proven=self._is_proven
         )
 
@@ -200,15 +205,15 @@ class SharedConfig:
         newer = await self._membership.settings.newest_config(known)
         self._newest = newer or self._newest
 
-    async def _settled(self, standing: Standing) -> str | None:
-        match standing.step:
+    async def _settled(self, verdict: ConfigVerdict) -> str | None:
+        match verdict.step:
             case "agrees":
                 return None
             case "follow":
                 return await self._follow()
             case "publish":
                 return await self._lead()
-        return await self._difference(standing.other)
+        return await self._difference(verdict.other)
 
     async def _difference(self, other: SharingGateway | None) -> str:
         newest = self._newest
@@ -301,13 +306,13 @@ class SharedConfig:
         """A change over the wire, which is stored for all before it is written here. Raises `Invalid` when another gateway was
         quicker, or when our own file does not count."""
         async with self._changing:
-            standing = await self._standing()
-            if standing.step == "differs":
-                why = await self._difference(standing.other)
+            verdict = await self._verdict()
+            if verdict.step == "differs":
+                why = await self._difference(verdict.other)
                 raise Invalid(f"the config cannot be changed over this gateway, because {why}")
-            if standing.step == "follow":
+            if verdict.step == "follow":
                 raise Invalid(CHANGED_ELSEWHERE)
-            if standing.step == "publish":
+            if verdict.step == "publish":
                 await self._lead()
             before, digest = await anyio.to_thread.run_sync(self._own_now)
             newest = self._newest
