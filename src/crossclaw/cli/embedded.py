@@ -1,6 +1,6 @@
 """The embedded peer: a gateway opened for one call, when no gateway runs.
 
-It speaks as the wire does, by the same stories of runs. What is unfinished when the call
+It speaks as the wire does, by the same events of runs. What is unfinished when the call
 ends stays in the ledger, and the next gateway or call goes on with it.
 """
 
@@ -76,7 +76,7 @@ class EmbeddedPeer:
         self.is_away = False
         self._gateway = gateway
         self._clock = SystemClock()
-        self._stories: dict[str, RunEvents] = {}
+        self._run_events: dict[str, RunEvents] = {}
         self._listeners = Listeners()
         self._caller = Caller(principal=_OWNER, listening=Listening(), client_id="cli")
 
@@ -104,39 +104,39 @@ class EmbeddedPeer:
         return msgspec.to_builtins(answer, str_keys=True)
 
     def hear(self, heard: gateway_events.Event) -> None:
-        for told in self._told(heard, self._clock.now_ms()):
-            body = told.body(PROTOCOL, shown_key(_key_of(heard)))
-            self._listeners.put(Event(told.name, body))
+        for event in self._events_from(heard, self._clock.now_ms()):
+            body = event.body(PROTOCOL, shown_key(_key_of(heard)))
+            self._listeners.put(Event(event.name, body))
 
-    def _told(self, heard: gateway_events.Event, now_ms: int) -> list[RunEvent]:
+    def _events_from(self, heard: gateway_events.Event, now_ms: int) -> list[RunEvent]:
         match heard:
             case RunStarted(run=run):
-                return self._story(run.run_id).started(run, now_ms)
+                return self._events_of(run.run_id).started(run, now_ms)
             case ReplyPiece(run_id=run_id):
-                story = self._story(run_id)
-                return [*story.said(heard, now_ms), *story.due(now_ms, 0, 0)]
+                events = self._events_of(run_id)
+                return [*events.said(heard, now_ms), *events.due(now_ms, 0, 0)]
             case CallRepeated(run_id=run_id):
-                return self._story(run_id).call_repeated(heard, now_ms)
+                return self._events_of(run_id).call_repeated(heard, now_ms)
             case CompactionPhase(run_id=run_id):
-                return self._story(run_id).compacting(heard, now_ms)
+                return self._events_of(run_id).compacting(heard, now_ms)
             case ToolStarted(run_id=run_id):
-                return self._story(run_id).tool_started(heard, heard.arguments, now_ms)
+                return self._events_of(run_id).tool_started(heard, heard.arguments, now_ms)
             case ToolProgress(run_id=run_id):
-                return self._story(run_id).tool_progress(heard, now_ms)
+                return self._events_of(run_id).tool_progress(heard, now_ms)
             case ToolEnded(run_id=run_id):
-                return self._story(run_id).tool_ended(heard, now_ms)
+                return self._events_of(run_id).tool_ended(heard, now_ms)
             case RunEnded(run=run):
-                told = self._story(run.run_id).ended(run, now_ms)
-                del self._stories[run.run_id]
-                return told
+                last = self._events_of(run.run_id).ended(run, now_ms)
+                del self._run_events[run.run_id]
+                return last
         return []
 
-    def _story(self, run_id: str) -> RunEvents:
-        return self._stories.setdefault(run_id, RunEvents(run_id))
+    def _events_of(self, run_id: str) -> RunEvents:
+        return self._run_events.setdefault(run_id, RunEvents(run_id))
 
 
 def _key_of(heard: gateway_events.Event) -> SessionKey:
     assert not isinstance(heard, JobNews | HeartbeatNews | ApprovalAsked | ApprovalSettled), (
-        "no story tells of these"
+        "these belong to no run"
     )
     return heard.run.key if isinstance(heard, RunStarted | RunEnded) else heard.key
