@@ -8,7 +8,7 @@ import { Speaking } from "./speaking.js";
 import { Transcript } from "./transcript.js";
 import { offerRehearsals } from "./rehearsals.js";
 import { wire } from "./wire.js";
-import "./asked.js";
+import "./approvals.js";
 import "./composer.js";
 import "./recent.js";
 
@@ -49,7 +49,7 @@ export class Chat extends Part {
       "Newest messages",
     );
     this.composer = h("cc-composer");
-    this.asked = h("cc-asked", { hidden: true });
+    this.approvals = h("cc-approvals", { hidden: true });
     this.shut = h("p", { cls: "shut", hidden: true });
     const title = "Settings of this session";
     this.settings = h("a", { cls: "icon", id: "settings", "aria-label": title, title }, icon("gear"));
@@ -73,7 +73,7 @@ export class Chat extends Part {
         this.down,
         this.told,
         this.spoken,
-        this.asked,
+        this.approvals,
         this.shut,
         this.composer,
       ),
@@ -120,7 +120,7 @@ export class Chat extends Part {
       wire.call("sessions.messages.unsubscribe", { key: this.key }).catch(() => {});
     this.key = next;
     this.list.key = next;
-    this.asked.key = next;
+    this.approvals.key = next;
     if (!next) return;
     this.settings.href = to.session(next);
     this.composer.show(next);

@@ -6,7 +6,7 @@ import { wire } from "./wire.js";
 
 const ANSWERS = { "allow-once": "Allow once", "allow-always": "Always allow", deny: "Deny" };
 
-export class Asked extends Part {
+export class Approvals extends Part {
   #key = null;
   rows = [];
 
@@ -94,4 +94,4 @@ export class Asked extends Part {
   }
 }
 
-customElements.define("cc-asked", Asked);
+customElements.define("cc-approvals", Approvals);
