@@ -50,7 +50,7 @@ from crossclaw.ledger.operations import ASIDE_AFTER_MS, LANE_RUNS_MAX, Inject, O
 from crossclaw.ledger.sqlite import recovering
 from crossclaw.providers.contract import ModelRequest, Tell
 from crossclaw.providers.rehearsal import RehearsalProvider
-from crossclaw.sessions.spawn_report import Announces
+from crossclaw.sessions.spawn_report import SpawnReports
 from crossclaw.testing import submit
 from tests.crash.furnishing import Ask, Chat, Fall, Look, Stamp, tell
 from tests.stores import ON_SERVER
@@ -236,15 +236,17 @@ async def _verify(gateway: Gateway) -> dict[str, Any]:
 
 
 def _report_in_two_steps() -> None:
-    in_one_step = Announces._report
+    in_one_step = SpawnReports._report
 
-    async def report(self: Announces, spawn: Spawn, report: SpawnReport, run: Run) -> list[Op[Any]]:
+    async def report(
+        self: SpawnReports, spawn: Spawn, report: SpawnReport, run: Run
+    ) -> list[Op[Any]]:
         ops = await in_one_step(self, spawn, report, run)
         await self._ledger.commit(*(op for op in ops if isinstance(op, Inject)))
         await anyio.sleep(GOSSIP_S)
         return [op for op in ops if not isinstance(op, Inject)]
 
-    Announces._report = report  # type: ignore[method-assign]
+    SpawnReports._report = report  # type: ignore[method-assign]
 
 
 async def _requests() -> AsyncGenerator[dict[str, Any]]:

@@ -78,7 +78,7 @@ from crossclaw.sessions.revoking import Revoking
 from crossclaw.sessions.run_builder import RunBuilder
 from crossclaw.sessions.send import Sends
 from crossclaw.sessions.spawn import Spawns
-from crossclaw.sessions.spawn_report import ARCHIVE, Announces
+from crossclaw.sessions.spawn_report import ARCHIVE, SpawnReports
 from crossclaw.sessions.status import SessionStatus
 from crossclaw.sessions.stopping import Stopping
 from crossclaw.tools.approving import ApprovalGate
@@ -340,7 +340,7 @@ def _session_services(
     commands = Commands(config, run_store, dispatch, clock, ids)
     intake = Intake(builder, ledger, resolver, run_services.lanes, archive, commands)
     pairing = ChannelPairing(config, ledger, resources.accounts, clock)
-    announces = Announces(ledger, exporter.path_of, builder)
+    spawn_reports = SpawnReports(ledger, exporter.path_of, builder)
     guests = Guests(ledger, run_store, run_services.slots, clock, ids)
     if run_services.claiming is not None:
         run_services.claiming.guest_is_here = guests.is_here
@@ -365,7 +365,7 @@ def _session_services(
             settings.introductions(resources),
         ),
         reading=_reading(resources, run_services, budgets),
-        endings=Endings(config, ledger, Exchanges(ledger, builder), announces, clock),
+        endings=Endings(config, ledger, Exchanges(ledger, builder), spawn_reports, clock),
         guest_names=GuestNames(ledger, resources.credentials, clock),
         guests=guests,
         pairings=Pairings(

@@ -14,7 +14,7 @@ from crossclaw.ledger.operations import NewDelivery, Op, PutDelivery
 from crossclaw.policy.send import decide_send
 from crossclaw.runs.run_store import Follow
 from crossclaw.sessions.exchange import Exchanges
-from crossclaw.sessions.spawn_report import Announces
+from crossclaw.sessions.spawn_report import SpawnReports
 
 # A reply of these is said to whoever sits at the session's chat. The others answer an agent, or the
 # client that asked.
@@ -30,13 +30,13 @@ class Endings:
         config: Config,
         ledger: Ledger,
         exchanges: Exchanges,
-        announces: Announces,
+        spawn_reports: SpawnReports,
         clock: Clock,
     ) -> None:
         self._config = config
         self._ledger = ledger
         self._exchanges = exchanges
-        self._announces = announces
+        self._spawn_reports = spawn_reports
         self._clock = clock
 
     async def finished(self, run: Run, outcome: Outcome) -> Follow:
@@ -47,7 +47,7 @@ class Endings:
         if run.plan.exchange_id is not None:
             return Follow(await self._exchanges.follow(run, outcome), withheld)
         if run.plan.spawned:
-            return Follow(await self._announces.follow(run, outcome), withheld)
+            return Follow(await self._spawn_reports.follow(run, outcome), withheld)
         return Follow(self._reply(run, outcome), withheld)
 
     def may_say(self, key: SessionKey, session: Session | None) -> bool:

@@ -1,4 +1,4 @@
-"""Announces of sub-agents: the child is asked what to report, and its parent gets it, once.
+"""Reports of sub-agents: the child is asked what to report, and its parent gets it, once.
 
 Every step is written by the step before: the end of the task's run brings the announce run, the end
 of that one brings the parent's message, the delivery to its chat and the timer that puts the child
@@ -52,7 +52,7 @@ ANNOUNCE_STEP = "Your task is over: this is your announce step."
 TranscriptPath = Callable[[str, str], Path]
 
 
-class Announces:
+class SpawnReports:
     def __init__(
         self,
         ledger: Ledger,
