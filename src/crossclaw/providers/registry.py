@@ -47,9 +47,9 @@ Api = Literal[
 ]
 
 CALLS_MAX = 64
-KEPT_FOR_PEOPLE = 8  # of so many places one is for people only
 """At once and per provider: each holds a connection, and more would run into the service's rate limit
 together."""
+KEPT_FOR_PEOPLE = 8  # of so many places one is for people only
 
 NO_KEY = "none"
 """What a server of one's own gets when it needs no key: some refuse to be sent nothing."""
