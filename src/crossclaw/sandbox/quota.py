@@ -27,7 +27,6 @@ _SET_QUOTA, _PROJECTS, _LIMITS = (
 )  # Q_SETQUOTA, PRJQUOTA, QIF_BLIMITS | QIF_ILIMITS
 _OURS = 1 << 30
 """Projects with this bit are ours; below it are those that people choose."""
-_SLACK = 2**20  # limits are counted in blocks
 
 
 class Quota(msgspec.Struct, frozen=True):

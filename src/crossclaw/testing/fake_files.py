@@ -11,7 +11,6 @@ from crossclaw.testing.fake_pictures import decoded, sniff
 REQUEST_CHARS_CLAUDE = 32 * 1024 * 1024
 MANY_CLAUDE, FEWER_CLAUDE = 600, 100
 FILES_BYTES_OPENAI = 50 * 1024 * 1024
-PICTURES_OPENAI = 500
 REQUEST_CHARS_GEMINI = 20 * 1024 * 1024
 PAGES_GEMINI = 1_000
 PICTURES_GEMINI = ("image/png", "image/jpeg", "image/webp", "image/heic", "image/heif")
