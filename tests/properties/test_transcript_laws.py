@@ -108,7 +108,7 @@ async def live_through(folder: Path, story: Sequence[Step]) -> None:
         await exporter.repair()
         await exporter.verify(deep=bool(step.harm and step.harm.keeps_the_size))
         await expect_truth(ledger, path_of(exporter, ANA))
-        await anyio.sleep(100)  # so that what is mended again is no fight
+        await anyio.sleep(100)  # so that what is repaired again is no fight
     exporter.files.close()
     await ledger.close()
 

@@ -316,7 +316,7 @@ async def six_entries(ledger: Ledger) -> None:
     await ledger.commit(*speak(ANA, *(f"say {n} ✓ done" for n in range(6))))
 
 
-async def expect_mended(ledger: Ledger, path: Path, damage: str, was: bytes) -> None:
+async def expect_repaired(ledger: Ledger, path: Path, damage: str, was: bytes) -> None:
     written, truth = path.read_bytes(), await rendered(ledger, id_of(ANA))  # noqa: ASYNC240
     assert written == truth
     # What only stops too early has nothing that the ledger lacks; the rest is kept for its owner.
@@ -338,7 +338,7 @@ async def test_damage_is_found_by_the_verification(
     await after.repair()
     await after.verify()
 
-    await expect_mended(ledger, path_of(after, ANA), damage, was)
+    await expect_repaired(ledger, path_of(after, ANA), damage, was)
     await after.close()
     export = await export_of(ledger, ANA)
     assert (export.exported_seq, export.exported_bytes) == (
@@ -358,7 +358,7 @@ async def test_damage_is_found_by_the_next_append(
     await ledger.commit(*speak(ANA, "go on"))
     await exporter.flush()
 
-    await expect_mended(ledger, path_of(exporter, ANA), damage, was)
+    await expect_repaired(ledger, path_of(exporter, ANA), damage, was)
 
 
 async def test_damage_after_a_crash_is_found_by_the_repair(
@@ -381,7 +381,7 @@ async def test_damage_after_a_crash_is_found_by_the_repair(
     if damage == "changed line":  # it lies before the mark, and so does not stop the repair
         await after.verify(deep=True)
 
-    await expect_mended(ledger, path_of(after, ANA), damage, was)
+    await expect_repaired(ledger, path_of(after, ANA), damage, was)
 
 
 async def test_a_file_ahead_of_its_mark_is_taken_as_it_is(
@@ -497,7 +497,7 @@ async def test_a_mark_beyond_the_ledger_tells_nothing(ledger: Ledger, open_expor
 
 
 @pytest.mark.parametrize("obstacle", ["directory", "link"])
-async def test_a_file_that_cannot_be_written_hurts_nobody_else_and_is_mended_later(
+async def test_a_file_that_cannot_be_written_hurts_nobody_else_and_is_repaired_later(
     ledger: Ledger,
     open_exporter: Open,
     obstacle: str,

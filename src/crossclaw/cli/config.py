@@ -173,7 +173,7 @@ def parse_value(text: str) -> Any:
 
 
 def _path(arguments: Arguments) -> int:
-    out(str(find_unread_place().paths.config_path))  # it may be broken, and looked for to be mended
+    out(str(find_unread_place().paths.config_path))  # it may be broken, and looked for to be fixed
     return Exit.OK
 
 

@@ -1,4 +1,4 @@
-"""Load: openclaw.json into a `Config`, or one error that names everything to mend in it."""
+"""Load: openclaw.json into a `Config`, or one error that names everything to fix in it."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -40,14 +40,14 @@ from crossclaw.domain.agents import normalize_agent_id
 from crossclaw.domain.errors import ConfigInvalid
 from crossclaw.domain.secret import Secret
 
-TOLD_MAX = 50  # problems one by one; a person mends the first few and looks again
+TOLD_MAX = 50  # problems one by one; a person fixes the first few and looks again
 NO_EFFECT = "these settings have no effect here:"
 TWICE = "written twice, and only the last one counts"
 OLD_AGENT = "the old spelling of agents.defaults, and read as that"
 
 
 class Unloadable(ConfigInvalid):
-    """Its text names what to mend; `problems` are the same, each with its key."""
+    """Its text names what to fix; `problems` are the same, each with its key."""
 
     def __init__(
         self,

@@ -3,7 +3,7 @@
 CrossclawError                UNAVAILABLE       something failed inside; the text says what
 ├── Invalid                   INVALID_REQUEST   the caller asked for something that cannot be
 │   ├── InvalidKey            INVALID_REQUEST   a text that is no session key
-│   ├── ConfigInvalid         INVALID_REQUEST   openclaw.json needs mending
+│   ├── ConfigInvalid         INVALID_REQUEST   openclaw.json needs fixing
 │   ├── KeyReused             INVALID_REQUEST   an idempotency key came back with another payload
 │   └── TooMuchFollows        INVALID_REQUEST   a send or a spawn beyond what one cause may bring about
 │       ├── TooManyRuns       INVALID_REQUEST   … counted in runs

@@ -122,7 +122,7 @@ class Fallbacks:
 
 
 def _all_failed(troubles: Sequence[tuple[str, ProviderError]]) -> ProviderError:
-    """In the way of the first that time would mend, else of the first."""
+    """An error of the kind of the first that time would fix, else of the first of all."""
     if len(troubles) == 1:
         return troubles[0][1]
     told = "; ".join(f"{address}: {error}" for address, error in troubles)

@@ -68,7 +68,7 @@ class Compressing:
 
 
 def _compress(files: Files, name: Name, size: int) -> bool:
-    """As the ledger knows the file, or not at all: what somebody has changed is mended first."""
+    """As the ledger knows the file, or not at all: what somebody has changed is repaired first."""
     if files.sizes([name]) != [size]:
         return False
     packer = zstd().ZstdCompressor(level=LEVEL)

@@ -54,7 +54,7 @@ class Chunk(msgspec.Struct, frozen=True):
 class Copy:
     """One file: it should have `size` bytes and end with the line of entry `seq`."""
 
-    __slots__ = ("ending", "export", "mended_at", "name", "parent_id", "seq", "size", "stride")
+    __slots__ = ("ending", "export", "name", "parent_id", "repaired_at", "seq", "size", "stride")
 
     def __init__(self, export: Export) -> None:
         self.export = export
@@ -65,7 +65,7 @@ class Copy:
         self.ending = b""
         """Its last line, while we have only the ledger's word for it."""
         self.stride = STRIDE_FIRST
-        self.mended_at = -inf
+        self.repaired_at = -inf
 
     def take(self, chunk: Chunk) -> None:
         """The file has got these lines."""
@@ -145,7 +145,7 @@ class Copies:
 
     def _keep(self, copy: Copy) -> Copy:
         before = self._known.get(copy.name.session_id, copy)
-        copy.mended_at = max(copy.mended_at, before.mended_at)
+        copy.repaired_at = max(copy.repaired_at, before.repaired_at)
         self._known[copy.name.session_id] = copy
         if len(self._known) > COPIES_MAX:
             self._known.popitem(last=False)

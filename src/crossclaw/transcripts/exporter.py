@@ -26,7 +26,7 @@ from crossclaw.transcripts.compressing import Compressing
 from crossclaw.transcripts.copies import Chunk, Copies, Copy
 from crossclaw.transcripts.files import CopyPiece, Differs, Files, Name
 from crossclaw.transcripts.jsonl import iso_time
-from crossclaw.transcripts.mending import Mending
+from crossclaw.transcripts.repairing import Repairing
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ MARK_EVERY_S = 1.0  # so long may a mark lag behind its file: what a crash makes
 STEP_SESSIONS = 64  # handled together: one trip to the thread for all the busy ones
 STEP_BYTES_MAX = 8 * 1024 * 1024  # in memory at once, beyond it the rest waits for the next step
 RETRY_FIRST_S, RETRY_MAX_S = 1.0, 60.0  # a full disk is not helped by trying more often
-MEND_EVERY_S = 60.0  # each may leave a damaged copy: whoever fights us must not fill the disk
+REPAIR_EVERY_S = 60.0  # each may leave a damaged copy: whoever fights us must not fill the disk
 PAGE = 200  # sessions looked at in one go: about a millisecond of stat calls
 VERIFY_AFTER_S = 2.0  # a start has the disk to itself
 VERIFY_PAUSE_S = 0.05  # between pages: 100,000 files in half a minute, unnoticed by the rest
@@ -66,7 +66,7 @@ class Exporter:
         self._clock = clock
         self._disk = Disk(inline=inline)
         self._copies = Copies(ledger)
-        self._mending = Mending(self._copies, self.files, self._disk, clock)
+        self._repairing = Repairing(self._copies, self.files, self._disk, clock)
         self._compressing = Compressing(ledger, self._copies, self.files, self._disk, clock)
         self._compress_after_ms = compress_after_ms
         self._dirty: set[str] = set()
@@ -105,7 +105,7 @@ class Exporter:
             task_status.started()
 
     async def verify(self, *, deep: bool = False) -> None:
-        """Go through all files at a slow pace, and mend those whose size is not what it should be;
+        """Go through all files at a slow pace, and repair those whose size is not what it should be;
         `deep` compares every byte."""
         after = ""
         while True:
@@ -297,7 +297,7 @@ class Exporter:
             chunk = copy and await self._copies.read(copy)
             if copy and chunk and not chunk.entries and session_id in self._resting:
                 # Nothing to append, and yet it failed: when its file was looked at.
-                copy = await self._mending.mend(session_id)
+                copy = await self._repairing.repair(session_id)
                 chunk = copy and await self._copies.read(copy)
         except (OSError, CrossclawError, msgspec.MsgspecError) as error:
             self._rest(session_id, error)
@@ -311,7 +311,7 @@ class Exporter:
         """True when there is more to do for the session at once."""
         session_id = copy.name.session_id
         if isinstance(outcome, Differs):
-            return await self._mend_after(copy)
+            return await self._repair_after(copy)
         if isinstance(outcome, Failure):
             self._rest(session_id, outcome)
             return False
@@ -326,8 +326,10 @@ class Exporter:
         await self._tidy([export for export in page if export.compressed_at is not None])
         page = [export for export in page if export.compressed_at is None]
         wrong = [export.session_id for export in page] if deep else await self._list_wrong(page)
-        mended = [session_id for session_id in wrong if await self._mend(session_id, whole=deep)]
-        await self._bring_up_to_date(mended)
+        repaired = [
+            session_id for session_id in wrong if await self._repair(session_id, whole=deep)
+        ]
+        await self._bring_up_to_date(repaired)
         if wrong:
             await self._mark()
 
@@ -355,20 +357,20 @@ class Exporter:
                 wrong.append(export.session_id)
         return wrong
 
-    async def _mend_after(self, copy: Copy) -> bool:
-        """The file was not as we left it. True when it is mended and can go on."""
+    async def _repair_after(self, copy: Copy) -> bool:
+        """The file was not as we left it. True when it is repaired and can go on."""
         now, session_id = anyio.current_time(), copy.name.session_id
-        if now < copy.mended_at + MEND_EVERY_S:
+        if now < copy.repaired_at + REPAIR_EVERY_S:
             self._rest(session_id, FileExistsError("another program keeps changing the file"))
             return False
-        mended = await self._mend(session_id)
-        if mended is not None:
-            mended.mended_at = now
-        return mended is not None
+        repaired = await self._repair(session_id)
+        if repaired is not None:
+            repaired.repaired_at = now
+        return repaired is not None
 
-    async def _mend(self, session_id: str, *, whole: bool = False) -> Copy | None:
+    async def _repair(self, session_id: str, *, whole: bool = False) -> Copy | None:
         try:
-            return await self._mending.mend(session_id, whole=whole)
+            return await self._repairing.repair(session_id, whole=whole)
         except (OSError, CrossclawError, msgspec.MsgspecError) as error:
             self._rest(session_id, error)
             return None

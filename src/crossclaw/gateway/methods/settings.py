@@ -237,7 +237,7 @@ class Settings:
         try:
             return load(self._loaded.path, self._environ).config.redacted()
         except ConfigInvalid:
-            return {}  # a file that does not load is mended by one that does
+            return {}  # a file that does not load is fixed by one that does
 
     # ── changing ───────────────────────────────────────────────────────────────────────────────
 

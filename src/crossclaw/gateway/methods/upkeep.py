@@ -54,7 +54,7 @@ class UnarchiveResult(Result, frozen=True):
 
 
 class CleanupParams(Params, frozen=True):
-    """`fixMissing` and `fixDmScope` are OpenClaw's and have nothing to mend here."""
+    """`fixMissing` and `fixDmScope` are OpenClaw's and have nothing to fix here."""
 
     agent: str | None = None
     all_agents: bool = False

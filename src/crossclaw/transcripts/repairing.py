@@ -1,4 +1,4 @@
-"""Mending: a file that is not as it was left is made to tell what the ledger tells.
+"""Repairing: a file that is not as it was left is made to tell what the ledger tells.
 
 A file that merely stops too early, in a line or between two, is cut to its last whole line and then
 goes on as usual. Any other file is written anew, and the damaged one stays beside it: it may hold
@@ -18,14 +18,14 @@ from crossclaw.transcripts.jsonl import iso_time
 log = logging.getLogger(__name__)
 
 
-class Mending:
+class Repairing:
     def __init__(self, copies: Copies, files: Files, disk: Disk, clock: Clock) -> None:
         self._copies = copies
         self._files = files
         self._disk = disk
         self._clock = clock
 
-    async def mend(self, session_id: str, *, whole: bool = False) -> Copy | None:
+    async def repair(self, session_id: str, *, whole: bool = False) -> Copy | None:
         """`whole`: compare from the first byte on, also where the mark says that all is well."""
         copy = await self._copies.load(session_id)
         if copy is None:
