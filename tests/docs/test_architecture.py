@@ -1,6 +1,7 @@
 """The way of a message in ARCHITECTURE.md, beside that of a live one."""
 
 import re
+import tomllib
 from pathlib import Path
 from typing import Any, get_args
 
@@ -55,12 +56,33 @@ def test_a_run_is_put_together_in_one_place() -> None:
     assert [path.relative_to(SOURCE).as_posix() for path in found] == ["sessions/run_builder.py"]
 
 
+def rooms() -> list[str]:
+    found = re.search(r"^## The rooms.*?^```$(.*?)^```$", PAGE.read_text("utf-8"), re.M | re.S)
+    assert found is not None
+    return found[1].strip().splitlines()
+
+
+def test_the_rooms_stand_in_the_order_of_their_imports() -> None:
+    """As import-linter holds it; rooms of one layer in any order. Behind `│` is another one."""
+    project = tomllib.loads((PAGE.parent / "pyproject.toml").read_text("utf-8"))
+    (contract,) = project["tool"]["importlinter"]["contracts"]
+    layers = {
+        room: at
+        for at, layer in enumerate(contract["layers"])
+        for room in layer.split(" | ")
+        if room != "__main__"
+    }
+    named = [part.split()[0] for line in rooms() for part in line.split("│")]
+    written = [room for room in named if room != "web"]  # files of gateway
+
+    assert sorted(written) == sorted(layers)
+    assert written == sorted(written, key=lambda room: layers[room])
+
+
 def test_every_module_that_a_line_of_rooms_names_is_there() -> None:
     """Lines that list modules part them by `·`; what stands in brackets is about them."""
-    rooms = re.search(r"^## The rooms.*?^```$(.*?)^```$", PAGE.read_text("utf-8"), re.M | re.S)
-    assert rooms is not None
     named = 0
-    for line in rooms[1].strip().splitlines():
+    for line in rooms():
         room, listed = line.split(maxsplit=1)
         if "·" not in listed:
             continue
