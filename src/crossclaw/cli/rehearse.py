@@ -28,6 +28,8 @@ from crossclaw.client.finding import Wanted
 from crossclaw.client.peer import ADMIN, READ, WRITE, GatewayPeer
 from crossclaw.config.rehearsals import (
     SHIPPED,
+    START_S_MAX,
+    VARIABLES_KEPT,
     RehearsalAct,
     RehearsalFile,
     Staged,
@@ -44,13 +46,11 @@ from crossclaw.display.conversation import message_text
 from crossclaw.domain.exchanges import CONTROL_TOKENS
 
 LIFE_S_MAX = 600.0  # a stage that somebody watches ends by itself after that
-START_S_MAX = 60.0
 VISIT_S = 60.0  # how long somebody has to open the page
 LEFT_S = 10.0  # nobody has looked for so long: it is over
 PAUSE_S = 1.5  # between two acts, where somebody watches
 LOOK_AGAIN_S = 0.2
 _PREFIX = "crossclaw-rehearsal-"
-_KEPT = ("PATH", "HOME", "LANG", "TMPDIR", "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
 _MORE = """  crossclaw rehearse                   what there is to play
   crossclaw rehearse kill-me           one that comes along
   crossclaw rehearse mine.json5        your own, as a test of your agents' set-up
@@ -70,7 +70,7 @@ class Stage:
     def __init__(self, folder: Path, config: dict[str, object]) -> None:
         self.port = free_port()
         write_file(folder / "openclaw.json", json.dumps(config))
-        kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
+        kept = {name: os.environ[name] for name in VARIABLES_KEPT if name in os.environ}
         self.place: StateLocation = find_place(kept | {"OPENCLAW_STATE_DIR": str(folder)})
         self.folder = folder
         place = self.place

@@ -15,6 +15,9 @@ from crossclaw.domain.errors import Invalid
 
 SHIPPED = ("two-agents", "team", "kill-me", "budget")
 NESTING_MAX = 50
+START_S_MAX = 60.0  # until a stage answers: a busy machine takes long to start a program
+VARIABLES_KEPT = ("PATH", "HOME", "LANG", "TMPDIR", "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
+"""What the program of a stage is given of the environment: no keys."""
 _KEPT = ("agents", "session", "tools", "messages")
 """Sections of a person's own config that a rehearsal takes over: who there is, and who may do what."""
 

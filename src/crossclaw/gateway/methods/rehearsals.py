@@ -16,17 +16,22 @@ import anyio.to_thread
 import msgspec
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-from crossclaw.config.rehearsals import SHIPPED, RehearsalFile, Staged, read_shipped, staged_path
+from crossclaw.config.rehearsals import (
+    SHIPPED,
+    START_S_MAX,
+    VARIABLES_KEPT,
+    RehearsalFile,
+    Staged,
+    read_shipped,
+    staged_path,
+)
 from crossclaw.domain.errors import CrossclawError, Forbidden, NotFound
 from crossclaw.door.registry import Caller, NoParams, Params, Result, method
 from crossclaw.door.resolver import Resolver
 from crossclaw.gateway.methods.map import require_person
 
-START_S_MAX = 60.0
 AT_ONCE = 3  # one more ends the first
 LINE_BYTES_MAX = 4_096
-_KEPT = ("PATH", "HOME", "LANG", "TMPDIR", "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
-"""What the program is given of the gateway's environment: no keys."""
 
 
 class RehearsalListed(Result, frozen=True):
@@ -94,7 +99,7 @@ class RehearsalMethods:
 
     async def _start(self, name: str) -> str:
         words = [sys.executable, "-m", "crossclaw", "rehearse", name, "--watch", "--json"]
-        kept = {each: self._environ[each] for each in _KEPT if each in self._environ}
+        kept = {each: self._environ[each] for each in VARIABLES_KEPT if each in self._environ}
         process = await anyio.open_process(words, stdin=DEVNULL, stderr=DEVNULL, env=kept)
         self._stages.append(process)
         assert process.stdout is not None
