@@ -105,6 +105,17 @@ def test_the_index_of_decisions_has_each_by_its_title() -> None:
     ]
 
 
+def test_every_decision_opens_with_what_was_decided() -> None:
+    """Or with the question, where that needs words of its own; a line above may name what came after it."""
+    opening = re.compile(
+        r"# .+\n\n(\*[^*\n]+\*\n\n)?(\*\*Decided\*\*: |\*\*Question\.\*\* (?s:.+?)\n\n\*\*Decided\.\*\* )"
+    )
+    pages = sorted((ROOT / "docs" / "decisions").glob("0*.md"))
+
+    assert len(pages) > 25
+    assert [page.name for page in pages if not opening.match(page.read_text("utf-8"))] == []
+
+
 def test_every_target_of_make_stands_in_a_group_of_its_help() -> None:
     lines = (ROOT / "Makefile").read_text("utf-8").splitlines()
     first_group = next(at for at, line in enumerate(lines) if line.startswith("##@ "))
