@@ -180,8 +180,7 @@ live: setup ## real services with your keys (ANTHROPIC_API_KEY, OPENAI_API_KEY, 
 local-demo: $(VENV)/local ## a conversation with it from the command line, until its window fills (2 min)
 	@$(BIN)/python -m tests.local_demo
 
-conformance: setup ## OpenClaw's real clients, from npm, against a live gateway (Linux; needs npm and chromium)
-	$(BIN)/python -m pip --disable-pip-version-check install --quiet playwright
+conformance: $(VENV)/browser ## OpenClaw's real clients, from npm, against a live gateway (Linux; needs npm and chromium)
 	$(BIN)/python -m tests.conformance $(ARGS)
 
 ##@ Upkeep
