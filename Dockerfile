@@ -13,7 +13,7 @@ WORKDIR /src
 COPY pyproject.toml requirements-run.lock requirements-postgres.lock README.md LICENSE ./
 COPY src src
 RUN python3 -m venv /opt/crossclaw \
- && /opt/crossclaw/bin/python -m pip --no-cache-dir --disable-pip-version-check install --require-hashes -r requirements-run.lock -r requirements-postgres.lock \
+ && /opt/crossclaw/bin/python -m pip --no-cache-dir --disable-pip-version-check install --require-hashes --no-deps -r requirements-run.lock -r requirements-postgres.lock \
  && /opt/crossclaw/bin/python -m pip --no-cache-dir --disable-pip-version-check install --no-deps --no-build-isolation . \
  && /opt/crossclaw/bin/python -m pip --disable-pip-version-check uninstall --yes hatchling editables pip
 

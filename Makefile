@@ -21,7 +21,7 @@ setup: $(VENV)/ready ## a virtual environment with everything that development n
 $(VENV)/ready: requirements-dev.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Crossclaw needs Python 3.11 or newer: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip --disable-pip-version-check install --quiet --require-hashes -r requirements-dev.lock
+	$(BIN)/python -m pip --disable-pip-version-check install --quiet --require-hashes --no-deps -r requirements-dev.lock
 	$(BIN)/python -m pip --disable-pip-version-check install --quiet --no-deps --no-build-isolation -e .
 	@touch $@ $(VENV)/run $(VENV)/postgres
 
@@ -58,13 +58,14 @@ check-python: setup ## the same for Python alone
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m pip --disable-pip-version-check check
 
 check-web: $(VENV)/web-ready ## the same for the page's JavaScript alone: tsc and eslint, from npm
 	$(BIN)/python dev/check_web.py
 
 # Node and npm come as a wheel, and npm brings the two programs: pinned, by hash, and from wherever npm is set to look.
 $(VENV)/web-ready: $(VENV)/ready dev/web/requirements.lock dev/web/package-lock.json
-	$(BIN)/python -m pip --disable-pip-version-check install --quiet --require-hashes -r dev/web/requirements.lock
+	$(BIN)/python -m pip --disable-pip-version-check install --quiet --require-hashes --no-deps -r dev/web/requirements.lock
 	$(BIN)/python dev/check_web.py --install
 	@touch $@
 
@@ -86,7 +87,7 @@ browser: $(VENV)/browser ## the page in a real Chromium: every view, keyboard, c
 	$(BIN)/python -m pytest -n 2 tests/browser --timeout 240 $(ARGS)
 
 $(VENV)/browser: $(VENV)/ready tests/browser/requirements.lock
-	$(BIN)/python -m pip --disable-pip-version-check install --quiet --require-hashes -r tests/browser/requirements.lock
+	$(BIN)/python -m pip --disable-pip-version-check install --quiet --require-hashes --no-deps -r tests/browser/requirements.lock
 	@command -v chromium || command -v chromium-browser || command -v google-chrome || { apt-get update -qq && apt-get install -y -qq chromium; } || { echo "The page's tests need Chromium; on Debian: apt-get install chromium"; exit 1; }
 	@touch $@
 
@@ -95,9 +96,9 @@ channels: $(VENV)/channels ## chat platforms as they are: Matrix on a real Synap
 
 # Synapse has an environment of its own: it is a program beside ours, not a library.
 $(VENV)/channels: $(VENV)/web-ready tests/channels/requirements.lock tests/channels/synapse.lock tests/channels/package-lock.json
-	$(BIN)/python -m pip --disable-pip-version-check install --quiet --require-hashes -r tests/channels/requirements.lock
+	$(BIN)/python -m pip --disable-pip-version-check install --quiet --require-hashes --no-deps -r tests/channels/requirements.lock
 	@test -x $(VENV)/synapse/bin/python || $(PYTHON) -m venv $(VENV)/synapse
-	$(VENV)/synapse/bin/python -m pip --disable-pip-version-check install --quiet --require-hashes -r tests/channels/synapse.lock
+	$(VENV)/synapse/bin/python -m pip --disable-pip-version-check install --quiet --require-hashes --no-deps -r tests/channels/synapse.lock
 	$(BIN)/python dev/channels.py
 	@test -x /usr/sbin/ngircd || command -v ngircd >/dev/null || { apt-get update --quiet=2 && apt-get install --yes --quiet=2 ngircd; } || { echo "The IRC example is tried against ngircd: install it with your package manager and try again."; exit 1; }
 	@touch $@

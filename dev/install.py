@@ -37,7 +37,7 @@ def main() -> int:
     python = folder / "bin" / "python"
     pip = _make(folder, python)
     total = len(set(PIN.findall(lock.read_text("utf-8"))))
-    wanted = ["--require-hashes", "-r", str(lock)]
+    wanted = ["--require-hashes", "--no-deps", "-r", str(lock)]
     failed = _install(pip, wanted, total)
     if not failed:
         _put_on_path(python)

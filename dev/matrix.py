@@ -98,7 +98,7 @@ def _prepare(folder: Path, python: str) -> None:
     if not (folder / "bin" / "python").exists():
         subprocess.run([python, "-m", "venv", str(folder)], check=True)
     pip = [str(folder / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "--quiet"]
-    subprocess.run([*pip, "install", "--require-hashes", "-r", str(LOCK)], check=True)
+    subprocess.run([*pip, "install", "--require-hashes", "--no-deps", "-r", str(LOCK)], check=True)
     own = ["--no-deps", "--no-build-isolation", "-e", str(ROOT)]
     subprocess.run([*pip, "install", *own], check=True)
     mark.write_text(digest, "ascii")

@@ -45,6 +45,20 @@ def test_the_lock_of_the_page_s_checks_has_hashes_and_names_no_registry() -> Non
     assert not [pin for pin in wanted["devDependencies"].values() if not re.match(r"\d", pin)]
 
 
+def test_a_lock_is_installed_as_it_is() -> None:
+    """Without `--no-deps` pip looks for newer releases of what is asked for with extras, and refuses those for want of a hash."""
+    places = [ROOT / "Makefile", ROOT / "Dockerfile", *(ROOT / "dev").glob("*.py")]
+    calls = [
+        line
+        for place in places
+        for line in place.read_text("utf-8").splitlines()
+        if "--require-hashes" in line
+    ]
+
+    assert len(calls) > 6
+    assert [line for line in calls if "--no-deps" not in line] == []
+
+
 def _copied(folder: Path) -> Path:
     (folder / "src" / "crossclaw").mkdir(parents=True)
     for name in ("src/crossclaw/__init__.py", "CHANGELOG.md"):
