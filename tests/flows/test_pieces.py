@@ -11,8 +11,10 @@ from crossclaw.app import Gateway
 from crossclaw.channels.contract import Piece
 from crossclaw.channels.manifest import Rate, Traits
 from crossclaw.config.channels import ChannelSettings
+from crossclaw.delivery.carrying import RESHAPED
 from crossclaw.domain.addresses import Address
 from crossclaw.domain.errors import DeliveryError, DeliveryUncertain
+from crossclaw.ledger.attention import Resend
 from crossclaw.ledger.operations import Delivery
 from crossclaw.ledger.pieces import MarkDelivered
 from crossclaw.testing import MemoryChannel, ScriptedProvider, VirtualClock, open_gateway
@@ -110,6 +112,81 @@ async def test_a_crash_in_the_middle_repeats_nothing_that_arrived(
             await anyio.sleep(10)
             assert parts(chat) == ["Part 3"]
             assert (await reply_of(gateway, run_id)).state == "delivered"
+
+
+class Unanswered(MemoryChannel):
+    """What it is given is shown, and nobody hears of it."""
+
+    async def send(self, piece: Piece) -> str | None:
+        await super().send(piece)
+        await anyio.sleep_forever()
+        return None
+
+
+@pytest.mark.spec("B2")
+@pytest.mark.parametrize("knows_key_s", [120.0, inf])
+async def test_what_may_have_arrived_as_one_message_is_not_sent_again_as_several(
+    tmp_path: Path, knows_key_s: float
+) -> None:
+    """The platform knows the key of the one message, and none of those that its pieces would have."""
+    folder = tmp_path / "gateway"
+    folder.mkdir()
+    before = Unanswered(traits=Traits(dialect="telegram"), knows_key_s=knows_key_s)
+    async with open_gateway(folder, ScriptedProvider([LONG]), channels=[before]):
+        run_id = await before.say("ana", "hi")
+        await anyio.sleep(10)
+        left = crashed_copy(folder)
+    assert len(before.pieces) == 1
+
+    chat, clock = platform(knows_key_s=knows_key_s), VirtualClock(NOON_MS + 20_000)
+    async with open_gateway(left, ScriptedProvider([]), channels=[chat], clock=clock) as gateway:
+        await anyio.sleep(60)
+        found = await reply_of(gateway, run_id)
+        assert (found.state, found.error, parts(chat)) == ("uncertain", RESHAPED, [])
+        assert await gateway.ledger.do(Resend(delivery_id=found.delivery_id, at=clock.now_ms()))
+        gateway.outbox.look_again()
+        await anyio.sleep(60)
+        assert parts(chat) == ["Part 1", "Part 2", "Part 3"]
+
+
+async def test_what_surely_did_not_arrive_as_one_message_goes_out_as_several(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "gateway"
+    folder.mkdir()
+    before = MemoryChannel(traits=Traits(dialect="telegram"), knows_key_s=inf)
+    before.faults.extend([DeliveryError("away", retryable=True, retry_after_s=3600)] * 2)
+    async with open_gateway(folder, ScriptedProvider([LONG]), channels=[before]):
+        await before.say("ana", "hi")
+        await anyio.sleep(10)
+        left = crashed_copy(folder)
+
+    chat, clock = platform(knows_key_s=inf), VirtualClock(NOON_MS + 7_200_000)
+    async with open_gateway(left, ScriptedProvider([]), channels=[chat], clock=clock):
+        await anyio.sleep(60)
+    assert parts(chat) == ["Part 1", "Part 2", "Part 3"]
+
+
+async def test_a_resend_sends_what_is_missing_where_all_of_it_would_be_one_message_now(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "gateway"
+    folder.mkdir()
+    before = Stuck(traits=SHORT_MESSAGES)
+    async with open_gateway(folder, ScriptedProvider([LONG]), channels=[before]):
+        run_id = await before.say("ana", "hi")
+        await anyio.sleep(10)
+        left = crashed_copy(folder)
+    assert parts(before) == ["Part 1"]
+
+    chat, clock = MemoryChannel(traits=Traits(dialect="telegram")), VirtualClock(NOON_MS + 20_000)
+    async with open_gateway(left, ScriptedProvider([]), channels=[chat], clock=clock) as gateway:
+        await anyio.sleep(60)
+        found = await reply_of(gateway, run_id)
+        assert await gateway.ledger.do(Resend(delivery_id=found.delivery_id, at=clock.now_ms()))
+        gateway.outbox.look_again()
+        await anyio.sleep(60)
+    assert parts(chat) == ["Part 2", "Part 3"]
 
 
 async def test_the_platform_may_tell_later_that_a_piece_has_arrived(tmp_path: Path) -> None:

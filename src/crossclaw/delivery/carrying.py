@@ -61,6 +61,7 @@ ABSENT_MS_MAX = (
     7 * 86_400_000
 )  # for an account that is not open; older words are of no use to anybody
 FORGOTTEN = "an earlier attempt may have arrived, and the platform recognises it no longer"
+RESHAPED = "an earlier attempt may have arrived as one message, and it would be several now"
 ANOTHER = "its account has another token since, and is another one at its platform; resend it to have the new one say it"
 
 
@@ -125,11 +126,11 @@ class Carrier:
             return
         try:
             errand = await self._errand_of(taken)
-            pieces = [] if errand is None else await self._split(errand)
+            pieces = None if errand is None else await self._split(errand)
         except BaseException:
             await self._undo_claim(taken.delivery)
             raise
-        if errand is None:
+        if errand is None or pieces is None:
             return
         if pieces:
             await self._send_pieces(errand, pieces, turn)
@@ -182,12 +183,14 @@ class Carrier:
             return True
         return False
 
-    async def _split(self, errand: ClaimedDelivery) -> list[DeliveryPiece]:
-        """As it was split when it was first tried: what has arrived of it is not sent in another form."""
+    async def _split(self, errand: ClaimedDelivery) -> list[DeliveryPiece] | None:
+        """As it was split when it was first tried: what has arrived of it is not sent in another form. None: it was one message
+        then, which may be there; its pieces would be others to the platform, so it is settled as uncertain."""
         delivery = errand.delivery
         made = messages_of(delivery, errand.live)
         if len(made) == 1 and delivery.attempt == 1:
             return []
+        may_be_there = errand.preview is None and _tried_before(delivery, None)
         pieces = tuple(
             DeliveryPiece(
                 delivery_id=delivery.delivery_id,
@@ -197,9 +200,14 @@ class Carrier:
                 formatted=each.formatted,
                 file=each.file,
             )
-            for number, each in enumerate(made, 1)
+            for number, each in enumerate(() if may_be_there else made, 1)
         )
-        return await self._ledger.do(SplitDelivery(delivery_id=delivery.delivery_id, pieces=pieces))
+        split = SplitDelivery(delivery_id=delivery.delivery_id, pieces=pieces)
+        known = await self._ledger.do(split)
+        if may_be_there and not known and len(made) > 1:
+            await self.settle(delivery, "uncertain", error=RESHAPED)
+            return None
+        return known
 
     async def _send_pieces(
         self, errand: ClaimedDelivery, pieces: list[DeliveryPiece], turn: Turn | None

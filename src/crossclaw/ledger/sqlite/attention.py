@@ -24,9 +24,12 @@ def dismiss(transaction: Transaction, op: Dismiss) -> None:
 
 
 def resend(transaction: Transaction, op: Resend) -> bool:
-    """A person wants it sent, though an earlier attempt may have arrived: that one counts no longer."""
+    """A person wants it sent, though an earlier attempt may have arrived: that one counts no longer. One that goes in
+    pieces is not as it was before its first attempt: what has arrived of it stays."""
     made = transaction.db.execute(
-        "UPDATE outbox SET state = 'pending', attempt = 0, not_before = 0, error = NULL, tried_at = NULL, "
+        "UPDATE outbox SET state = 'pending', attempt = CASE WHEN EXISTS "
+        "(SELECT 1 FROM delivery_pieces WHERE delivery_id = ?2) THEN 1 ELSE 0 END, "
+        "not_before = 0, error = NULL, tried_at = NULL, "
         f"created_at = ?1, updated_at = ?1 WHERE id = ?2 AND {_TROUBLED} RETURNING 1",
         (op.at, op.delivery_id),
     ).fetchone()
