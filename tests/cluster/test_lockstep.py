@@ -316,8 +316,10 @@ def chatting(word: str, number: int, at: int) -> list[Op[Any]]:
     chat = {"channel": "tg", "account_id": "", "chat": f"s{number}", "thread_id": ""}
     match word:
         case "hear":
-            heard = HeardMessage(**chat, message_id=f"h{at % 3}", sender="s", text=f"t{at}", at=at)
-            return [RememberHeard(heard=heard, keep=2)]
+            which = f"h{at % 3}"
+            heard = HeardMessage(**chat, message_id=which, sender="s", text=f"t{at}", at=at)
+            once = Dedupe("inbound", f"s{number}:{which}", "")
+            return [RememberHeard(heard=heard, keep=2, dedupe=once, at=at)]
         case "forget":
             return [ForgetHeard(**chat, message_ids=("h0", "h1"))]
     return [SaveCursor(channel="tg", account_id=str(number % 2), name="o", value=f"{at}", at=at)]

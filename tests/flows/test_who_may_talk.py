@@ -353,6 +353,32 @@ async def test_a_message_that_comes_again_is_answered_once_and_tells_what_was_be
     assert [each.text for each in kept] == ["more talk"]
 
 
+@pytest.mark.spec("N8")
+async def test_what_a_platform_brings_again_is_no_context_again(tmp_path: Path) -> None:
+    """A gateway that was killed before it had moved its cursor gets the last messages once more: what was told to an agent, what
+    its sender has deleted, and what has called the agent when a mention was not needed."""
+    memory = chat(groupPolicy="open", historyLimit=3)
+    config = msgspec.convert({"commands": {"ownerAllowFrom": [1]}}, Config)
+    talk, hey = said("g1", "7", "talk", 1), said("g1", "8", "hey", 2, mentioned=True)
+    regret, deletion = said("g1", "7", "oh no", 3), said("g1", "7", "", 4, deletion_of="3")
+    always, answered = said("g1", "1", "/activation always", 5), said("g1", "7", "nice", 6)
+    mention = said("g1", "1", "/activation mention", 7)
+    async with open_gateway(tmp_path, Recording(), config=config, channels=[memory]) as gateway:
+        for _ in range(2):
+            for each in (talk, hey, regret, deletion):
+                await memory.bring(each)
+        for each in (always, answered, mention, answered):
+            await memory.bring(each)
+            await anyio.sleep(60)
+        kept = await gateway.ledger.list_heard("memory", "default", "g1", "", limit=9)
+        words = await words_in(gateway, "agent:main:memory:group:g1")
+
+    assert [each.text for each in kept] == []
+    assert words[:2] == ["7: talk", "hey"]
+    assert [word for word in words[2:] if "talk" in word or "oh no" in word] == []
+    assert words.count("nice") == 1
+
+
 async def test_groups_are_answered_always_where_the_config_or_the_owner_says_so(
     tmp_path: Path,
 ) -> None:

@@ -134,7 +134,8 @@ async def test_what_a_group_said_is_changed_or_forgotten_by_whoever_said_it(ledg
     heard = HeardMessage(
         channel="memory", account_id="a", chat="g", message_id="1", sender="7", text="helo", at=1
     )
-    await ledger.do(RememberHeard(heard=heard, keep=9))
+    remember = RememberHeard(heard=heard, keep=9, dedupe=Dedupe("inbound", "m1", ""), at=1)
+    await ledger.do(remember)
     once = Dedupe("inbound", "e1", "")
     change = ChangeHeard(
         channel="memory", account_id="a", chat="g", message_id="1", senders=("8",), text="x", dedupe=once, at=2,
@@ -147,6 +148,7 @@ async def test_what_a_group_said_is_changed_or_forgotten_by_whoever_said_it(ledg
     deleted = replace(change, senders=("7",), text=None, dedupe=Dedupe("inbound", "d1", ""))
     assert await ledger.do(deleted)
     assert await ledger.do(deleted)  # once more: that is known
+    await ledger.do(remember)  # and so is the message that was deleted
     assert await ledger.list_heard("memory", "a", "g", "", limit=9) == []
     other = replace(change, senders=("7",), dedupe=Dedupe("inbound", "e2", ""))
     assert not await ledger.do(other)

@@ -109,10 +109,14 @@ class HeardMessage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RememberHeard(Op[None], frozen=True):
-    """Keep it, and at most `keep` of its chat."""
+    """Keep it, and at most `keep` of its chat. One that was kept before is not kept again when its platform brings it again,
+    though it was told to an agent meanwhile, changed or deleted; nor is one that was accepted."""
 
     heard: HeardMessage
     keep: int
+    dedupe: Dedupe
+    """The message, as it would have been accepted."""
+    at: int
 
 
 class ForgetHeard(Op[None], frozen=True):

@@ -17,12 +17,11 @@ from crossclaw.channels.hosting import AccountHost
 from crossclaw.config.channels import ChannelSettings
 from crossclaw.delivery.signals import ChatSignals
 from crossclaw.domain.addresses import Address, Inbound, ReplyTo
-from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import ChannelDown
 from crossclaw.domain.messages import Provenance, Text, UserBlock, UserMessage
 from crossclaw.domain.sessions import NewEntry, Session
 from crossclaw.ledger.channels import ForgetHeard, HeardMessage, RememberHeard
-from crossclaw.ledger.operations import Inject, Op
+from crossclaw.ledger.operations import Dedupe, Inject, Op
 from crossclaw.policy.channel_access import (
     AccessDecision,
     MentionFacts,
@@ -48,7 +47,7 @@ from crossclaw.sessions.channel_rules import (
     written_lists,
 )
 from crossclaw.sessions.commands import find_command
-from crossclaw.sessions.intake import Intake, digest
+from crossclaw.sessions.intake import INBOUND, Intake, digest
 from crossclaw.sessions.loops import BotLoops
 from crossclaw.sessions.route import route
 
@@ -153,9 +152,9 @@ class ChannelIntake:
             return facts.required
         keep = self._history_limit(live, settings)
         if keep and inbound.text.strip():
-            await self._ledger.do(
-                RememberHeard(heard=_heard(live, inbound, self._clock), keep=keep)
-            )
+            at, once = self._clock.now_ms(), Dedupe(INBOUND, inbound.dedupe_key, "")
+            heard = _heard(live, inbound, at)
+            await self._ledger.do(RememberHeard(heard=heard, keep=keep, dedupe=once, at=at))
             return Received(what="remembered", why=decision.reason)
         return Received(what="dropped", why=decision.reason)
 
@@ -296,7 +295,7 @@ def _needs_mention(settings: ChannelSettings, inbound: Inbound, session: Session
     return True
 
 
-def _heard(live: LiveAccount, inbound: Inbound, clock: Clock) -> HeardMessage:
+def _heard(live: LiveAccount, inbound: Inbound, now_ms: int) -> HeardMessage:
     return HeardMessage(
         channel=live.channel,
         account_id=live.account_id,
@@ -306,7 +305,7 @@ def _heard(live: LiveAccount, inbound: Inbound, clock: Clock) -> HeardMessage:
         sender=inbound.sender,
         sender_name=inbound.sender_name,
         text=inbound.text[:HEARD_CHARS_MAX],
-        at=inbound.at_ms or clock.now_ms(),
+        at=inbound.at_ms or now_ms,
     )
 
 

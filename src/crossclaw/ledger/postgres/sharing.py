@@ -116,7 +116,9 @@ def _spawn(op: ops.PutSpawn | ops.SetSpawn) -> Iterable[str]:
 
 def _heard(op: RememberHeard | ForgetHeard) -> Iterable[str]:
     chat = op.heard if isinstance(op, RememberHeard) else op
-    return [f"heard:{chat.channel}:{chat.account_id}:{chat.chat}:{chat.thread_id}"]
+    yield f"heard:{chat.channel}:{chat.account_id}:{chat.chat}:{chat.thread_id}"
+    if isinstance(op, RememberHeard):
+        yield f"dedupe:{op.dedupe.scope}:{op.dedupe.key}"
 
 
 def _sent(op: Any) -> Iterable[str]:

@@ -29,6 +29,8 @@ _HEARD = "channel, account_id, chat, thread_id, message_id, sender, sender_name,
 _OF_ACCOUNT = "channel = ? AND account_id = ?"
 _OF_CHAT = "channel = ? AND account_id = ? AND chat = ? AND thread_id = ?"
 HEARD_ROWS_MAX = 50_000  # of all groups; the oldest go first
+HEARD_ONCE = "heard"
+"""Beside the scope of messages that were accepted: one that was heard may still be accepted, and has no run until then."""
 
 
 def save_cursor(transaction: Transaction, op: SaveCursor) -> None:
@@ -251,6 +253,8 @@ def _request_of(row: tuple[Any, ...]) -> ChatPairingRequest:
 
 def remember_heard(transaction: Transaction, op: RememberHeard) -> None:
     db, heard = transaction.db, op.heard
+    if not _is_new(db, op):
+        return
     chat = (heard.channel, heard.account_id, heard.chat, heard.thread_id)
     newest = db.execute(
         f"INSERT INTO heard_messages ({_HEARD}) VALUES (?,?,?,?,?,?,?,?,?) "
@@ -265,6 +269,22 @@ def remember_heard(transaction: Transaction, op: RememberHeard) -> None:
         (*chat, *chat, op.keep),
     )
     db.execute("DELETE FROM heard_messages WHERE id <= ?", (newest[0] - HEARD_ROWS_MAX,))
+
+
+def _is_new(db: Database, op: RememberHeard) -> bool:
+    """Whether its platform brings it for the first time."""
+    once = op.dedupe
+    accepted = db.execute(
+        "SELECT 1 FROM dedupe WHERE scope = ? AND key = ?", (once.scope, once.key)
+    ).fetchone()
+    if accepted is not None:
+        return False
+    made = db.execute(
+        "INSERT INTO dedupe (scope, key, agent_id, digest, run_id, at) VALUES (?,?,'',?,'',?) "
+        "ON CONFLICT (scope, key) DO NOTHING RETURNING 1",
+        (HEARD_ONCE, once.key, once.digest, op.at),
+    )
+    return made.fetchone() is not None
 
 
 def forget_heard(transaction: Transaction, op: ForgetHeard) -> None:
