@@ -54,6 +54,39 @@ async def test_a_platform_says_when_to_come_back(folder: Path) -> None:
     assert chat.tries == 1
 
 
+@pytest.mark.spec("B2")
+async def test_a_platform_that_says_each_time_when_to_come_back_gets_the_reply_in_the_end(
+    folder: Path,
+) -> None:
+    """It has not refused the message, so none of these was an attempt. It is asked less and less often."""
+    chat = MemoryChannel()
+    chat.faults.extend([DeliveryError("slow down", retryable=True, retry_after_s=5)] * 12)
+
+    delivery = await delivery_after(folder, chat, seconds=3600)
+
+    assert (delivery.state, delivery.attempt, chat.tries) == ("delivered", 1, 13)
+    assert chat.sent == [("ana", "re: hi")]
+
+
+async def test_a_platform_that_says_later_is_asked_eight_times_more_after_a_week(
+    folder: Path,
+) -> None:
+    later = DeliveryError("slow down", retryable=True, retry_after_s=5)
+    chat, again = MemoryChannel(), MemoryChannel()
+    chat.faults.extend([later] * 99)
+    again.faults.extend([later] * 99)
+
+    waiting = await delivery_after(folder, chat, seconds=1200)
+    next_week = VirtualClock(NOON_MS + 8 * 86_400_000)
+    async with open_gateway(folder, Recording(), channels=[again], clock=next_week) as gateway:
+        await anyio.sleep(1200)
+        given_up = await gateway.ledger.find_delivery(waiting.delivery_key)
+
+    assert (waiting.state, waiting.attempt, chat.tries > 8) == ("pending", 0, True)
+    assert given_up is not None
+    assert (given_up.state, given_up.error, again.tries) == ("failed", "slow down", 8)
+
+
 async def test_a_refusal_is_final_and_shown(folder: Path) -> None:
     chat = MemoryChannel()
     chat.faults.append(DeliveryError("the chat does not exist"))

@@ -26,6 +26,7 @@ from crossclaw.domain.errors import (
     StoreError,
 )
 from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.newest import keep_newest
 from crossclaw.domain.sessions import Session
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.media import DropMedia
@@ -60,6 +61,9 @@ AWAY_MAX_S = 60.0  # between two looks whether a platform is there again
 ABSENT_MS_MAX = (
     7 * 86_400_000
 )  # for an account that is not open; older words are of no use to anybody
+ASKED_MAX = (
+    10_000  # replies that platforms have put off; one more is only asked for a little too often
+)
 FORGOTTEN = "an earlier attempt may have arrived, and the platform recognises it no longer"
 RESHAPED = "an earlier attempt may have arrived as one message, and it would be several now"
 ANOTHER = "its account has another token since, and is another one at its platform; resend it to have the new one say it"
@@ -100,6 +104,8 @@ class Carrier:
         """Accounts that their platform has asked to be silent."""
         self.away: dict[Place, tuple[int, int]] = {}
         """Accounts whose platform could not be reached: how often, and until when nothing is tried."""
+        self._asked: dict[int, int] = {}
+        """Deliveries that their platform wants later: how often it has said so."""
 
     async def keep_pace(self, delivery: Delivery, live: LiveAccount) -> None:
         """No faster than the platform takes messages, to one chat and in all."""
@@ -331,8 +337,12 @@ class Carrier:
                 delivery, "pending", piece, error=str(error), tried=False, unsent=True
             )
             return
-        wait_s = min(RETRY_MAX_S, RETRY_FIRST_S * 2 ** (delivery.attempt - 1))
+        put_off = _is_put_off(delivery, error, now)
+        asked = self._asked.get(delivery.delivery_id, 0)
+        wait_s = min(RETRY_MAX_S, RETRY_FIRST_S * 2 ** min(delivery.attempt - 1 + asked, 10))
         wait_s = max(wait_s, error.retry_after_s or 0.0)
+        if put_off:
+            keep_newest(self._asked, delivery.delivery_id, asked + 1, ASKED_MAX)
         if error.stops_account:
             self._stop_account(live, error)
         if isinstance(error, DeliveryUncertain):
@@ -345,7 +355,8 @@ class Carrier:
             log.warning(
                 "a chat is gone: %s account %s: %s: %s", *live.place, delivery.address.to, error
             )
-        if not again or (delivery.attempt >= ATTEMPTS_MAX and not error.stops_account):
+        is_last = delivery.attempt >= ATTEMPTS_MAX and not (error.stops_account or put_off)
+        if not again or is_last:
             await self.settle(delivery, end, piece, error=str(error))
             return
         await self.settle(
@@ -354,6 +365,7 @@ class Carrier:
             piece,
             error=str(error),
             not_before=self._clock.now_ms() + int(wait_s * 1000),
+            tried=not put_off,
             unsent=not isinstance(error, DeliveryUncertain),
         )
 
@@ -444,6 +456,13 @@ def _tried_before(delivery: Delivery, piece: DeliveryPiece | None) -> bool:
     if piece is not None:
         return piece.tried_at is not None
     return delivery.tried_at != delivery.updated_at
+
+
+def _is_put_off(delivery: Delivery, error: DeliveryError, now: int) -> bool:
+    """Whether the platform says when to come back: that is no refusal of the message and no attempt, though not for ever."""
+    says_when = error.retryable and error.retry_after_s is not None
+    is_in_time = now - delivery.created_at < ABSENT_MS_MAX
+    return says_when and is_in_time and not isinstance(error, DeliveryUncertain)
 
 
 def answers(live: LiveAccount, number: int) -> bool:
