@@ -210,6 +210,44 @@ async def test_the_platform_may_tell_later_that_a_piece_has_arrived(tmp_path: Pa
 
 
 @pytest.mark.spec("B2")
+@pytest.mark.parametrize("which", [2, 3])
+@pytest.mark.parametrize("then", ["answer", "cut off"])
+@pytest.mark.parametrize("told", ["arrived", "failed"])
+async def test_what_is_told_of_a_piece_before_its_answer_is_what_became_of_it(
+    tmp_path: Path, told: str, then: str, which: int
+) -> None:
+    chat = platform()
+    async with open_gateway(tmp_path, ScriptedProvider([LONG]), channels=[chat]) as gateway:
+        send = chat.send
+
+        async def tell_of_it(piece: Piece) -> str | None:
+            platform_id = await send(piece)
+            assert chat.host is not None
+            if piece.number != which:
+                return platform_id
+            if told == "arrived":
+                await chat.host.confirm_delivery(piece.delivery_key, platform_id)
+            else:
+                await chat.host.fail_delivery(piece.delivery_key, "the window is closed")
+            if then == "cut off":
+                raise DeliveryUncertain("cut off")
+            return platform_id
+
+        chat.send = tell_of_it  # type: ignore[method-assign]
+        run_id = await chat.say("ana", "hi")
+        await anyio.sleep(60)
+        found = await reply_of(gateway, run_id)
+        states = [each.state for each in await gateway.ledger.list_pieces(found.delivery_id)]
+
+    if told == "arrived":
+        assert (found.state, states) == ("delivered", ["delivered"] * 3)
+        assert parts(chat) == ["Part 1", "Part 2", "Part 3"]
+    else:
+        assert (found.state, states[which - 1]) == ("failed", "failed")
+        assert parts(chat).count(f"Part {which}") == 1
+
+
+@pytest.mark.spec("B2")
 async def test_a_key_is_used_again_as_long_as_the_first_attempt_is_remembered(
     tmp_path: Path,
 ) -> None:

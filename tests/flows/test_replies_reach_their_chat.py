@@ -6,6 +6,7 @@ from pathlib import Path
 import anyio
 import pytest
 
+from crossclaw.channels.contract import Piece
 from crossclaw.domain.errors import DeliveryError, DeliveryUncertain, PlatformUnreachable
 from crossclaw.ledger.operations import Delivery
 from crossclaw.testing import MemoryChannel, open_gateway
@@ -150,6 +151,60 @@ async def test_a_message_whose_fate_is_unknown_is_not_sent_again(
     delivery = await delivery_after(folder, chat)
 
     assert (delivery.state, chat.tries) == ("uncertain", 1)
+
+
+class Telling(MemoryChannel):
+    """Says what became of a message before it answers, as WhatsApp's statuses and our own messages on a Mac may come."""
+
+    def __init__(self, told: str, then: str, knows_key_s: float = 0.0) -> None:
+        super().__init__(knows_key_s=knows_key_s)
+        self._told, self._then = told, then
+
+    async def send(self, piece: Piece) -> str | None:
+        platform_id = await super().send(piece)
+        assert self.host is not None
+        if self._told == "arrived":
+            await self.host.confirm_delivery(piece.delivery_key, platform_id)
+        else:
+            await self.host.fail_delivery(piece.delivery_key, "the window is closed")
+        if self._then == "cut off":
+            raise DeliveryUncertain("cut off")
+        if self._then == "hang":
+            await anyio.sleep_forever()
+        return platform_id
+
+
+@pytest.mark.spec("B2")
+@pytest.mark.parametrize("knows_key_s", [0.0, inf])
+@pytest.mark.parametrize("then", ["answer", "cut off"])
+@pytest.mark.parametrize(("told", "state"), [("arrived", "delivered"), ("failed", "failed")])
+async def test_what_a_platform_tells_before_it_answers_is_what_became_of_the_message(
+    folder: Path, told: str, then: str, state: str, knows_key_s: float
+) -> None:
+    chat = Telling(told, then, knows_key_s)
+
+    delivery = await delivery_after(folder, chat, seconds=600)
+
+    assert (delivery.state, chat.tries) == (state, 1)
+    assert delivery.error == (None if told == "arrived" else "the window is closed")
+
+
+@pytest.mark.spec("B2")
+@pytest.mark.parametrize(("told", "state"), [("arrived", "delivered"), ("failed", "failed")])
+async def test_what_a_platform_has_told_is_known_after_a_crash(
+    folder: Path, told: str, state: str
+) -> None:
+    chat, again = Telling(told, "hang"), MemoryChannel()
+    async with open_gateway(folder, Recording(), channels=[chat]):
+        run_id = await chat.say("ana", "hi")
+        await anyio.sleep(10)
+        left = crashed_copy(folder)
+    async with open_gateway(left, Recording(), channels=[again]) as gateway:
+        await anyio.sleep(60)
+        found = await gateway.ledger.find_delivery(f"reply:{run_id}")
+
+    assert found is not None
+    assert (found.state, again.sent) == (state, [])
 
 
 @pytest.mark.spec("B2")

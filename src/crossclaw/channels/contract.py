@@ -122,11 +122,11 @@ class ChannelHost(Protocol):
         ...
 
     async def confirm_delivery(self, delivery_key: str, platform_id: str | None = None) -> None:
-        """The platform says later that a piece has arrived: it is not uncertain any more."""
+        """The platform says, later or before it answers, that a piece has arrived: it is not uncertain, any more or at all."""
         ...
 
     async def fail_delivery(self, delivery_key: str, error: str) -> None:
-        """The platform says later that a piece did not arrive, though it had taken it."""
+        """The platform says, later or before it answers, that a piece did not arrive, though it takes it or had taken it."""
         ...
 
     async def connected(self, facts: AccountFacts) -> None:

@@ -19,8 +19,9 @@ class SaveCursor(Op[None], frozen=True):
 
 
 class LearnFate(Op[bool], frozen=True):
-    """The platform says later what became of a message. An uncertain one has arrived or not; one that was
-    taken may still have failed on the way. Answers whether there was something to learn."""
+    """The platform says what became of a message: later, or before it answers the one who sends it. One that is uncertain
+    or being sent has arrived or not, whatever the answer says; one that was taken may still have failed on the way. Answers
+    whether there was something to learn."""
 
     delivery_key: str
     arrived: bool

@@ -37,7 +37,7 @@ class TakePiece(Op[None], frozen=True):
 
 
 class SettlePiece(Op[None], frozen=True):
-    """What became of it."""
+    """What became of it, by the answer to this attempt; what its platform has told meanwhile is surer."""
 
     delivery_id: int
     number: int

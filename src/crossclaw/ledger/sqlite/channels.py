@@ -28,6 +28,8 @@ _PAIRED = "channel, account_id, sender, sender_name, approved_at, approved_by"
 _HEARD = "channel, account_id, chat, thread_id, message_id, sender, sender_name, text, at"
 _OF_ACCOUNT = "channel = ? AND account_id = ?"
 _OF_CHAT = "channel = ? AND account_id = ? AND chat = ? AND thread_id = ?"
+# Handed to its channel, and nobody knows what became of it; or it is being sent, and the platform tells before it answers.
+_UNKNOWN = "(state IN ('sending', 'uncertain') OR state = 'pending' AND tried_at IS NOT NULL)"
 HEARD_ROWS_MAX = 50_000  # of all groups; the oldest go first
 HEARD_ONCE = "heard"
 """Beside the scope of messages that were accepted: one that was heard may still be accepted, and has no run until then."""
@@ -58,7 +60,7 @@ def learn_fate(transaction: Transaction, op: LearnFate) -> bool:
         row = transaction.db.execute(
             "UPDATE outbox SET state = 'delivered', error = NULL, "
             "platform_id = coalesce(?, platform_id), updated_at = ? "
-            "WHERE delivery_key = ? AND state = 'uncertain' RETURNING id",
+            f"WHERE delivery_key = ? AND {_UNKNOWN} RETURNING id",
             (op.platform_id, op.at, op.delivery_key),
         ).fetchone()
         if row is not None:
@@ -68,27 +70,30 @@ def learn_fate(transaction: Transaction, op: LearnFate) -> bool:
         return whole
     learnt = transaction.db.execute(
         "UPDATE outbox SET state = 'failed', error = ?, updated_at = ? "
-        "WHERE delivery_key = ? AND state IN ('uncertain', 'delivered') RETURNING 1",
+        "WHERE delivery_key = ? AND state IN ('sending', 'uncertain', 'delivered') RETURNING 1",
         (op.error, op.at, op.delivery_key),
     )
     return learnt.fetchone() is not None
 
 
 def _learn_of_piece(transaction: Transaction, op: LearnFate) -> bool:
-    """A piece has arrived: what follows it goes out."""
+    """A piece has arrived: what follows it goes out, by whoever sends it if somebody does."""
     whole, _, number = op.delivery_key.rpartition("#")
     if not whole or not number.isdecimal():
         return False
     row = transaction.db.execute(
         "UPDATE delivery_pieces SET state = 'delivered', platform_id = coalesce(?, platform_id) "
-        "WHERE number = ? AND state IN ('sending', 'uncertain') AND delivery_id = "
-        "(SELECT id FROM outbox WHERE delivery_key = ? AND state = 'uncertain') "
+        f"WHERE number = ? AND {_UNKNOWN} AND delivery_id = (SELECT id FROM outbox "
+        "WHERE delivery_key = ? AND state IN ('pending', 'sending', 'uncertain')) "
         "RETURNING delivery_id",
         (op.platform_id, int(number), whole),
     ).fetchone()
-    if row is not None:
+    if row is None:
+        return False
+    (state,) = transaction.get("SELECT state FROM outbox WHERE id = ?", row)
+    if state == "uncertain":
         go_on(transaction, row[0], op.at)
-    return row is not None
+    return True
 
 
 def _failed_piece(transaction: Transaction, op: LearnFate) -> bool | None:

@@ -104,11 +104,15 @@ def settle_delivery(transaction: Transaction, op: SettleDelivery) -> None:
             1 if op.unsent or not op.tried else 0,
         ),
     )
-    if op.state == "delivered":  # of one whose pieces did not all arrive, that is not true
+    if op.state in (
+        "delivered",
+        "uncertain",
+    ):  # of one whose pieces surely did not all arrive, that is not true
+        pieces = "SELECT 1 FROM delivery_pieces WHERE delivery_id = ?2 AND state"
         transaction.db.execute(
-            "UPDATE outbox SET state = 'failed', error = ? WHERE id = ? AND state = 'delivered' AND EXISTS "
-            "(SELECT 1 FROM delivery_pieces WHERE delivery_id = ? AND state = 'failed')",
-            (PIECE_FAILED, op.delivery_id, op.delivery_id),
+            "UPDATE outbox SET state = 'failed', error = ?1 WHERE id = ?2 AND state = ?3 "
+            f"AND EXISTS ({pieces} = 'failed') AND NOT EXISTS ({pieces} IN ('sending', 'uncertain'))",
+            (PIECE_FAILED, op.delivery_id, op.state),
         )
 
 

@@ -38,11 +38,22 @@ def take_piece(transaction: Transaction, op: TakePiece) -> None:
 
 
 def settle_piece(transaction: Transaction, op: SettlePiece) -> None:
-    transaction.db.execute(
-        "UPDATE delivery_pieces SET state = ?, platform_id = coalesce(?, platform_id), "
-        f"tried_at = CASE WHEN ? = 1 THEN NULL ELSE tried_at END {_OF}",
+    """What its platform has told of it while it was being sent holds. If it has arrived after all, what is left of
+    the delivery goes out."""
+    row = transaction.db.execute(
+        "UPDATE delivery_pieces SET state = CASE WHEN state = 'delivered' "
+        "OR state = 'failed' AND ?1 <> 'pending' THEN state ELSE ?1 END, "
+        "platform_id = coalesce(?2, platform_id), "
+        "tried_at = CASE WHEN ?3 = 1 THEN NULL ELSE tried_at END "
+        "WHERE delivery_id = ?4 AND number = ?5 RETURNING state",
         (op.state, op.platform_id, int(op.unsent), op.delivery_id, op.number),
-    )
+    ).fetchone()
+    if row is not None and row[0] == "delivered" and op.state != "delivered":
+        transaction.db.execute(
+            "UPDATE outbox SET state = 'pending', error = NULL, not_before = 0, tried_at = NULL "
+            "WHERE id = ? AND state = 'sending'",
+            (op.delivery_id,),
+        )
 
 
 def mark_delivered(transaction: Transaction, op: MarkDelivered) -> bool:
