@@ -22,7 +22,6 @@ from crossclaw.domain.runs import Outcome, Run
 from crossclaw.domain.sessions import NewSession
 from crossclaw.ledger.channels import EditWaiting
 from crossclaw.ledger.contract import Ledger
-from crossclaw.ledger.hints import ENDED, ENTRIES, LANES, Hints
 from crossclaw.ledger.opening import open_ledger
 from crossclaw.ledger.operations import (
     Append,
@@ -35,14 +34,14 @@ from crossclaw.ledger.operations import (
     Recover,
     ReleaseRun,
 )
-from crossclaw.ledger.postgres import listener, locking, store, writer
+from crossclaw.ledger.postgres import locking, store, writer
 from crossclaw.ledger.postgres.ledger import PostgresLedger
 from crossclaw.ledger.postgres.migrate import SCHEMA
 from crossclaw.ledger.postgres.store import DatabaseAddress
 from crossclaw.ledger.postgres.wire import Fate, Group, PgWire
 from crossclaw.ledger.sqlite import entries as entries_rules
 from crossclaw.ledger.sqlite.migrate import VERSION
-from tests.cluster.test_server import ask, end_connections
+from tests.cluster.test_server import ask
 from tests.databases import databases
 from tests.ledger.making import ANA, BEN, OK, begun, claim, find_claim, says, session, submit
 from tests.ledger.test_accounts import begun as begun_with_budget
@@ -396,62 +395,6 @@ async def test_of_gateways_that_start_together_one_makes_the_tables(
             tasks.start_soon(anyio.to_thread.run_sync, start, name)
 
     assert ask(pair.url, f"SELECT version FROM {SCHEMA}.store") == [(VERSION,)]
-
-
-# ── hints ──────────────────────────────────────────────────────────────────────────────────────
-
-
-class Ear:
-    """Hears one kind of hints."""
-
-    def __init__(self, ledger: Ledger, kind: str) -> None:
-        self.heard: list[Hints | None] = []
-        self._come = anyio.Event()
-        ledger.on_hint(kind, self._hear)
-
-    def _hear(self, hints: Hints | None) -> None:
-        self.heard.append(hints)
-        self._come.set()
-
-    async def until(self, wanted: Hints | None) -> None:
-        with anyio.fail_after(20):
-            while wanted not in self.heard:
-                self._come = anyio.Event()
-                await self._come.wait()
-
-
-async def test_what_one_gateway_stores_is_a_hint_for_the_others_and_not_for_itself(
-    pair: Pair,
-) -> None:
-    mine = Ear(pair.one, LANES)
-    lanes, ended, entries = (Ear(pair.two, kind) for kind in (LANES, ENDED, ENTRIES))
-    await mine.until(None)
-    await lanes.until(None)  # it listens
-
-    run = await begun(pair.one, "r1")
-    await lanes.until(frozenset([ANA.text]))
-    await entries.until(frozenset(["id-of-ana"]))
-    await pair.one.do(EndRun(fence=run.fence, outcome=OK, at=9))
-    await ended.until(frozenset(["r1"]))
-
-    assert set(mine.heard) == {None}
-
-
-async def test_a_hint_that_may_have_been_missed_is_a_reason_to_look(
-    pair: Pair, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lanes = Ear(pair.two, LANES)
-    await lanes.until(None)
-    lanes.heard.clear()
-    end_connections(pair.url)
-    await lanes.until(None)
-    await submit(pair.one, "r1")  # on another connection; and it is heard on another one
-    lanes.heard.clear()
-    monkeypatch.setattr(listener, "PAYLOAD_BYTES_MAX", 10)
-    await submit(pair.one, "r2")
-    await lanes.until(None)
-    lanes.heard.clear()
-    await lanes.until(None)  # each second, whatever is heard
 
 
 # ── a gateway that has lost its place ──────────────────────────────────────────────────────────

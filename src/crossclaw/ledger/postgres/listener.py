@@ -1,9 +1,11 @@
-"""The listener: what other gateways on the same database have done, as hints. Whoever hears nothing looks each second."""
+"""The listener: what other gateways on the same database have done, as hints. Whatever is heard, everybody looks each
+second: a hint can be lost among many others."""
 
 import logging
 import os
 import select
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -75,7 +77,7 @@ class HintListener:
             except (ConnectionLost, ServerTrouble) as error:
                 log.debug("hints of other gateways cannot be heard: %s", error)
                 self._tell(None)
-                self._wait(-1)
+                self._wait(-1, LOOK_S)
                 continue
             try:
                 wire.script(f"LISTEN {CHANNEL}")
@@ -88,23 +90,25 @@ class HintListener:
 
     def _listen(self, wire: PgWire) -> None:
         """Until it is closed, or the connection is lost."""
+        look_at = time.monotonic() + LOOK_S
         while not self._closed:
-            heard = self._wait(wire.descriptor)
+            heard = self._wait(wire.descriptor, look_at - time.monotonic())
             said = wire.notifications() if heard else []
-            if not heard:
-                self._tell(None)
             for payload in said:
                 self._hear(payload)
+            if time.monotonic() >= look_at:
+                self._tell(None)
+                look_at = time.monotonic() + LOOK_S
             if heard and not said and not wire.is_open:
                 raise ConnectionLost("the server has closed the connection")
 
-    def _wait(self, descriptor: int) -> bool:
-        """Whether there is something to read, within a second."""
+    def _wait(self, descriptor: int, within_s: float) -> bool:
+        """Whether there is something to read by then."""
         watched = select.poll()
         watched.register(self._wake, select.POLLIN)
         if descriptor >= 0:
             watched.register(descriptor, select.POLLIN)
-        return bool(watched.poll(LOOK_S * 1000))
+        return bool(watched.poll(max(within_s, 0) * 1000))
 
     def _hear(self, payload: str) -> None:
         try:

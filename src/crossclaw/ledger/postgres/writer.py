@@ -272,6 +272,7 @@ class PostgresWriter:
             except CommitLost:
                 self._lose()
                 if self._has_committed():
+                    self._notify_late()
                     return self._appended
             except ConnectionLost as lost:
                 self._lose()
@@ -285,6 +286,7 @@ class PostgresWriter:
         locks = locks_for(touched) if self._shared else ()
         transaction = BatchTransaction(wire, locks, self.guard)
         self._appended: set[str] = set()
+        self._notification: Bound | None = None
         jobs: list[tuple[WriterStep, RuleRun[_Done]]] = []
         rounds = self._sharing.rounds(steps, touched) if together else [[step] for step in steps]
         try:
@@ -297,7 +299,8 @@ class PostgresWriter:
                     transaction.run_alone(made[0][1])
             self._take_answers(jobs)
             transaction.add(self._figures(jobs))
-            transaction.commit(self._sign(jobs), self._notify(jobs))
+            self._notification = self._notify(jobs)
+            transaction.commit(self._sign(jobs), self._notification)
         except (ServerTrouble, NotTogether, StoreFenced):
             transaction.roll_back()
             raise
@@ -325,6 +328,16 @@ class PostgresWriter:
         hints = {hint for each in done for hint in each.hints}
         hints |= {(ENTRIES, session_id) for session_id in self._appended}
         return bound(_NOTIFY, (payload_of(self.name, hints).decode(),)) if hints else None
+
+    def _notify_late(self) -> None:
+        """Others may not have heard of a commit that was cut off. Should this be lost too, they look each second."""
+        if self._notification is None:
+            return
+        try:
+            self._connected().fly([[self._notification]])
+        except (ConnectionLost, StoreError) as error:
+            self._lose()
+            log.debug("the other gateways are not notified: %s", error)
 
     def _take_answers(self, jobs: Sequence[tuple[WriterStep, RuleRun[_Done]]]) -> None:
         for step, job in jobs:
