@@ -72,13 +72,17 @@ def version_of(wire: PgWire) -> int:
     return int(rows[0][0]) if rows else 0
 
 
-def migrate(wire: PgWire, upto: int = VERSION) -> None:
-    found = version_of(wire)
+def refuse_newer(found: int) -> None:
     if found > VERSION:
         raise StoreTooNew(
             f"the store has version {found}, this Crossclaw knows {VERSION}: it was written by a "
             "newer release. Upgrade Crossclaw, or name another database; nothing was changed"
         )
+
+
+def migrate(wire: PgWire, upto: int = VERSION) -> None:
+    found = version_of(wire)
+    refuse_newer(found)
     if found == 0:
         wire.script(_VERSION_TABLE)
     else:

@@ -15,7 +15,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from crossclaw.domain.errors import StoreError, StoreLocked
 from crossclaw.ledger.postgres.errors import ConnectionLost, ServerTrouble
-from crossclaw.ledger.postgres.migrate import SCHEMA, migrate, version_of
+from crossclaw.ledger.postgres.migrate import SCHEMA, migrate, refuse_newer, version_of
 from crossclaw.ledger.postgres.wire import PgWire
 from crossclaw.ledger.sqlite.migrate import VERSION
 from crossclaw.ledger.sqlite.store import HALF_MOVED
@@ -132,7 +132,9 @@ class DatabaseAddress:
         if not self.shared:
             migrate(wire)
             return
-        if version_of(wire) == VERSION:
+        found = version_of(wire)
+        refuse_newer(found)
+        if found == VERSION:
             return
         wire.ask("SELECT pg_advisory_unlock_shared($1::bigint)", LOCK)
         try:
