@@ -38,9 +38,20 @@ DEFAULTS = {
     "tcp_user_timeout": "15000",
     "client_encoding": "UTF8",
 }
-_SETTINGS = f"SET search_path TO {SCHEMA}; SET jit TO off; SET statement_timeout TO 0"
-# A gateway that is cut off in the middle of a transaction must not hold its rows for ever.
-_WRITES = "SET idle_in_transaction_session_timeout TO 10000"
+# Whatever the role or the database has for those who connect. By "repeatable read" a step that had to wait for another
+# one's lock would not see what that one has stored. The timeouts are there or not, as the server's release is.
+_SETTINGS = (
+    f"SET search_path TO {SCHEMA}; SET jit TO off; SET statement_timeout TO 0; SET bytea_output TO hex; "
+    "SET default_transaction_isolation TO 'read committed'; "
+    "SELECT set_config(name, '0', false) FROM pg_settings "
+    "WHERE name IN ('lock_timeout', 'idle_session_timeout', 'transaction_timeout')"
+)
+# A gateway that is cut off in the middle of a transaction must not hold its rows for ever; and one whose machine is gone
+# must not hold the lock for two hours, which is how long a system believes in a silent connection.
+_WRITES = (
+    "SET idle_in_transaction_session_timeout TO 10000; SET tcp_user_timeout TO 15000; "
+    "SET tcp_keepalives_idle TO 5; SET tcp_keepalives_interval TO 3; SET tcp_keepalives_count TO 3"
+)
 # Where several write, one that was cut off holds up the others: they wait for it less long than for a lease.
 _SHARED_WRITES = (
     "SET idle_in_transaction_session_timeout TO 2000; SET tcp_user_timeout TO 3000; "
@@ -119,7 +130,10 @@ class DatabaseAddress:
         while wire.ask(f"SELECT {how}($1::bigint)", LOCK) != [(True,)]:
             if time.monotonic() > until:
                 together = (
-                    "" if self.shared else ", or set ledger.shared: true on all (docs/cluster.md)"
+                    ""
+                    if self.shared
+                    else ", or set ledger.shared: true on all (docs/cluster.md). If its machine has just died, try "
+                    "again in 15 seconds: by then the server has noticed it"
                 )
                 raise StoreLocked(
                     f"another gateway is using the database {self.shown}; stop it first, or name "
