@@ -45,20 +45,27 @@ from tests.cluster.test_server import ask
 from tests.databases import databases
 from tests.ledger.making import ANA, BEN, OK, begun, claim, find_claim, says, session, submit
 from tests.ledger.test_accounts import begun as begun_with_budget
-from tests.ledger.test_accounts import reserve
+from tests.ledger.test_accounts import costly, held, reserve
 
 
 class HeldWire(PgWire):
-    """Stands still before it writes or before it commits, when it is asked to."""
+    """Stands still before it writes, before it commits, or before it adds to a second account, when it is asked to."""
 
     hold = ""
+    accounts = 0
     held = threading.Event()
     go_on = threading.Event()
 
     def fly(self, groups: Sequence[Group]) -> list[Fate]:
         writes = any(each.statement.writes for each in groups[0])
         commits = groups[0][-1].statement.sql == b"COMMIT"
-        if (HeldWire.hold == "write" and writes) or (HeldWire.hold == "commit" and commits):
+        if HeldWire.hold == "second account":
+            HeldWire.accounts += any(b"UPDATE accounts" in each.statement.sql for each in groups[0])
+        if (
+            (HeldWire.hold == "write" and writes)
+            or (HeldWire.hold == "commit" and commits)
+            or (HeldWire.hold == "second account" and HeldWire.accounts == 2)
+        ):
             HeldWire.hold = ""
             HeldWire.held.set()
             HeldWire.go_on.wait(20)
@@ -93,7 +100,7 @@ class Pair:
             if name == "two":
                 over.set()
 
-        HeldWire.hold = at
+        HeldWire.hold, HeldWire.accounts = at, 0
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(tell, "one", first)
             await anyio.to_thread.run_sync(HeldWire.held.wait, 20)
@@ -325,6 +332,29 @@ async def test_locked_in_any_order_they_do(pair: Pair, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(locking, "sorted", in_turn, raising=False)
     assert not await both_in_one_order(pair, monkeypatch)
+
+
+async def test_what_runs_of_two_trees_have_cost_is_counted_in_any_order(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each tree has an account, to which runs on both gateways add."""
+    monkeypatch.setattr(writer, "TRIES_MAX", 1)  # what the server ends is not tried again
+    a, b, c, d = (SessionKey.named("main", name) for name in "abcd")
+    first, second = [await begun_with_budget(pair.one, f"r-{k.name}", k) for k in (a, b)]
+    child = await begun_with_budget(pair.two, "r-c", c, by=second)
+    other = await begun_with_budget(pair.two, "r-d", d, by=first)
+
+    def costs(run: Run) -> Append:
+        return Append(fence=run.fence, entries=[costly(100)], at=60_002)
+
+    told = await pair.race(
+        pair.one.commit(costs(first), costs(second)),
+        pair.two.commit(costs(child), costs(other)),
+        at="second account",
+    )
+
+    assert [answer for _, answer in told if isinstance(answer, CrossclawError)] == []
+    assert [await held(pair.one, run.run_id) for run in (first, second)] == [(200, 0), (200, 0)]
 
 
 async def passed_over(pair: Pair) -> bool:

@@ -7,9 +7,11 @@ not known, goes alone: that is always right, and only slower.
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
+from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.newest import keep_newest
+from crossclaw.domain.runs import Cause
 from crossclaw.ledger import operations as ops
 from crossclaw.ledger.channels import ForgetHeard, RememberHeard, SaveCursor
 from crossclaw.ledger.gateways import TellGateways
@@ -30,18 +32,29 @@ Touched = Iterable[str] | None
 """Names of what is touched; None: whatever there is."""
 
 
+class _Known(NamedTuple):
+    """Of a run: its session, and what it adds its costs to."""
+
+    key: str
+    account: str
+
+
+def _known(run_id: str, key: SessionKey, cause: Cause) -> _Known:
+    """All accounts of a tree of runs have one name: a run pays from several of them."""
+    return _Known(key.text, f"account:{cause.chain[0] if cause.chain else run_id}")
+
+
 class Sharing:
     def __init__(self) -> None:
-        self._key_of_run: OrderedDict[str, str] = OrderedDict()
+        self._runs: OrderedDict[str, _Known] = OrderedDict()
 
     def learn(self, step: WriterStep) -> None:
         """Runs that were claimed: what they write comes next."""
         for result in step.results:
             if isinstance(result, ops.Claimed):
-                self._know(result.run.run_id, result.run.key.text)
-
-    def _know(self, run_id: str, key: str) -> None:
-        keep_newest(self._key_of_run, run_id, key, RUNS_KNOWN_MAX)
+                run = result.run
+                known = _known(run.run_id, run.key, run.cause)
+                keep_newest(self._runs, run.run_id, known, RUNS_KNOWN_MAX)
 
     def touched(self, steps: Sequence[WriterStep]) -> list[set[str] | None]:
         """What each of them touches."""
@@ -70,7 +83,9 @@ class Sharing:
     def _touched(self, step: WriterStep) -> set[str] | None:
         names: set[str] = set()
         submitted = {
-            op.new.run_id: op.new.key.text for op in step.ops if isinstance(op, ops.Submit)
+            op.new.run_id: _known(op.new.run_id, op.new.key, op.new.cause)
+            for op in step.ops
+            if isinstance(op, ops.Submit)
         }
         for op in step.ops:
             say = _TOUCHED.get(type(op))
@@ -81,10 +96,12 @@ class Sharing:
                 names.update(said)
                 continue
             run_id = _run_of(op)
-            key = submitted.get(run_id) or self._key_of_run.get(run_id)
-            if key is None:
+            known = submitted.get(run_id) or self._runs.get(run_id)
+            if known is None:
                 return None
-            names.add(key)
+            names.add(known.key)
+            if isinstance(op, ops.Append) and any(new.spent is not None for new in op.entries):
+                names.add(known.account)
         return names
 
 
