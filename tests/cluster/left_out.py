@@ -38,3 +38,27 @@ LEFT_OUT = {
     "tests/ledger/test_contract.py::test_what_cannot_be_read_is_told_as_the_stores_by_every_read": FILE,
     "tests/ledger/test_sights.py::test_an_index_answers_so_that_a_million_sessions_cost_nothing": PLAN,
 }
+
+BEFORE = "about what comes before the ledger: {}"
+PROGRAM = "the program itself in processes of its own, with a file; {}"
+
+FOLDERS_LEFT_OUT = {
+    "tests/channels": BEFORE.format(
+        "each platform's wire; what it brings is stored by tests/flows"
+    ),
+    "tests/contracts": BEFORE.format("models' wire formats"),
+    "tests/hostile": BEFORE.format(
+        "mostly what never gets there; some measure that the loop does not stand still, which a database a test does to it"
+    ),
+    "tests/proof": MANY,
+    "tests/cli": PROGRAM.format("its ledger is opened by the same lines as tests/wire's"),
+    "tests/client": PROGRAM.format("about the other end of the wire"),
+    "tests/docs": PROGRAM.format("about the pages"),
+    "tests/process": PROGRAM.format(
+        "tests/cluster kills its own, and a sample of the crash rig is run"
+    ),
+    "tests/browser": PROGRAM.format(
+        "about the page, which asks a gateway"
+    ),
+}
+"""Whole folders; of each the tests that open a ledger."""

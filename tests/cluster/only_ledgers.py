@@ -7,7 +7,15 @@ import pytest
 
 from tests.cluster.left_out import LEFT_OUT
 
-_OPENS = re.compile(
+FOLDERS = (
+    "tests/cluster",
+    "tests/ledger",
+    "tests/flows",
+    "tests/properties",
+    "tests/unit",
+    "tests/wire",
+)
+OPENS = re.compile(
     r"open_gateway|open_ledger|\bledger\b.*Ledger|serving|served_gateway|as gateway:|gateway: Gateway"
     r"|gateway\.(ledger|door|run_store)|tests\.properties\.\w+ import|CROSSCLAW_CLUSTER|databases\(\)"
 )
@@ -18,7 +26,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     opens: dict[Path, bool] = {}
     for item in items:
         if item.path not in opens:
-            opens[item.path] = _OPENS.search(item.path.read_text("utf-8")) is not None
+            opens[item.path] = OPENS.search(item.path.read_text("utf-8")) is not None
         left_out = any(item.nodeid.startswith(place) for place in LEFT_OUT)
         (chosen if opens[item.path] and not left_out else others).append(item)
     config.hook.pytest_deselected(items=others)
