@@ -57,8 +57,6 @@ FOLDERS_LEFT_OUT = {
     "tests/process": PROGRAM.format(
         "tests/cluster kills its own, and a sample of the crash rig is run"
     ),
-    "tests/browser": PROGRAM.format(
-        "about the page, which asks a gateway"
-    ),
+    "tests/browser": PROGRAM.format("about the page, which asks a gateway"),
 }
 """Whole folders; of each the tests that open a ledger."""

@@ -7,6 +7,9 @@ from crossclaw.domain.errors import StoreDamaged, StoreError, StoreFull
 # https://www.postgresql.org/docs/current/errcodes-appendix.html
 _FULL = ("53100",)  # disk_full
 _TRY_AGAIN = ("40001", "40P01")  # serialization_failure, deadlock_detected
+_TOO_MUCH = (
+    "53200",
+)  # out_of_memory: mostly that of all locks together, max_locks_per_transaction
 _OF_ONE_STEP = ("22", "23")  # a value that its column does not take, a constraint
 
 
@@ -26,6 +29,11 @@ class ServerTrouble(Exception):
     @property
     def may_work_again(self) -> bool:
         return self.state in _TRY_AGAIN
+
+    @property
+    def is_too_much(self) -> bool:
+        """Less at once may work, or the same when others are done."""
+        return self.state in _TOO_MUCH
 
     @property
     def failure(self) -> StoreError:

@@ -2,8 +2,9 @@
 
 Before a transaction looks at anything it locks, in one statement and sorted, all that its steps touch (the names of
 `sharing.py`), until its commit. So the rules hold between gateways for the same reason for which they hold within a
-transaction, and nobody waits for these in a circle. (Rows that no step can name beforehand may bring one about: pictures
-that two store at once, waits of others that an end removes. The server ends it, and it is tried again.) A step that touches "whatever there is" locks everything.
+transaction, and nobody waits for these in a circle. A step that touches "whatever there is" locks everything.
+Rows that no step can name beforehand may still bring a circle about: pictures that two store at once, waits of others
+that an end removes. The server ends one of the two, which is tried again.
 """
 
 from collections.abc import Iterable

@@ -241,6 +241,10 @@ class PostgresWriter:
         try:
             return self._stored(steps)
         except ServerTrouble as trouble:
+            if trouble.is_too_much and len(steps) > 1:
+                log.info("%d steps are stored in two halves: %s", len(steps), trouble)
+                half = len(steps) // 2
+                return self.run(steps[:half]) | self.run(steps[half:])
             return _fail(steps, trouble.failure)
         except ConnectionLost as lost:
             return _fail(
@@ -267,6 +271,8 @@ class PostgresWriter:
                 tries += 1
                 if together and trouble.of_one_step:
                     together = False
+                elif trouble.is_too_much and len(steps) == 1 and tries < TRIES_MAX:
+                    time.sleep(PAUSE_S)  # others have the room
                 elif not trouble.may_work_again or tries >= TRIES_MAX:
                     raise
             except CommitLost:
