@@ -24,7 +24,7 @@ from tests.cluster.server import NoServer
 from tests.faults.faults import FAULTS
 from tests.faults.judge import Evidence, FaultRecord, judge
 from tests.faults.network import NoNetwork, network
-from tests.faults.node import Node, find_clock
+from tests.faults.process import GatewayProcess, find_clock
 from tests.faults.rig import STILL_S, Rig
 from tests.faults.servers import servers
 
@@ -90,11 +90,11 @@ def live(life: Life) -> Lived:
         for link in (*net.gateways, *net.servers) if fault.little_buffers else ():
             link.buffer_little()
         with servers(net, name, fault.servers, synchronous=life.synchronous) as serving:
-            nodes = [
-                Node(world, link, f"g{number}", serving.url, life.build, clock)
+            gateways = [
+                GatewayProcess(world, link, f"g{number}", serving.url, life.build, clock)
                 for number, link in enumerate(net.gateways)
             ]
-            rig = Rig(world, serving, nodes, Random(life.seed), life.still_s)
+            rig = Rig(world, serving, gateways, Random(life.seed), life.still_s)
             anyio.run(rig.play, life.fault, life.trials)
             evidence = Evidence(serving.own_url, world, serving.logs, fault.stops)
             found = judge(rig.record, evidence)

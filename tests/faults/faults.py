@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import anyio
 import anyio.to_thread
 
-from tests.faults.node import Node, Trapped
+from tests.faults.process import GatewayProcess, Trapped
 from tests.faults.servers import Servers
 
 if TYPE_CHECKING:
@@ -28,19 +28,19 @@ POISON_S = 60.0
 
 
 class Befallen(NamedTuple):
-    nodes: list[Node]
+    gateways: list[GatewayProcess]
     servers: Servers
     dice: Random
     rig: "Rig"
 
-    def choose(self) -> Node:
+    def choose(self) -> GatewayProcess:
         """One that is there, if any is."""
-        there = [node for node in self.nodes if node.ready.is_set()]
-        return self.dice.choice(there or self.nodes)
+        there = [gateway for gateway in self.gateways if gateway.ready.is_set()]
+        return self.dice.choice(there or self.gateways)
 
     async def all_there(self, count: int) -> None:
         with anyio.move_on_after(READY_S):
-            while sum(node.ready.is_set() for node in self.nodes) < count:  # noqa: ASYNC110
+            while sum(gateway.ready.is_set() for gateway in self.gateways) < count:  # noqa: ASYNC110
                 await anyio.sleep(0.05)
 
 
@@ -52,21 +52,21 @@ async def kill(all_: Befallen) -> bool:
 
 
 async def stop(all_: Befallen) -> bool:
-    node = all_.choose()
-    node.signal(signal.SIGSTOP)
+    gateway = all_.choose()
+    gateway.signal(signal.SIGSTOP)
     await anyio.sleep(AWAY_S)
-    node.signal(signal.SIGCONT)
+    gateway.signal(signal.SIGCONT)
     return True
 
 
 def link(how: str) -> Callable[[Befallen], Awaitable[bool]]:
     async def cut(all_: Befallen) -> bool:
-        node = all_.choose()
-        node.link.cut(how)
+        gateway = all_.choose()
+        gateway.link.cut(how)
         try:
             await anyio.sleep(AWAY_S)
         finally:
-            node.link.heal()
+            gateway.link.heal()
         return True
 
     return cut
@@ -75,12 +75,12 @@ def link(how: str) -> Callable[[Befallen], Awaitable[bool]]:
 # ── in the middle of a transaction ─────────────────────────────────────────────────────────────
 
 
-async def _trapped(all_: Befallen, at: str) -> tuple[Node, Trapped] | None:
-    node = all_.choose()
+async def _trapped(all_: Befallen, at: str) -> tuple[GatewayProcess, Trapped] | None:
+    gateway = all_.choose()
     with anyio.move_on_after(TRAP_S):
-        await node.set_trap(at)
-        return node, await node.trapped()
-    await node.go_on()
+        await gateway.set_trap(at)
+        return gateway, await gateway.trapped()
+    await gateway.go_on()
     return None
 
 
@@ -88,11 +88,11 @@ async def inside(all_: Befallen) -> bool:
     """The link is cut after a transaction has begun, for longer than the lease."""
     if (found := await _trapped(all_, "inside")) is None:
         return False
-    node, _ = found
-    node.link.cut("cut")
-    await node.go_on()
+    gateway, _ = found
+    gateway.link.cut("cut")
+    await gateway.go_on()
     await anyio.sleep(AWAY_S)
-    node.link.heal()
+    gateway.link.heal()
     return True
 
 
@@ -100,17 +100,17 @@ async def asleep(all_: Befallen) -> bool:
     """The process is stopped in a transaction, with all its locks: the others must go on meanwhile."""
     if (found := await _trapped(all_, "inside")) is None:
         return False
-    node, _ = found
-    node.signal(signal.SIGSTOP)
+    gateway, _ = found
+    gateway.signal(signal.SIGSTOP)
     await anyio.sleep(ASLEEP_S - MOVED_S)
     before = all_.rig.record.acknowledged, all_.rig.ended
     await anyio.sleep(MOVED_S)
     if before == (all_.rig.record.acknowledged, all_.rig.ended):
         all_.rig.record.noted.append(
-            f"still: nothing went on beside {node.name}, which stood still"
+            f"still: nothing went on beside {gateway.name}, which stood still"
         )
-    node.signal(signal.SIGCONT)
-    await node.go_on()
+    gateway.signal(signal.SIGCONT)
+    await gateway.go_on()
     return True
 
 
@@ -121,13 +121,13 @@ def breaks(how: str) -> Callable[[Befallen], Awaitable[bool]]:
     async def at_commit(all_: Befallen) -> bool:
         if (found := await _trapped(all_, "commit")) is None:
             return False
-        node, trapped = found
-        node.link.cut(how, port=trapped.port)
-        await node.go_on()
+        gateway, trapped = found
+        gateway.link.cut(how, port=trapped.port)
+        await gateway.go_on()
         await anyio.sleep(0.2)
-        node.link.break_connection(trapped.port)
+        gateway.link.break_connection(trapped.port)
         await anyio.sleep(0.5)
-        node.link.heal()
+        gateway.link.heal()
         return True
 
     return at_commit
@@ -137,49 +137,49 @@ async def limbo(all_: Befallen) -> bool:
     """The server's process that has to store it stands still, and the writer loses its connection meanwhile."""
     if (found := await _trapped(all_, "commit")) is None:
         return False
-    node, trapped = found
+    gateway, trapped = found
     os.kill(trapped.backend, signal.SIGSTOP)
-    await node.go_on()
+    await gateway.go_on()
     await anyio.sleep(0.2)
-    node.link.break_connection(trapped.port)
+    gateway.link.break_connection(trapped.port)
     await anyio.sleep(1.5)
     _continue(trapped.backend)
     await anyio.sleep(0.5)
-    node.link.heal()
+    gateway.link.heal()
     return True
 
 
 async def blocked(all_: Befallen) -> bool:
     """A message larger than the connection takes: nobody reads at the other end, or nothing arrives there any more."""
-    node = all_.choose()
+    gateway = all_.choose()
     async with anyio.create_task_group() as tasks:
         with anyio.move_on_after(TRAP_S) as patience:
-            await node.set_trap("send")
-            tasks.start_soon(_send_much, all_, node)
-            trapped = await node.trapped()
+            await gateway.set_trap("send")
+            tasks.start_soon(_send_much, all_, gateway)
+            trapped = await gateway.trapped()
         if patience.cancelled_caught:
-            await node.go_on()
+            await gateway.go_on()
             return False
-        await _block(all_, node, trapped)
-    return node.blocked.is_set()
+        await _block(all_, gateway, trapped)
+    return gateway.blocked.is_set()
 
 
-async def _send_much(all_: Befallen, node: Node) -> None:
+async def _send_much(all_: Befallen, gateway: GatewayProcess) -> None:
     letter = all_.rig.new_letter(60, f"big{all_.rig.record.trials}")
-    await all_.rig.post(letter, f"{'.' * BIG_CHARS}\nsay: re {letter.token}", [node])
+    await all_.rig.post(letter, f"{'.' * BIG_CHARS}\nsay: re {letter.token}", [gateway])
     await all_.rig.hear_of(letter)
 
 
-async def _block(all_: Befallen, node: Node, trapped: Trapped) -> None:
+async def _block(all_: Befallen, gateway: GatewayProcess, trapped: Trapped) -> None:
     cuts = all_.rig.record.trials % 2
     if cuts:
-        node.link.cut("cut")
+        gateway.link.cut("cut")
     else:
         os.kill(trapped.backend, signal.SIGSTOP)
-    await node.go_on()
+    await gateway.go_on()
     await anyio.sleep(AWAY_S)
     if cuts:
-        node.link.heal()
+        gateway.link.heal()
     else:
         _continue(trapped.backend)
 
@@ -215,7 +215,7 @@ async def fail_over(all_: Befallen) -> bool:
 
 async def skew(all_: Befallen) -> bool:
     """A clock jumps, by seconds up to a day; now and then its gateway dies with it."""
-    all_.dice.choice(all_.nodes).set_clock(all_.dice.choice(SKEWS_S))
+    all_.dice.choice(all_.gateways).set_clock(all_.dice.choice(SKEWS_S))
     await anyio.sleep(1.5)
     if all_.dice.random() < 0.3:
         await kill(all_)

@@ -8,7 +8,7 @@ import anyio
 from tests.crash.patience import see_through
 from tests.faults.faults import FAULTS, Befallen
 from tests.faults.judge import WATCH, FaultLetter, FaultRecord
-from tests.faults.node import Node, Unanswered
+from tests.faults.process import GatewayProcess, Unanswered
 from tests.faults.servers import Servers, ask
 
 CLIENTS = 6
@@ -33,9 +33,14 @@ OPEN = (
 
 class Rig:
     def __init__(
-        self, world: Path, servers: Servers, nodes: list[Node], dice: Random, still_s: float
+        self,
+        world: Path,
+        servers: Servers,
+        gateways: list[GatewayProcess],
+        dice: Random,
+        still_s: float,
     ) -> None:
-        self._world, self._servers, self._nodes, self._dice = world, servers, nodes, dice
+        self._world, self._servers, self._gateways, self._dice = world, servers, gateways, dice
         self._still_s = still_s
         self.record = FaultRecord()
         self._closing = False
@@ -43,15 +48,15 @@ class Rig:
 
     async def play(self, fault: str, trials: int) -> None:
         async with anyio.create_task_group() as tasks:
-            for node in self._nodes:
-                tasks.start_soon(self._keep, node)
-            for node in self._nodes:
+            for gateway in self._gateways:
+                tasks.start_soon(self._keep, gateway)
+            for gateway in self._gateways:
                 with anyio.fail_after(START_S):
-                    await node.ready.wait()
+                    await gateway.ready.wait()
             await anyio.to_thread.run_sync(self._watch)
             for number in range(CLIENTS):
                 tasks.start_soon(self._client, number)
-            befallen = Befallen(self._nodes, self._servers, self._dice, self)
+            befallen = Befallen(self._gateways, self._servers, self._dice, self)
             with anyio.move_on_after(TRIAL_S * (trials + 2)) as patience:
                 while self.record.trials < trials:
                     await anyio.sleep(self._dice.uniform(*BETWEEN_S))
@@ -70,9 +75,9 @@ class Rig:
         wire.script(WATCH)
         wire.close()
 
-    async def _keep(self, node: Node) -> None:
+    async def _keep(self, gateway: GatewayProcess) -> None:
         while True:
-            await node.serve()
+            await gateway.serve()
 
     async def _settle(self) -> None:
         while self._loads or await anyio.to_thread.run_sync(self._count_open):  # noqa: ASYNC110
@@ -90,14 +95,14 @@ class Rig:
         return sum(letter.ended is not None for letter in self.record.letters)
 
     async def _come_back(self) -> None:
-        for node in self._nodes:
-            letter = FaultLetter(f"c99x{self._nodes.index(node)}", "c99", "s0")
+        for gateway in self._gateways:
+            letter = FaultLetter(f"c99x{self._gateways.index(gateway)}", "c99", "s0")
             self.record.letters.append(letter)
             with anyio.move_on_after(BACK_S) as patience:
-                await self.post(letter, f"say: re {letter.token}", [node])
-                await self.hear_of(letter, [node])
+                await self.post(letter, f"say: re {letter.token}", [gateway])
+                await self.hear_of(letter, [gateway])
             if patience.cancelled_caught:
-                self.record.noted.append(f"gone: {node.name} does not come back")
+                self.record.noted.append(f"gone: {gateway.name} does not come back")
 
     # ── clients ────────────────────────────────────────────────────────────────────────────────
 
@@ -117,11 +122,13 @@ class Rig:
         self.record.letters.append(letter)
         return letter
 
-    async def post(self, letter: FaultLetter, text: str, nodes: list[Node] | None = None) -> None:
+    async def post(
+        self, letter: FaultLetter, text: str, gateways: list[GatewayProcess] | None = None
+    ) -> None:
         """To whichever gateway, until one has acknowledged it."""
         while not letter.acknowledged:
             try:
-                answer = await self._dice.choice(nodes or self._nodes).ask(
+                answer = await self._dice.choice(gateways or self._gateways).ask(
                     ask="submit", token=letter.token, session=letter.session, text=text
                 )
             except Unanswered:
@@ -132,11 +139,15 @@ class Rig:
             else:
                 await anyio.sleep(0.1)
 
-    async def hear_of(self, letter: FaultLetter, nodes: list[Node] | None = None) -> None:
+    async def hear_of(
+        self, letter: FaultLetter, gateways: list[GatewayProcess] | None = None
+    ) -> None:
         run_id = min(letter.runs)
         while letter.ended is None:
             try:
-                answer = await self._dice.choice(nodes or self._nodes).ask(ask="wait", run=run_id)
+                answer = await self._dice.choice(gateways or self._gateways).ask(
+                    ask="wait", run=run_id
+                )
             except Unanswered:
                 answer = {}
             if answer.get("status") not in (None, "open", "unknown"):

@@ -30,7 +30,7 @@ class Trapped(NamedTuple):
     backend: int
 
 
-class Node:
+class GatewayProcess:
     def __init__(
         self, world: Path, link: Link, name: str, url: str, build: str, clock: Path | None
     ) -> None:
