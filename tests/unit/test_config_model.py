@@ -325,3 +325,18 @@ def test_provider_models_are_found_by_id() -> None:
     assert (model.context_window, model.max_tokens) == (None, None)
     assert config.facts_for("p/m").window == 200_000
     assert provider.find_model("other") is None
+
+
+@pytest.mark.parametrize(
+    ("written", "used"),
+    [
+        ("http://10.0.0.5:18789", "http://10.0.0.5:18789"),
+        ("ws://10.0.0.5:18789", "http://10.0.0.5:18789"),
+        ("WSS://a.example", "https://a.example"),
+        (None, ""),
+    ],
+)
+def test_gateways_reach_each_other_over_http_however_the_address_was_written(
+    written: str | None, used: str
+) -> None:
+    assert config_of({"ledger": {"address": written}}).ledger.reached_at == used

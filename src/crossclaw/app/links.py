@@ -181,7 +181,7 @@ async def begin_links(tasks: TaskGroup, gateway: Gateway, address: str, key: Lin
     if membership is None:
         return
     await anyio.to_thread.run_sync(load_cipher)
-    await membership.tell_address(gateway.config.ledger.address or _reachable(address))
+    await membership.tell_address(gateway.config.ledger.reached_at or _reachable(address))
     links = GatewayLinks(gateway, membership, key)
     tasks.start_soon(links.serve, name="links to other gateways")
 

@@ -40,7 +40,7 @@ async def join_gateways(
     await membership.join(
         GatewayFacts(
             gateway_id=name_of(config, paths),
-            address=config.ledger.address or "",
+            address=config.ledger.reached_at,
             version=__version__,
             config_hash=config_hash,
         )

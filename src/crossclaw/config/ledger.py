@@ -17,7 +17,7 @@ class LedgerConfig(Section, frozen=True):
     gateway: str | None = None
     """The name of this gateway among those that share the ledger; by itself the machine's and the state folder's."""
     address: str | None = None
-    """Where the other gateways reach this one (`ws://10.0.0.5:18789`); by itself the address it listens at."""
+    """Where the other gateways reach this one (`http://10.0.0.5:18789`); by itself the address it listens at."""
     config_epoch: Count = 0
     """Of several gateways with different config files, the one with the higher number counts: raise it above the number that
     `crossclaw gateways list` shows, together with a change, and the others follow."""
@@ -27,6 +27,15 @@ class LedgerConfig(Section, frozen=True):
     key_file: str | None = None
     """A file with the key that encrypts secrets which gateways keep for each other in the ledger; `CROSSCLAW_LEDGER_KEY` goes before it."""
     local = names("url shared gateway address agents keyFile")
+
+    @property
+    def reached_at(self) -> str:
+        """The address as the other gateways use it, over HTTP: one that was written as for clients is the same place."""
+        written = (self.address or "").strip()
+        for clients, gateways in (("ws://", "http://"), ("wss://", "https://")):
+            if written.lower().startswith(clients):
+                return gateways + written[len(clients) :]
+        return written
 
     def url_in(self, environ: Mapping[str, str]) -> str | None:
         """The database's address; None: the ledger is a file."""

@@ -1,4 +1,4 @@
-"""The ledger's contract: steps in, truth out. SQLite fulfils it today; PostgreSQL can.
+"""The ledger's contract: steps in, truth out. A SQLite file fulfils it, and a PostgreSQL database.
 
 A *step* is a few operations (`ledger/operations.py`) that become durable together or not at all: "the
 run ended" and "what follows from it" are one step. `commit` returns after the step is on disk; then,
