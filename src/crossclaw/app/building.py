@@ -236,19 +236,15 @@ def _run_services(resources: Resources) -> RunServices:
     lanes = Lanes(run_store, slots, clock, resources.credentials)
     as_said = settings.as_said(config)
     may_deliver = settings.may_deliver(config, ledger, resources.credentials)
-    outbox = Outbox(
-        ledger,
-        resources.accounts,
-        clock,
-        may_deliver,
-        as_said,
-    )
+    roles = Roles(ledger.gateways)
+    gives_up = settings.gives_up(resources.accounts, roles)
+    outbox = Outbox(ledger, resources.accounts, clock, may_deliver, as_said, gives_up)
     sweep = Sweep(ledger, lanes.wake, clock, by_time=(ARCHIVE,))
     feed.subscribe(sweep.waking(outbox.wake), RunEnded)
     feed.subscribe(lambda _asked: outbox.wake(), ApprovalAsked)
     tell_approvals = telling_approvals(resources.outside.clients)
     feed.subscribe(tell_approvals, ApprovalAsked, ApprovalSettled, outward=True)
-    roles, claiming = Roles(ledger.gateways), _claiming(resources, lanes)
+    claiming = _claiming(resources, lanes)
     exporter = Exporter(
         ledger,
         resources.paths.sessions_dir,

@@ -13,13 +13,16 @@ from crossclaw.agent.session_files import SessionFiles
 from crossclaw.agent.summary import TIMEOUT_S
 from crossclaw.agent.workspace import WorkspaceFiles
 from crossclaw.app.parts import Resources
-from crossclaw.channels.accounts import LiveAccount
+from crossclaw.channels.account_roles import role_of
+from crossclaw.channels.accounts import LiveAccount, LiveAccounts
 from crossclaw.config import Config
 from crossclaw.config.current import CurrentConfig
 from crossclaw.config.model import ChosenModel
 from crossclaw.delivery.carrying import AsSaid, MayDeliver
+from crossclaw.delivery.outbox import GivesUp
 from crossclaw.delivery.prefixes import PrefixFacts, with_prefix
 from crossclaw.disk.threads import Disk
+from crossclaw.domain.addresses import Address
 from crossclaw.domain.approvals import NewApproval
 from crossclaw.domain.authority import Authority
 from crossclaw.domain.budgets import Allowance
@@ -37,6 +40,7 @@ from crossclaw.policy.sandbox import sandboxes_write
 from crossclaw.policy.send import decide_send
 from crossclaw.providers.room import room_to_think
 from crossclaw.runs.approvals import TellChats
+from crossclaw.runs.roles import UPKEEP, Roles
 from crossclaw.runs.run_store import BudgetOf, SayTime
 from crossclaw.schedule.zones import local_zone, user_zone
 from crossclaw.sessions.introductions import THREADS as INTRODUCING_THREADS
@@ -194,6 +198,20 @@ def may_deliver(config: Config, ledger: Ledger, credentials: Credentials) -> May
             if not decision.allowed:
                 break
         return decision
+
+    return decide
+
+
+def gives_up(accounts: LiveAccounts, roles: Roles) -> GivesUp:
+    """Of gateways that share a ledger: whoever keeps the account; where nobody does, whoever has the upkeep. Another one
+    would go by its own clock, and by an account that it does not see."""
+
+    async def decide(where: Address) -> bool:
+        place = accounts.place_of(where)
+        if place is None:
+            return roles.has(UPKEEP)
+        role = role_of(*place)
+        return roles.has(role) or (roles.has(UPKEEP) and await roles.find_holder(role) is None)
 
     return decide
 

@@ -11,6 +11,7 @@ A reply for an account that is not open waits for it.
 """
 
 import logging
+from collections.abc import Awaitable, Callable
 from math import inf
 
 import anyio
@@ -40,6 +41,14 @@ CHATS_AT_ONCE = 64  # deliveries under way; one chat's messages go one by one, i
 CUT_OFF = "the process ended while the message was being sent"
 
 
+GivesUp = Callable[[Address], Awaitable[bool]]
+"""Whether it is this gateway that gives up what has waited too long for an account that is not open here."""
+
+
+async def _here(_where: Address) -> bool:
+    return True
+
+
 class Outbox:
     def __init__(
         self,
@@ -48,7 +57,9 @@ class Outbox:
         clock: Clock,
         may_deliver: MayDeliver,
         as_said: AsSaid = lambda text, live, key, session: text,
+        gives_up: GivesUp = _here,
     ) -> None:
+        self._gives_up = gives_up
         self._is_shared = ledger.gateways is not None
         self._ledger = ledger
         self._accounts = accounts
@@ -181,6 +192,9 @@ class Outbox:
             await self._look_at_left_over(delivery)
             return  # else its attempt is being settled
         if not self._is_due(delivery, now):
+            return
+        if self._accounts.find(delivery.address) is None and not await self._gives_up(chat):
+            self._waiting.add(chat)
             return
         self._busy.add(chat)
         tasks.start_soon(self._deliver_chat, delivery, name=f"delivery {delivery.delivery_id}")
