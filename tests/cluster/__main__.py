@@ -46,9 +46,9 @@ def main() -> int:
     except NoServer as missing:
         print(missing)
         return 1
-    places = LEFT_OUT | FOLDERS_LEFT_OUT
-    print(f"\nleft out on PostgreSQL, {len(places)} places:")
-    for place, why in places.items():
+    left_out = LEFT_OUT | FOLDERS_LEFT_OUT
+    print(f"\nleft out on PostgreSQL, {len(left_out)} places:")
+    for place, why in left_out.items():
         print(f"  {place}: {why}")
     print(f"\nmake cluster: {'FAILED' if red else 'passed'} in {time.monotonic() - began:.0f} s")
     return 1 if red else 0
