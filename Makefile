@@ -125,13 +125,13 @@ scale: setup ## a hundred gateways and ten million sessions in virtual time, on 
 cluster-bench: setup postgresql ## bars of several gateways: turns on PostgreSQL, two gateways, a slow network, waits, words, revocations, take-overs
 	$(BIN)/python -m bench.cluster $(ARGS)
 
-faketime: # clocks that jump, for make cluster-faults
-	@ls /usr/lib/*/faketime/libfaketimeMT.so.1 >/dev/null 2>&1 || { \
+fault-tools: # networks of their own and clocks that jump, for make cluster-faults
+	@{ command -v ip && command -v iptables && ls /usr/lib/*/faketime/libfaketimeMT.so.1; } >/dev/null 2>&1 || { \
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-	    apt-get install --yes --quiet=2 faketime || { apt-get update --quiet=2 && apt-get install --yes --quiet=2 faketime; }; \
+	    apt-get install --yes --quiet=2 faketime iproute2 iptables || { apt-get update --quiet=2 && apt-get install --yes --quiet=2 faketime iproute2 iptables; }; \
 	  fi; } || true
 
-cluster-faults: setup bubblewrap postgresql faketime ## three gateways on one PostgreSQL: killed, stopped, cut off, a standby takes over; then controls that must fail (Linux, root; 40 min)
+cluster-faults: setup bubblewrap postgresql fault-tools ## three gateways on one PostgreSQL: killed, stopped, cut off, a standby takes over; then controls that must fail (Linux, root; 40 min)
 	$(BIN)/python -m tests.faults $(ARGS)
 
 walk: setup ## the way of one chat.send through the rooms, call by call
