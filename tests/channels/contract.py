@@ -41,6 +41,7 @@ from tests.flows.test_runs_keep_their_order import Recording
 __all__ = ["ChannelContract", "ChannelDriver", "Failure", "HandedOver", "Witness", "gateway_with"]
 
 PAIRING_CODE = re.compile(r"\b[A-HJ-NP-Z2-9]{8}\b")
+AWAY_S = 3_600.0  # longer than any grace for what was there before an account
 WORD = re.compile(r"word\d+")
 
 
@@ -138,6 +139,25 @@ class ChannelContract(ChatRoads):
 
         meanwhile = ["re: meanwhile"] if driver.brings_again else []
         assert driver.seen() == ["re: before", *meanwhile, "re: after"]
+
+    @pytest.mark.spec("N8", "B1")
+    async def test_the_first_message_ever_may_be_written_while_the_gateway_is_away(
+        self, folder: Path, driver: ChannelDriver
+    ) -> None:
+        """Nobody has written before, so there is nothing by which the account would know where it was."""
+        if not driver.keeps_first:
+            return
+        async with gateway_with(folder, driver):
+            await anyio.sleep(QUIET_S)
+        await anyio.sleep(AWAY_S / 2)
+        await driver.say("is anybody there?")
+        await anyio.sleep(AWAY_S / 2)
+        async with gateway_with(folder, driver):
+            await shown(driver, 1)
+            await anyio.sleep(QUIET_S)
+
+        assert driver.seen() == ["re: is anybody there?"]
+        assert driver.waiting() == 0
 
     @pytest.mark.spec("N8", "B1")
     async def test_a_crash_between_accept_and_reply_loses_nothing_and_doubles_nothing(

@@ -120,6 +120,8 @@ class ChannelDriver(ABC):
     text_limit: int = 4_000
     brings_again: ClassVar[bool] = True
     """The platform brings a message again until it is acknowledged, also to the next process."""
+    keeps_first: ClassVar[bool] = True
+    """What a person writes for the first time while the gateway is away for an hour comes when it is back."""
     knows_key_s: float = 0.0
     """How long the platform shows a repeated delivery key once."""
 

@@ -25,6 +25,7 @@ class DiscordDriver(SocketPlatform, ChannelDriver):
     name = "discord"
     traits = MANIFEST.traits
     text_limit = 2_000
+    keeps_first = False  # bots are not told of chats that began while they were away
     knows_key_s = 120.0
     has_threads = True
     session_names = (r"discord:channel:\d+", r"discord:channel:\d+")

@@ -24,7 +24,7 @@ class IrcDriver(SocketPlatform, ChannelDriver):
     name = "irc"
     traits = MANIFEST.traits
     text_limit = 400
-    brings_again = False
+    brings_again = keeps_first = False
     session_names = ("irc:channel:#workshop",)
     answers_are_marked = False
 

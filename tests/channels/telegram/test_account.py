@@ -415,6 +415,61 @@ async def test_what_was_written_long_before_the_very_first_start_is_not_answered
     assert scene.host.texts == ["just now"]
 
 
+@pytest.mark.spec("N8", "B1")
+async def test_the_first_message_ever_is_answered_however_long_nobody_was_there_to_take_it(
+    scene: Scene,
+) -> None:
+    async with scene.served():
+        await anyio.sleep(120)
+    await anyio.sleep(600)
+    scene.fake.say(scene.bot, 42, "while you were away")
+    await anyio.sleep(1_200)
+    scene.host.faults.append(StoreFull("no room"))
+    with pytest.raises(StoreFull):
+        await (await scene.account()).serve(scene.host)
+    await anyio.sleep(1_200)
+    async with scene.served():
+        await scene.host.wait_received(1)
+
+    assert scene.host.texts == ["while you were away"]
+
+
+@pytest.mark.spec("N8")
+async def test_by_webhook_what_was_written_long_before_the_first_start_is_not_answered_either(
+    scene: Scene,
+) -> None:
+    await anyio.sleep(3_600)
+    scene.fake.say(scene.bot, 42, "yesterday", date=1_767_268_800 - 86_400)
+    async with scene.served(**BY_WEBHOOK) as account:
+        await account.webhook(posted(msgspec.json.encode(scene.bot.updates[-1]), "s3cret_-"))
+    scene.fake.say(scene.bot, 42, "while you were away")
+    await anyio.sleep(3_600)
+    async with scene.served(**BY_WEBHOOK) as account:
+        await account.webhook(posted(msgspec.json.encode(scene.bot.updates[-1]), "s3cret_-"))
+
+    assert scene.host.texts == ["while you were away"]
+
+
+@pytest.mark.parametrize(
+    "left",
+    [
+        {"updates of bot 700": '{"offset":7,"at":1}'},
+        {"identity": '{"id":"700"}'},
+        {"first start of bot 700": "99999999999999"},
+    ],
+)
+async def test_a_bot_of_an_earlier_release_or_of_a_clock_that_was_ahead_is_heard(
+    scene: Scene, left: dict[str, str]
+) -> None:
+    scene.host.cursors |= left
+    scene.fake.say(scene.bot, 42, "while you were updated")
+    await anyio.sleep(0 if "first" in "".join(left) else 3_600)
+    async with scene.served():
+        await scene.host.wait_received(1)
+
+    assert scene.host.texts == ["while you were updated"]
+
+
 @pytest.mark.spec("N8")
 async def test_a_second_program_that_asks_is_waited_for_longer_than_its_question(
     scene: Scene,

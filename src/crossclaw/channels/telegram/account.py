@@ -20,6 +20,7 @@ from crossclaw.channels.contract import (
 )
 from crossclaw.channels.http import HttpClients
 from crossclaw.channels.telegram.albums import HeldAlbums
+from crossclaw.channels.telegram.beginning import FirstStart
 from crossclaw.channels.telegram.client import (
     UPDATES_MAX,
     BotCallRefused,
@@ -59,8 +60,6 @@ TIMEOUT_S = 30.0
 EMPTY_S = 1.0
 ALBUM_S, ALBUM_LOOKS_MAX = 0.7, 10  # an album has at most ten parts
 SAVE_S = 2.0  # for the offset, when the gateway is closing
-FIRST_LOOK_BACK_MS = 5 * 60_000
-"""What was written to a bot before its very first start is answered if it is no older than this."""
 PHOTO_BYTES_MAX = 10 * 2**20
 _AS_PHOTO = frozenset({"image/jpeg", "image/png", "image/webp"})
 
@@ -114,6 +113,7 @@ class TelegramAccount(ChannelAccount):
         self._reader: ReadingBot | None = None
         self._host: ChannelHost | None = None
         self._albums: HeldAlbums | None = None
+        self._first_start = FirstStart(host, self._bot_id)
         self._whole_at = 0
         """The number of the last update of the album that was last received, or was about to be."""
         self._receiving = anyio.Lock()
@@ -132,9 +132,11 @@ class TelegramAccount(ChannelAccount):
         if self._albums is None:  # one, so that calls under way and a new start share its lock
             receive, may_talk = partial(self._receive, host), partial(self._may_talk, host)
             self._albums = HeldAlbums(host, self._bot_id, receive, may_talk)
+        await self._first_start.look(self._cursor_name)
         await host.connected(
             facts
         )  # before anything is changed or taken: another may be the same bot
+        await self._first_start.keep()
         if self._settings.webhook_url:
             await self._client.set_webhook(self._settings.webhook_url, self._webhook_secret())
             task_status.started()
@@ -152,7 +154,6 @@ class TelegramAccount(ChannelAccount):
     async def _poll(self, host: ChannelHost) -> None:
         cursor = await self._load_cursor(host)
         self._whole_at = int(await host.load_cursor(self._whole_name) or 0)
-        not_before = 0 if cursor else host.now_ms() - FIRST_LOOK_BACK_MS
         while True:
             if cursor is not None and host.now_ms() - cursor.at > CURSOR_KEPT_MS:
                 cursor = None
@@ -164,14 +165,10 @@ class TelegramAccount(ChannelAccount):
                     EMPTY_S
                 )  # whoever does not hold the question must not be asked for ever
             updates = await self._whole_albums(updates, cursor.offset if cursor else None)
-            cursor = await self._take_all(host, updates, cursor, not_before)
+            cursor = await self._take_all(host, updates, cursor)
 
     async def _take_all(
-        self,
-        host: ChannelHost,
-        updates: list[msgspec.Raw],
-        cursor: TelegramCursor | None,
-        not_before: int,
+        self, host: ChannelHost, updates: list[msgspec.Raw], cursor: TelegramCursor | None
     ) -> TelegramCursor | None:
         """The offset is stored once for all of them, also when one could not be: it stands behind the last one that
         was. What comes again because even that was cut off is known by its id."""
@@ -184,7 +181,7 @@ class TelegramAccount(ChannelAccount):
                     # Known by the id of its first part from now on: what was added to it later would be passed over.
                     await host.save_cursor(self._whole_name, str(number))
                     self._whole_at = number
-                await self._receive(host, read, not_before)
+                await self._receive(host, read)
                 cursor = TelegramCursor(number + 1, host.now_ms())
         finally:
             if cursor is not None and cursor is not before:
@@ -228,13 +225,13 @@ class TelegramAccount(ChannelAccount):
             log.warning("a telegram update that cannot be read is passed over: %s", error)
             return Skipped("it cannot be read")
 
-    async def _receive(self, host: ChannelHost, read: Read, not_before: int = 0) -> None:
+    async def _receive(self, host: ChannelHost, read: Read) -> None:
         match read:
             case Skipped(why=why):
                 log.debug("a telegram update is passed over: %s", why)
             case ChatMoved(old=old, new=new):
                 await self._moves.note(old, new)
-            case _ if (read.at_ms or 0) < not_before:
+            case _ if (read.at_ms or 0) < self._first_start.not_before_ms:
                 log.info("a message from before the first start is not answered")
             case _:
                 async with self._receiving:
