@@ -106,6 +106,33 @@ async def test_when_the_session_is_forgotten_missed_messages_are_fetched_in_the_
     assert [frame["op"] for frame in rig.gateway.introductions] == [2, 6, 2]
 
 
+async def away(rig: DiscordRig) -> None:
+    """Two direct messages and one of a server are missed, and Discord has forgotten the session."""
+    async with rig.served():
+        rig.fake.say(rig.ana, "direct")
+        rig.fake.say(rig.ana, "in the room", rig.room)
+        await rig.until(lambda: len(rig.host.received) == 2)
+    rig.gateway.forget()
+    world = rig.fake.world
+    for text in ("missed 1", "missed 2"):
+        world.message(world.direct(rig.ana), rig.ana, text)
+    world.message(rig.room, rig.ana, "missed in the room")
+
+
+async def test_missed_messages_that_could_not_be_stored_are_fetched_again_before_anything_new(
+    rig: DiscordRig,
+) -> None:
+    await away(rig)
+    rig.host.failures = 1
+    assert isinstance(await rig.serve_once(), StoreError)
+    rig.fake.say(rig.ana, "later")
+    async with rig.served():
+        await rig.until(lambda: len(rig.host.received) == 6)
+
+    assert rig.host.texts[2:] == ["missed 1", "missed 2", "later", "missed in the room"]
+    assert [frame["op"] for frame in rig.gateway.introductions] == [2, 6, 2, 2]
+
+
 async def test_what_is_older_than_a_day_or_more_than_a_chat_may_have_missed_is_left(
     rig: DiscordRig,
 ) -> None:

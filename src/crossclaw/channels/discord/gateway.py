@@ -80,8 +80,9 @@ class ResumePoint(msgspec.Struct, frozen=True):
 
 
 class GatewayEvents(msgspec.Struct, frozen=True, kw_only=True):
-    """Whom the gateway tells, and in which order: `ready` after Identify, `resumed` after Resume; `happened` returns
-    when an event is stored or known to be nothing; `keep` stores where to go on."""
+    """Whom the gateway tells, and in which order: `ready` after Identify, which returns when what was missed before is
+    stored, `resumed` after Resume; `happened` returns when an event is stored or known to be nothing; `keep` stores
+    where to go on."""
 
     find: Callable[[], Awaitable[GatewayPlace]]
     ready: Callable[[ReadyEvent], Awaitable[None]]
@@ -174,6 +175,7 @@ class _Connection:
         self.why = "the connection ended"
         self.error: Exception | None = None
         self._acknowledged = True
+        self._was_given_session = False
         self._saved_at = 0.0
 
     @property
@@ -237,7 +239,7 @@ class _Connection:
             if not self._acknowledged:
                 self.why = "a heartbeat was not answered"
                 return
-            if number >= BEATS_MAX and not self.established:
+            if number >= BEATS_MAX and not (self.established or self._was_given_session):
                 self.why = "no session was given"
                 return
             self._acknowledged = False
@@ -281,10 +283,12 @@ class _Connection:
             ready = _decoded(frame.d, ReadyEvent)
             asked = ready.resume_gateway_url
             url = asked if is_same_side(asked, self._url) else self._url
+            self._was_given_session = True
+            # It goes on from here only when what was missed before is stored: a session that is resumed has no READY.
+            await self._events.ready(ready)
             self.point = ResumePoint(ready.session_id, url, frame.s or 0)
             self._saved_at = 0.0
             self.established = True
-            await self._events.ready(ready)
         elif frame.t == "RESUMED":
             await self._have_resumed()
         elif frame.t is not None:
