@@ -37,6 +37,7 @@ CrossclawError                UNAVAILABLE       something failed inside; the tex
 ├── ToolFailed                UNAVAILABLE       a tool did not come to its end; the text has what there is
 ├── SandboxMissing            UNAVAILABLE       a sandbox is wanted and cannot be had; nothing runs without
 ├── ChannelDown               UNAVAILABLE       a chat platform cannot be reached now; trying later helps
+│   └── ChatRefused           UNAVAILABLE       the platform answers, and does not show this one chat to us
 ├── AccountBroken             UNAVAILABLE       a chat account cannot work before a person has done something
 ├── MediaRefused              UNAVAILABLE       a file of a chat is too large, of the wrong kind or not to be had
 └── DeliveryError             UNAVAILABLE       a channel did not take a message
@@ -225,6 +226,10 @@ class ChannelDown(CrossclawError):
     def __init__(self, message: str, retry_after_s: float | None = None) -> None:
         super().__init__(message)
         self.retry_after_s = retry_after_s
+
+
+class ChatRefused(ChannelDown):
+    """A chat that we may not read, or that is gone. The account goes on without it: asking again brings the same."""
 
 
 class AccountBroken(CrossclawError):

@@ -8,6 +8,7 @@ from crossclaw.channels.discord.gateway import is_same_side
 from crossclaw.domain.errors import AccountBroken, ChannelDown, StoreError
 from tests.channels.discord.rig import DiscordRig
 from tests.channels.discord.world import GROUP_DM, PUBLIC_THREAD
+from tests.channels.fake_http import FakeAnswer
 
 pytestmark = pytest.mark.spec("N3")
 
@@ -131,6 +132,56 @@ async def test_missed_messages_that_could_not_be_stored_are_fetched_again_before
 
     assert rig.host.texts[2:] == ["missed 1", "missed 2", "later", "missed in the room"]
     assert [frame["op"] for frame in rig.gateway.introductions] == [2, 6, 2, 2]
+
+
+@pytest.mark.parametrize("place", ["direct", "room"])
+@pytest.mark.parametrize("status", [0, 502, 429, 403])
+async def test_missed_messages_that_could_not_be_fetched_are_fetched_at_the_next_start(
+    rig: DiscordRig, status: int, place: str
+) -> None:
+    """0: no answer. What is not Discord's own refusal says nothing of the chat."""
+    await away(rig)
+    chat = rig.fake.world.direct(rig.ana) if place == "direct" else rig.room
+    if status:
+        page = FakeAnswer(status, b"<html>", "text/html")
+        rig.fake.refuse(f"/channels/{chat.id}/messages", page)
+    else:
+        rig.fake.cut(f"/channels/{chat.id}/messages", "read")
+    assert isinstance(await rig.serve_once(), ChannelDown)
+    rig.fake.say(rig.ana, "later")
+    rig.fake.say(rig.ana, "later in the room", rig.room)
+    async with rig.served():
+        await rig.until(lambda: len(rig.host.received) == 7)
+
+    assert {"missed 1", "missed 2", "missed in the room"} < set(rig.host.texts)
+
+
+async def test_a_chat_that_may_not_be_read_any_more_holds_nothing_up(rig: DiscordRig) -> None:
+    await away(rig)
+    refusal = FakeAnswer(403, b'{"message": "Missing Access", "code": 50001}')
+    rig.fake.refuse(f"/channels/{rig.room.id}/messages", refusal)
+    async with rig.served():
+        rig.fake.say(rig.ana, "later")
+        await rig.until(lambda: len(rig.host.received) == 5)
+
+    assert rig.host.texts[2:] == ["missed 1", "missed 2", "later"]
+    assert len(rig.host.troubles) == 1
+
+
+async def test_what_kind_a_channel_is_is_never_guessed_because_there_is_no_answer(
+    rig: DiscordRig,
+) -> None:
+    async with rig.served():
+        rig.fake.say(rig.ana, "hello")
+        await rig.until(lambda: len(rig.host.received) == 1)
+    thread = rig.fake.world.channel("about cats", type=PUBLIC_THREAD, parent=rig.room)
+    rig.fake.cut(f"/channels/{thread.id}", "read")
+    rig.fake.say(rig.ana, "in the thread", thread)
+    assert isinstance(await rig.serve_once(), ChannelDown)
+    async with rig.served():
+        await rig.until(lambda: len(rig.host.received) == 2)
+
+    assert rig.host.received[1].parent_chat_id == rig.room.id
 
 
 async def test_what_is_older_than_a_day_or_more_than_a_chat_may_have_missed_is_left(

@@ -1,5 +1,6 @@
 """Slack: Socket Mode and signed events, what goes out, and what a refusal means."""
 
+import anyio
 import msgspec
 import pytest
 
@@ -15,6 +16,7 @@ from crossclaw.display.dialects import SlackMrkdwn
 from crossclaw.domain.addresses import Address, Attachment, Inbound
 from crossclaw.domain.errors import (
     AccountBroken,
+    ChannelDown,
     DeliveryError,
     DeliveryUncertain,
     MediaRefused,
@@ -22,7 +24,7 @@ from crossclaw.domain.errors import (
 )
 from tests.channels.fake_http import FakeAnswer, json_of
 from tests.channels.slack.fake import BOT_USER, TEAM
-from tests.channels.slack.rig import ANA, HTTP, SlackRig
+from tests.channels.slack.rig import ANA, HTTP, SOCKET, SlackRig
 
 pytestmark = pytest.mark.spec("N8", "N9")
 
@@ -105,6 +107,60 @@ async def test_what_came_while_nobody_was_connected_is_fetched_in_chats_that_are
     async with rig.served():
         await rig.until(lambda: rig.host.texts == ["before", "missed"])
     assert rig.host.received[1].chat_type == "direct"
+
+
+def posted(rig: SlackRig, event: object) -> WebhookRequest:
+    body = msgspec.json.encode(rig.fake.callback(event))
+    headers = rig.fake.signed(body)
+    return WebhookRequest(method="POST", path="/slack/events", query={}, headers=headers, body=body)
+
+
+@pytest.mark.parametrize("settings", [SOCKET, HTTP])
+@pytest.mark.parametrize("status", [0, 503, 429])
+async def test_missed_messages_that_could_not_be_fetched_are_fetched_at_the_next_start(
+    rig: SlackRig, status: int, settings: SlackSettings
+) -> None:
+    """0: no answer. What comes by webhook meanwhile does not hide them."""
+    async with rig.served():
+        rig.fake.say(ANA, "before")
+        await rig.until(lambda: rig.host.texts == ["before"])
+    rig.fake.say(ANA, "missed")
+    rig.fake.unacked.clear()  # Slack gave up on it
+    if status:
+        answer = FakeAnswer(status, b"", headers={"retry-after": "30"} if status == 429 else {})
+        rig.fake.refuse("/conversations.history", answer)
+    else:
+        rig.fake.cut("/conversations.history", "read")
+    account = rig.account(None, settings)
+    async with anyio.create_task_group() as tasks:
+        if settings is SOCKET:
+            account = rig.account(tasks)
+        with pytest.raises(ChannelDown):
+            await account.serve(rig.host)
+        tasks.cancel_scope.cancel()
+    rig.fake.say(ANA, "later")
+    if settings is HTTP:
+        chat = rig.fake.direct(ANA)
+        event = {**chat.messages[-1], "channel": chat.id, "channel_type": chat.kind}
+        assert (await account.webhook(posted(rig, event))).status == 200
+        rig.fake.unacked.clear()
+    async with rig.served():
+        await rig.until(lambda: len(rig.host.received) == 3)
+
+    assert set(rig.host.texts) == {"before", "missed", "later"}
+
+
+async def test_a_chat_that_may_not_be_read_any_more_holds_nothing_up(rig: SlackRig) -> None:
+    async with rig.served():
+        rig.fake.say(ANA, "before")
+        await rig.until(lambda: rig.host.texts == ["before"])
+    refusal = FakeAnswer(200, b'{"ok": false, "error": "not_in_channel"}')
+    rig.fake.refuse("/conversations.history", refusal)
+    async with rig.served():
+        rig.fake.say(ANA, "later")
+        await rig.until(lambda: rig.host.texts == ["before", "later"])
+
+    assert "not_in_channel" in rig.host.troubles[0]
 
 
 async def test_a_second_gateway_with_the_same_app_is_noticed(rig: SlackRig) -> None:

@@ -31,7 +31,7 @@ from crossclaw.channels.http import HttpClients
 from crossclaw.channels.tokens import read_token_file
 from crossclaw.channels.websocket import Dial
 from crossclaw.domain.addresses import Address, Attachment, Inbound
-from crossclaw.domain.errors import AccountBroken, ChannelDown, DeliveryError
+from crossclaw.domain.errors import AccountBroken, ChatRefused, DeliveryError
 from crossclaw.domain.newest import keep_newest
 from crossclaw.domain.secret import Secret
 
@@ -182,12 +182,13 @@ class DiscordAccount(ChannelAccount):
                 await self._catch_up(channel.id, seen)
 
     async def _catch_up(self, chat: str, seen: SeenChat) -> None:
+        """Without an answer the account starts again: the next message would hide what was missed."""
         oldest = snowflake_at(self._host.now_ms() - MISSED_AGE_MS)
         after, fetched = str(max(int(seen.last), oldest)), 0
         while fetched < MISSED_MAX:
             try:
                 missed = await self._client.messages_after(chat, after)
-            except ChannelDown as error:
+            except ChatRefused as error:
                 return self._host.troubled(f"missed messages could not be fetched: {error}")
             for message in missed:
                 given = msgspec.structs.replace(message, guild_id=seen.guild_id)
@@ -238,9 +239,7 @@ class DiscordAccount(ChannelAccount):
             return DiscordChannel(id=channel_id, type=kind, guild_id=message.guild_id)
         try:
             return self._learn(await self._client.channel(channel_id))
-        except ChannelDown as error:
-            if error.retry_after_s is not None:
-                raise
+        except ChatRefused:
             # It may not be looked at: with a server it is one of its channels, without one a group chat.
             kind = 0 if message.guild_id else 3
             return DiscordChannel(id=channel_id, type=kind, guild_id=message.guild_id)

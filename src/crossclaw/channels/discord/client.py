@@ -9,7 +9,12 @@ import msgspec
 
 from crossclaw import __version__
 from crossclaw.channels.contract import OutgoingFile
-from crossclaw.channels.discord.failures import delivery_error, error_in, is_token_refused
+from crossclaw.channels.discord.failures import (
+    asking_error,
+    delivery_error,
+    error_in,
+    is_token_refused,
+)
 from crossclaw.channels.discord.limits import RouteLimits
 from crossclaw.channels.discord.payloads import (
     DiscordApplication,
@@ -18,7 +23,7 @@ from crossclaw.channels.discord.payloads import (
     DiscordUser,
     GatewayPlace,
 )
-from crossclaw.channels.http import ChannelHttp, HttpAnswer, HttpClients, seconds_in
+from crossclaw.channels.http import ChannelHttp, HttpAnswer, HttpClients
 from crossclaw.domain.errors import (
     AccountBroken,
     ChannelDown,
@@ -143,9 +148,7 @@ class DiscordClient:
                 " https://discord.com/developers/applications"
             )
         if not answer.is_ok:
-            error = error_in(answer)
-            wait_s = seconds_in(error.retry_after)
-            raise ChannelDown(f"Discord refused: {error.message} ({error.code})", wait_s)
+            raise asking_error(answer)
         return _decoded(answer, kind)
 
 

@@ -7,7 +7,7 @@ import msgspec
 
 from crossclaw.channels.discord.payloads import DiscordError
 from crossclaw.channels.http import HttpAnswer, seconds_in
-from crossclaw.domain.errors import DeliveryError, DeliveryUncertain
+from crossclaw.domain.errors import ChannelDown, ChatRefused, DeliveryError, DeliveryUncertain
 
 AGAIN_LATER = {
     20016,  # slow mode of the channel
@@ -63,6 +63,18 @@ def delivery_error(answer: HttpAnswer) -> DeliveryError:
     if why := GONE.get(error.code):
         return DeliveryError(f"{words}: {why}", chat_gone=True)
     return DeliveryError(words)
+
+
+def asking_error(answer: HttpAnswer) -> ChannelDown:
+    """Of a request that nobody sees. A refusal has a number of Discord's; a page of somebody on the way has none, and says
+    nothing of the chat."""
+    error = error_in(answer)
+    words = f"Discord refused: {error.message} ({error.code or answer.status})"
+    is_refusal = 400 <= answer.status < 500 and answer.status not in (408, 429)
+    if is_refusal and error.code and error.code not in AGAIN_LATER:
+        return ChatRefused(words)
+    wait_s = seconds_in(error.retry_after)
+    return ChannelDown(words, answer.retry_after_s if wait_s is None else wait_s)
 
 
 def _is_global(answer: HttpAnswer, error: DiscordError) -> bool:

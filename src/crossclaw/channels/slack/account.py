@@ -25,7 +25,7 @@ from crossclaw.channels.slack.settings import API_URL, SlackSettings
 from crossclaw.channels.slack.sockets import SocketEvents, serve_socket_mode
 from crossclaw.channels.websocket import Dial
 from crossclaw.domain.addresses import Address, Attachment
-from crossclaw.domain.errors import AccountBroken, ChannelDown, DeliveryError
+from crossclaw.domain.errors import AccountBroken, ChannelDown, ChatRefused, DeliveryError
 from crossclaw.domain.newest import keep_newest
 from crossclaw.domain.secret import Secret
 
@@ -35,6 +35,9 @@ SIGNED_S_MAX = 300  # an older signature may be one that somebody overheard
 DIRECT_MAX = 10_000  # people whose direct chat is known; the oldest are asked for again
 SEEN_MAX = (
     20  # chats in which missed messages are looked for: Slack allows few such questions a minute
+)
+GO_ON_S = (
+    120.0  # beyond the pause that Slack asked for: Slack itself brings again what came meanwhile
 )
 MISSED_AGE_S = 24 * 3600.0  # what is older is not answered as if it were new
 
@@ -66,6 +69,9 @@ class SlackAccount(ChannelAccount):
         self._direct: dict[str, str] = {}
         """User → the channel of the direct chat."""
         self._seen: dict[str, SeenInSlack] = {}
+        self._behind: set[str] | None = None
+        """Chats in which missed messages are still to be looked for; None: it is not known yet which."""
+        self._goes_on_until = 0.0
         self._started: anyio.abc.TaskStatus[None] | None = None
 
     # ── what arrives ───────────────────────────────────────────────────────────────────────────
@@ -100,8 +106,25 @@ class SlackAccount(ChannelAccount):
                 f"{connections} connections share this Slack app, and each gets only some of the messages:"
                 " does another gateway run with the same tokens?"
             )
-        for channel, seen in list(self._seen.items()) if gap else ():
-            await self._catch_up(channel, seen)
+        if gap:
+            await self._catch_up_all()
+
+    async def _catch_up_all(self) -> None:
+        """Without an answer the account starts again. Where Slack says that it was asked too often, it goes on with the chats
+        that are left: with all of them again it might never end."""
+        if not self._behind or anyio.current_time() > self._goes_on_until:
+            self._behind = set(self._seen)
+        for channel in sorted(self._behind & self._seen.keys()):
+            try:
+                await self._catch_up(channel, self._seen[channel])
+            except ChannelDown as error:
+                wait_s = error.retry_after_s
+                self._goes_on_until = (
+                    0.0 if wait_s is None else anyio.current_time() + wait_s + GO_ON_S
+                )
+                raise
+            self._behind.discard(channel)
+        self._behind = set()
 
     async def _catch_up(self, channel: str, seen: SeenInSlack) -> None:
         """Top-level messages that came while nobody was connected."""
@@ -109,16 +132,15 @@ class SlackAccount(ChannelAccount):
         after = max(seen.ts, f"{oldest:.6f}", key=float)
         try:
             missed = await self._client.history(channel, after)
-        except ChannelDown as error:
+        except ChatRefused as error:
             return self._host.troubled(f"missed messages could not be fetched: {error}")
         if len(missed) >= PAGE:
             self._host.troubled(f"more than {PAGE} messages of one chat may have been missed")
         for message in missed:
             if message.ts != seen.ts:
                 kind = seen.channel_type
-                await self._take(
-                    msgspec.structs.replace(message, channel=channel, channel_type=kind)
-                )
+                event = msgspec.structs.replace(message, channel=channel, channel_type=kind)
+                await self._take(event, is_missed=True)
         return None
 
     async def _happened(self, payload: msgspec.Raw) -> None:
@@ -130,7 +152,9 @@ class SlackAccount(ChannelAccount):
             return
         await self._take(event, callback.team_id)
 
-    async def _take(self, event: SlackMessage, team_id: str | None = None) -> None:
+    async def _take(
+        self, event: SlackMessage, team_id: str | None = None, *, is_missed: bool = False
+    ) -> None:
         me = SlackReader(self._identity.user_id, self._identity.bot_id, self._host.account_id)
         try:
             read = read_event(event, me, team_id or self._identity.team_id)
@@ -144,6 +168,9 @@ class SlackAccount(ChannelAccount):
         if read.chat_type == "direct":
             keep_newest(self._direct, read.sender, event.channel, DIRECT_MAX)
         received = await self._host.receive(read)
+        is_behind = self._behind is None or event.channel in self._behind
+        if is_behind and not is_missed:
+            return  # what was missed before it is still to be asked for, from where we were
         if not received.is_dropped or event.channel in self._seen:
             await self._note_seen(event)
 

@@ -6,7 +6,13 @@ Codes from https://docs.slack.dev/reference/methods/chat.postMessage and the lis
 from typing import Any
 
 from crossclaw.channels.http import HttpAnswer
-from crossclaw.domain.errors import AccountBroken, ChannelDown, DeliveryError, DeliveryUncertain
+from crossclaw.domain.errors import (
+    AccountBroken,
+    ChannelDown,
+    ChatRefused,
+    DeliveryError,
+    DeliveryUncertain,
+)
 
 AGAIN_LATER = {"ratelimited", "rate_limited", "message_limit_exceeded"}
 NOBODY_KNOWS = {"internal_error", "fatal_error", "service_unavailable", "request_timeout"}
@@ -77,4 +83,7 @@ def asking_error(error: str, answer: HttpAnswer) -> AccountBroken | ChannelDown:
     words = _words(error, answer)
     if error in ACCOUNT:
         return AccountBroken(f"{words}. Copy the tokens anew from https://api.slack.com/apps")
+    is_known = "error" in answer_in(answer) and answer.status < 500
+    if is_known and error not in AGAIN_LATER | NOBODY_KNOWS:
+        return ChatRefused(words)
     return ChannelDown(words, answer.retry_after_s)
