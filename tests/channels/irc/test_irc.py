@@ -18,7 +18,6 @@ from tests.channels.contract import (
     ChannelDriver,
     Failure,
     HandedOver,
-    gateway_with,
 )
 from tests.channels.irc.driver import EXAMPLE, IrcDriver
 from tests.ending import bury
@@ -49,19 +48,6 @@ class TestIrc(ChannelContract):
         """Nothing of IRC's says "later", and what is not sent needs a connection that is not there."""
         whole = ChannelContract.test_a_failed_send_is_settled_by_what_the_failure_means
         await whole(self, folder, driver, how, state, shown)
-
-    async def test_what_could_not_be_stored_is_not_acknowledged_and_comes_again(
-        self, folder: Path, driver: ChannelDriver
-    ) -> None:
-        """IRC brings nothing again: what finds a full disk is lost, and what comes after it is not."""
-        driver.full_for = 1
-        async with gateway_with(folder, driver):
-            await driver.say("one")
-            await anyio.sleep(60)
-            await driver.say("two")
-            await driver.wait_seen(1)
-
-        assert driver.seen() == ["re: two"]
 
 
 def test_a_package_of_somebody_else_is_found_by_its_entry_point(

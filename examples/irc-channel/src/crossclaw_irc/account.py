@@ -10,6 +10,7 @@ import anyio.abc
 from anyio.streams.buffered import BufferedByteReceiveStream
 
 from crossclaw.channels.contract import AccountFacts, ChannelAccount, ChannelHost, Piece
+from crossclaw.channels.holding import receive_only_copy
 from crossclaw.domain.addresses import Address, Inbound
 from crossclaw.domain.errors import (
     AccountBroken,
@@ -160,7 +161,8 @@ class IrcAccount(ChannelAccount):
         in_channel = target.lower() != self._nick.lower()
         bare, mentioned = self._without_nick(text)
         if bare.strip():
-            await self._host.receive(
+            await receive_only_copy(
+                self._host,
                 Inbound(
                     address=Address(
                         "irc", target if in_channel else line.nick, self._host.account_id
@@ -173,7 +175,7 @@ class IrcAccount(ChannelAccount):
                     chat_type="channel" if in_channel else "direct",
                     chat_id=target if in_channel else None,
                     mentioned=mentioned if in_channel else None,
-                )
+                ),
             )
 
     def _without_nick(self, text: str) -> tuple[str, bool]:

@@ -1,7 +1,7 @@
 """One Signal account of a signal-cli daemon.
 
 signal-cli confirms a message to Signal before we have it, and keeps no copy: what it had written to a connection that died
-is gone. So each message is accepted before the next is read, and a lost connection is made again at once; but this one link
+is gone. So each message is accepted before the next is read, however long the store is full, and a lost connection is made again at once; but this one link
 delivers at most once, and `channels status` says so.
 """
 
@@ -14,6 +14,7 @@ import anyio
 import anyio.abc
 
 from crossclaw.channels.contract import AccountFacts, ChannelAccount, ChannelHost, Piece
+from crossclaw.channels.holding import receive_only_copy
 from crossclaw.channels.signal.client import SignalRefusal, open_client
 from crossclaw.channels.signal.daemon import run_daemon
 from crossclaw.channels.signal.manifest import normalize_sender, read_target
@@ -77,7 +78,7 @@ class SignalAccount(ChannelAccount):
             log.debug("an envelope is left out: %s", inbound.why)
             return
         self._remember(inbound)
-        await self._host.receive(inbound)
+        await receive_only_copy(self._host, inbound)
 
     def _remember(self, inbound: Inbound) -> None:
         said = f"{inbound.address.to} {inbound.message_id}"
