@@ -2,11 +2,12 @@
 
 Before the request has left, nothing has happened: it may be tried again. After that nobody knows, unless there is
 an answer. `send` is for requests with an effect that people see, and says which of the two it was; `ask` is for
-those that may be repeated.
+those that may be repeated. What prepares a message (an upload, a chat that is opened) is sent inside of
+`before_anything_is_seen`: it has no fate that anybody would have to be asked about.
 """
 
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -59,6 +60,15 @@ class HttpAnswer(msgspec.Struct, frozen=True):
             return msgspec.json.decode(self.body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return None
+
+
+@contextmanager
+def before_anything_is_seen() -> Generator[None]:
+    """Nobody knows whether the request had its effect, and it makes no difference: all of it may be done again."""
+    try:
+        yield
+    except DeliveryUncertain as error:
+        raise DeliveryError(str(error), retryable=True) from error
 
 
 def seconds_in(value: Any) -> float | None:

@@ -70,6 +70,23 @@ async def test_an_attempt_that_was_cut_off_is_repeated_without_showing_it_twice(
     assert again == rig.room.last_message_id
 
 
+@pytest.mark.parametrize("how", ["read", "after", "status"])
+async def test_a_direct_chat_that_could_not_be_opened_is_tried_again_and_leaves_nothing_uncertain(
+    rig: DiscordRig, account: DiscordAccount, how: str
+) -> None:
+    if how == "status":
+        rig.fake.refuse("/users/@me/channels", FakeAnswer(502))
+    else:
+        rig.fake.cut("/users/@me/channels", how)  # type: ignore[arg-type]
+    with pytest.raises(DeliveryError) as failed:
+        await account.send(piece(f"user:{rig.ana.id}", "once"))
+    assert failed.value.retryable
+    assert not isinstance(failed.value, DeliveryUncertain)
+
+    await account.send(piece(f"user:{rig.ana.id}", "once"))
+    assert rig.fake.texts(rig.ana) == ["once"]
+
+
 async def test_the_same_words_with_another_key_are_another_message(
     rig: DiscordRig, account: DiscordAccount
 ) -> None:

@@ -398,6 +398,35 @@ async def test_files_go_out_in_three_steps_and_come_in_from_slack_alone(rig: Sla
             await account.fetch(Attachment(kind="image", id=foreign), 100)
 
 
+@pytest.mark.parametrize("how", ["read", "after", "status"])
+@pytest.mark.parametrize("step", ["conversations.open", "files.getUploadURLExternal", "upload"])
+async def test_what_prepares_a_message_is_tried_again_and_leaves_nothing_uncertain(
+    rig: SlackRig, step: str, how: str
+) -> None:
+    account = rig.account()
+    media = OutgoingFile(kind="image", data=b"\x89PNG", mime="image/png", name="cat.png")
+    words = piece(f"user:{ANA}", "look", media=media)
+
+    def fail(path_end: str) -> None:
+        if how == "status":
+            rig.fake.refuse(path_end, FakeAnswer(503))
+        else:
+            rig.fake.cut(path_end, how)  # type: ignore[arg-type]
+
+    if step == "upload":
+        told = ("files.getUploadURLExternal", lambda: fail(next(reversed(rig.fake.uploads))))
+        rig.fake.effects.append(told)
+    else:
+        fail(step)
+    with pytest.raises(DeliveryError) as failed:
+        await account.send(words)
+    assert failed.value.retryable
+    assert not isinstance(failed.value, DeliveryUncertain)
+
+    await account.send(words)
+    assert rig.fake.texts(ANA) == ["look"]
+
+
 async def test_a_reaction_has_slacks_name_and_an_edit_is_seen(rig: SlackRig) -> None:
     account, room = rig.account(), rig.fake.room
     where = Address("slack", f"channel:{room.id}", "default")

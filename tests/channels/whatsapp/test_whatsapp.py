@@ -303,6 +303,26 @@ async def test_files_are_uploaded_and_go_as_what_they_are(scene: Scene) -> None:
     ]
 
 
+@pytest.mark.parametrize("how", ["read", "after", "status"])
+async def test_an_upload_that_was_cut_off_is_tried_again_and_leaves_nothing_uncertain(
+    scene: Scene, how: str
+) -> None:
+    scene.fake.say(ANN, "hi")
+    account = await scene.account()
+    if how == "status":
+        scene.fake.refuse("/media", FakeAnswer(503))
+    else:
+        scene.fake.cut("/media", how)  # type: ignore[arg-type]
+    media = OutgoingFile(kind="image", data=b"data", mime="image/png", name="f.png")
+    with pytest.raises(DeliveryError) as failed:
+        await account.send(piece("look", media=media))
+    assert failed.value.retryable
+    assert not isinstance(failed.value, DeliveryUncertain)
+
+    await account.send(piece("look", media=media))
+    assert [(seen.kind, seen.text) for seen in scene.fake.seen] == [("image", "look")]
+
+
 # ── settings and spellings ─────────────────────────────────────────────────────────────────────
 
 

@@ -23,7 +23,7 @@ from crossclaw.channels.discord.payloads import (
     DiscordUser,
     GatewayPlace,
 )
-from crossclaw.channels.http import ChannelHttp, HttpAnswer, HttpClients
+from crossclaw.channels.http import ChannelHttp, HttpAnswer, HttpClients, before_anything_is_seen
 from crossclaw.domain.errors import (
     AccountBroken,
     ChannelDown,
@@ -96,8 +96,9 @@ class DiscordClient:
 
     async def open_direct(self, user_id: str) -> str:
         """The channel of a direct chat: the same one at every call."""
-        answer = await self._send("POST", "users/@me/channels", json={"recipient_id": user_id})
-        return _decoded(answer, DiscordChannel).id
+        with before_anything_is_seen():
+            answer = await self._send("POST", "users/@me/channels", json={"recipient_id": user_id})
+            return _decoded(answer, DiscordChannel).id
 
     async def create_message(
         self, channel_id: str, body: dict[str, Any], file: OutgoingFile | None

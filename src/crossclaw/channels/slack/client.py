@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from crossclaw.channels.contract import OutgoingFile
-from crossclaw.channels.http import ChannelHttp, HttpAnswer, HttpClients
+from crossclaw.channels.http import ChannelHttp, HttpAnswer, HttpClients, before_anything_is_seen
 from crossclaw.channels.slack.failures import answer_in, asking_error, delivery_error, error_in
 from crossclaw.channels.slack.payloads import SlackIdentity, SlackMessage
 from crossclaw.domain.errors import ChannelDown, DeliveryError, DeliveryUncertain, MediaRefused
@@ -106,10 +106,7 @@ class SlackClient:
     async def open_direct(self, user_id: str) -> str:
         """The channel of a direct chat: the same one at every call."""
         form = {"users": user_id}
-        answer = await self._api.send("POST", "conversations.open", headers=self._bot, form=form)
-        if error := error_in(answer):
-            raise delivery_error(error, answer)
-        channel = answer_in(answer).get("channel")
+        channel = (await self._prepare("conversations.open", form)).get("channel")
         if not isinstance(channel, dict) or "id" not in channel:
             raise DeliveryError("Slack opened no direct chat")
         return str(channel["id"])
@@ -132,13 +129,9 @@ class SlackClient:
     async def upload(self, body: dict[str, Any], file: OutgoingFile) -> str | None:
         """Nobody sees the file before the last of the three requests."""
         form = {"filename": file.name, "length": str(len(file.data))}
-        answer = await self._api.send(
-            "POST", "files.getUploadURLExternal", headers=self._bot, form=form
-        )
-        if error := error_in(answer):
-            raise delivery_error(error, answer)
-        where = answer_in(answer)
-        put = await self._uploads.send("POST", str(where.get("upload_url")), content=file.data)
+        where = await self._prepare("files.getUploadURLExternal", form)
+        with before_anything_is_seen():
+            put = await self._uploads.send("POST", str(where.get("upload_url")), content=file.data)
         if not put.is_ok:
             raise DeliveryError(
                 f"Slack did not take the file: status {put.status}", retryable=put.status >= 500
@@ -172,6 +165,13 @@ class SlackClient:
         return None
 
     # ── one request ────────────────────────────────────────────────────────────────────────────
+
+    async def _prepare(self, method: str, form: dict[str, str]) -> dict[str, Any]:
+        with before_anything_is_seen():
+            answer = await self._api.send("POST", method, headers=self._bot, form=form)
+            if error := error_in(answer):
+                raise delivery_error(error, answer)
+            return answer_in(answer)
 
     async def _send(self, method: str, body: dict[str, Any]) -> HttpAnswer:
         headers = {**self._bot, "content-type": JSON_TYPE}

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from crossclaw.channels.contract import OutgoingFile
-from crossclaw.channels.http import ChannelHttp, HttpAnswer
+from crossclaw.channels.http import ChannelHttp, HttpAnswer, before_anything_is_seen
 from crossclaw.domain.errors import (
     AccountBroken,
     ChannelDown,
@@ -66,15 +66,13 @@ class CloudClient:
         """Nobody sees an upload: it may be tried again."""
         form = {"messaging_product": "whatsapp", "type": media.mime}
         files = {"file": (media.name, media.data, media.mime)}
-        try:
-            answer = await self._http.ask(
+        with before_anything_is_seen():
+            answer = await self._http.send(
                 "POST", f"{self._number}/media", form=form, files=files, timeout_s=120.0
             )
-        except ChannelDown as down:
-            raise DeliveryError(str(down), retryable=True) from down
+            if not answer.is_ok:
+                raise failure_of(answer)
         found = answer.json()
-        if not answer.is_ok:
-            raise failure_of(answer)
         if not isinstance(found, dict) or not found.get("id"):
             raise DeliveryError("WhatsApp did not say where the file is", retryable=True)
         return str(found["id"])
