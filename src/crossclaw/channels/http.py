@@ -34,6 +34,7 @@ TIMEOUT_S = 30.0
 ANSWER_BYTES_MAX = 16 * 2**20  # of JSON; files are downloaded with a limit of their own
 LINE_BYTES_MAX = 64 * 2**20  # of a stream of events; a file may come as one
 REDIRECTS_MAX = 5
+SENDS_S_MAX = 2.0  # for sends under way when an account is closed: most are answered by then
 RETRY_AFTER_MAX_S = 86_400.0  # beyond a day it is a mistake of theirs
 USER_AGENT = "crossclaw"
 
@@ -114,6 +115,10 @@ class HttpClients:
         return opened
 
     async def close(self) -> None:
+        """What is just being sent may end: cut off, nobody would know its fate."""
+        with anyio.move_on_after(SENDS_S_MAX, shield=True):
+            for each in self._opened:
+                await each.wait_sent()
         while self._opened:
             await self._opened.pop().close()
 
@@ -136,16 +141,28 @@ class ChannelHttp:
         self._proxy = proxy
         self._transport = transport
         self._client: httpx2.AsyncClient | None = None
+        self._sending = 0
+        self._sent = anyio.Event()
 
     async def send(self, method: str, path: str, **request: Any) -> HttpAnswer:
         """With an effect that people see. DeliveryError (to be tried again) when it did not leave,
         DeliveryUncertain when it may have."""
+        self._sending += 1
         try:
             return await self._request(method, path, **request)
         except _NotSent as error:
             raise PlatformUnreachable(str(error)) from error
         except _Lost as error:
             raise DeliveryUncertain(str(error)) from error
+        finally:
+            self._sending -= 1
+            self._sent.set()
+
+    async def wait_sent(self) -> None:
+        """Until nothing is on its way by `send`."""
+        while self._sending:
+            self._sent = anyio.Event()
+            await self._sent.wait()
 
     async def ask(self, method: str, path: str, **request: Any) -> HttpAnswer:
         """May be repeated. ChannelDown when there is no answer."""
