@@ -19,20 +19,17 @@ LACKS = {
     "signal": {"threads": "Signal has none", "brought again": "signal-cli confirms first and keeps nothing"},
     "whatsapp": {"threads": "WhatsApp has none", "groups": "the Cloud API has none"},
     "imessage": {"threads": "replies are no chats of their own"},
+    "discord": {"a first message kept": "bots are not told of chats that began while they were away"},
     "irc": {
         "threads": "IRC has none",
         "brought again": "IRC keeps nothing",
+        "a first message kept": "IRC keeps nothing",
         "marked answers": "IRC has none",
         "files": "IRC has none",
     },
 }  # fmt: skip
 """What the contract does not ask of a channel, because its platform does not have it."""
-OVERRIDDEN = {
-    "TestIrc": {
-        "test_a_failed_send_is_settled_by_what_the_failure_means",
-        "test_what_could_not_be_stored_is_not_acknowledged_and_comes_again",
-    }
-}
+OVERRIDDEN = {"TestIrc": {"test_a_failed_send_is_settled_by_what_the_failure_means"}}
 """Each says in its docstring what is different."""
 
 
@@ -73,6 +70,7 @@ def test_what_the_contract_does_not_ask_of_a_channel_is_named_with_its_reason(
         "groups": driver.has_groups,
         "threads": driver.has_threads,
         "brought again": driver.brings_again,
+        "a first message kept": driver.keeps_first,
         "marked answers": driver.answers_are_marked,
         "files": driver.traits.files,
     }

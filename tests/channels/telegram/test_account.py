@@ -388,8 +388,8 @@ async def test_after_a_week_of_silence_updates_with_new_numbers_are_heard(scene:
     scene.fake.say(scene.bot, 42, "before")
     async with scene.served():
         await scene.host.wait_received(1)
-    ((name, text),) = scene.host.cursors.items()
-    cursor = msgspec.json.decode(text, type=TelegramCursor)
+    name = f"updates of bot {scene.bot.id}"
+    cursor = msgspec.json.decode(scene.host.cursors[name], type=TelegramCursor)
     old = msgspec.structs.replace(cursor, at=cursor.at - CURSOR_KEPT_MS - 1)
     scene.host.cursors[name] = msgspec.json.encode(old).decode()
     scene.bot.updates, scene.bot.next_update, scene.bot.confirmed = [], 3, 0
@@ -688,8 +688,8 @@ async def test_a_part_of_an_album_that_cannot_be_stored_is_not_acknowledged(scen
             raise full.pop()
         await stored(name, value)
 
-    scene.host.save_cursor = save_cursor  # type: ignore[method-assign]
     async with scene.served(**BY_WEBHOOK) as account:
+        scene.host.save_cursor = save_cursor  # type: ignore[method-assign]
         with pytest.raises(StoreFull):
             await account.webhook(album_part(1))
         for number in range(1, 12):
