@@ -83,6 +83,20 @@ async def test_suspects_whose_steps_are_short_do_not_wait_for_the_window(folder:
     assert took_s < 2.0
 
 
+@pytest.mark.spec("B1")
+async def test_windows_follow_how_long_the_process_lived_before_it_died(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    left, _ = await crash_twice(folder, 3)
+    for crash in range(3):
+        caplog.clear()
+        async with open_gateway(left, Recording(1000.0)):
+            await anyio.sleep(20)
+            left = crashed_copy(left, f"late crash {crash}")
+
+    assert "in 3 groups, 32 s apart" in caplog.text
+
+
 class Model:
     """Poison is never answered, and `asked` says that it is its turn; `send` asks the librarian and waits.
     While `silent`, nobody else is answered."""

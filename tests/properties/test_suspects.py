@@ -6,16 +6,26 @@ from random import Random
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from crossclaw.domain.suspects import (
     GROUPS_MAX,
     SUSPECT_AFTER,
     WINDOW_MS,
+    WINDOW_MS_MAX,
     Died,
     Suspicion,
     divide,
     suspects_after,
 )
+
+
+def noted_ms(window_ms: int, lived_ms: int) -> int:
+    """What `Suspects.note_uptimes` has noted of a life."""
+    noted, next_ms = 0, window_ms
+    while next_ms <= lived_ms and next_ms < WINDOW_MS_MAX:
+        noted, next_ms = next_ms, 2 * next_ms
+    return noted
 
 
 class World:
@@ -47,9 +57,13 @@ class World:
         assert dies_at is not None
         for name in begun:
             self.attempts[name] += 1
+        lived_ms = dies_at - self.now
         self.now, self.crashes = dies_at, self.crashes + 1
         died = [Died(name, self.attempts[name]) for name in begun]
-        self.suspicion = suspects_after(self.suspicion, died, self.now)
+        if self.suspicion is not None:
+            uptime_ms = noted_ms(self.suspicion.window_ms, lived_ms)
+            self.suspicion = replace(self.suspicion, uptime_ms=uptime_ms)
+        self.suspicion = suspects_after(self.suspicion, died)
         for number in range(self.newcomers):
             name = f"new{self.crashes}-{number}"
             self.names.append(name)
@@ -108,7 +122,7 @@ def test_one_that_kills_when_it_pleases_is_found_too_and_nobody_innocent(
 def test_three_hundred_suspects_have_all_begun_within_fifteen_seconds() -> None:
     died = [Died(f"r{n}", SUSPECT_AFTER) for n in range(300)]
 
-    suspicion = suspects_after(None, died, 0)
+    suspicion = suspects_after(None, died)
 
     assert suspicion is not None
     assert {run for group in suspicion.groups for run in group} == {f"r{n}" for n in range(300)}
@@ -116,19 +130,19 @@ def test_three_hundred_suspects_have_all_begun_within_fifteen_seconds() -> None:
 
 
 def test_a_single_crash_makes_nobody_suspect() -> None:
-    assert suspects_after(None, [Died("r1", 1), Died("r2", 0)], 0) is None
+    assert suspects_after(None, [Died("r1", 1), Died("r2", 0)]) is None
 
 
 def test_a_clean_stop_ends_every_suspicion() -> None:
-    before = Suspicion(0, (("r1",), ("r2",)))
+    before = Suspicion((("r1",), ("r2",)))
 
-    assert suspects_after(before, [], 9) is None
+    assert suspects_after(before, []) is None
 
 
 def test_who_stored_something_while_it_was_alone_is_not_given_up() -> None:
-    before = Suspicion(0, (("r1",), ("r2",)))
+    before = Suspicion((("r1",), ("r2",)))
 
-    after = suspects_after(before, [Died("r1", 0)], 9)
+    after = suspects_after(before, [Died("r1", 0)])
 
     assert after is not None
     assert not after.given_up
@@ -136,13 +150,13 @@ def test_who_stored_something_while_it_was_alone_is_not_given_up() -> None:
 
 
 def test_with_company_it_takes_a_second_time_without_them() -> None:
-    before = Suspicion(0, (("r1",), ("r2",)))
+    before = Suspicion((("r1",), ("r2",)))
 
-    once = suspects_after(before, [Died("r1", 3), Died("new", 1)], 9)
+    once = suspects_after(before, [Died("r1", 3), Died("new", 1)])
     assert once is not None
     assert (once.given_up, once.groups) == ((), (("r1",), ("new",)))
 
-    assert suspects_after(once, [Died("r1", 4)], 20) == Suspicion(20, given_up=("r1",))
+    assert suspects_after(once, [Died("r1", 4)]) == Suspicion(given_up=("r1",))
 
 
 @given(st.integers(0, 400), st.integers(1, GROUPS_MAX))

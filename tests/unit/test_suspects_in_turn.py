@@ -1,6 +1,7 @@
 """Suspects begin group by group: the next one when all of the last were heard of, or after a while."""
 
 import anyio
+import anyio.lowlevel
 import msgspec
 import pytest
 
@@ -50,3 +51,19 @@ async def test_the_next_group_begins_as_soon_as_all_of_the_last_have_got_on() ->
         await suspects.wait_for_turn(CHO)
         assert anyio.current_time() - began < 1
         tasks.cancel_scope.cancel()
+
+
+@pytest.mark.spec("B1")
+async def test_how_long_the_process_lives_is_noted_whenever_it_has_doubled() -> None:
+    suspects, began = Suspects(), anyio.current_time()
+    suspects.put([[ANA]], window_s=2)
+    noted: list[tuple[int, int]] = []
+
+    async def note(uptime_ms: int) -> None:
+        await anyio.lowlevel.checkpoint()
+        noted.append((uptime_ms, round((anyio.current_time() - began) * 1000)))
+
+    await suspects.note_uptimes(note)
+
+    assert [uptime_ms for uptime_ms, _ in noted] == [2_000 * 2**n for n in range(8)]
+    assert all(abs(at_ms - uptime_ms) < 100 for uptime_ms, at_ms in noted)

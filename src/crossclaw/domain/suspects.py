@@ -4,8 +4,8 @@ A run that was under way at two crashes without progress makes everything that t
 suspect. At the next start the suspects begin group by group, a window of time apart. Should the process
 die again, whatever had not begun was not involved; of the rest, the group that began last is the likely
 one, and is divided first. Should the crash come after all of its parts have lived through their windows,
-then the run takes longer than a window before it kills: everything is divided anew, with windows as
-long as the process lived. A run is given up when the process dies while no other suspect has begun; if
+then the run takes longer than a window before it kills: everything is divided anew, with windows at least as
+long as the process lived, which it has noted itself: a clock may have been set meanwhile, or the machine been off. A run is given up when the process dies while no other suspect has begun; if
 runs that are no suspects were under way too, it takes a second time, without them.
 """
 
@@ -31,9 +31,10 @@ class Died(msgspec.Struct, frozen=True):
 class Suspicion(msgspec.Struct, frozen=True, omit_defaults=True):
     """Who is suspect after a crash, and how they begin. Kept in the ledger for the next one."""
 
-    began_at: int
     groups: tuple[tuple[str, ...], ...] = ()
     window_ms: int = WINDOW_MS
+    uptime_ms: int = 0
+    """How long the process is known to have lived with it: at least so long, and less than twice that."""
     likely: int = 0
     """So many of the groups, the first ones, are parts of the group that began last before the crash."""
     accused: str | None = None
@@ -41,7 +42,7 @@ class Suspicion(msgspec.Struct, frozen=True, omit_defaults=True):
     given_up: tuple[str, ...] = ()
 
 
-def suspects_after(before: Suspicion | None, died: Sequence[Died], now_ms: int) -> Suspicion | None:
+def suspects_after(before: Suspicion | None, died: Sequence[Died]) -> Suspicion | None:
     """What a crash tells, or a stop: then nothing was at work."""
     at_work = {each.run_id: each for each in died}
     groups = before.groups if before is not None else ()
@@ -49,34 +50,34 @@ def suspects_after(before: Suspicion | None, died: Sequence[Died], now_ms: int) 
     begun = [(n, [run for run in group if run in at_work]) for n, group in enumerate(groups)]
     begun = [(number, group) for number, group in begun if group]
     if before is None or not begun:
-        return _first_suspicion(died, now_ms)
+        return _first_suspicion(died)
     last, newest = begun[-1]
     earlier = [run for _, group in reversed(begun[:-1]) for run in group]
     if not earlier and len(newest) == 1 and at_work[newest[0]].attempt:
-        return _accuse(before, newest[0], list(at_work), now_ms)
+        return _accuse(before, newest[0], list(at_work))
     if before.likely and last >= before.likely:  # its window was too short to tell
-        window_ms = max(before.window_ms, now_ms - before.began_at)
+        window_ms = max(before.window_ms, 2 * before.uptime_ms)
         everybody = divide([*earlier, *newest], GROUPS_MAX)
-        return Suspicion(now_ms, everybody, min(window_ms, WINDOW_MS_MAX))
+        return Suspicion(everybody, min(window_ms, WINDOW_MS_MAX))
     likely = divide(newest, GROUPS_MAX - bool(earlier))
     rest = divide(earlier, GROUPS_MAX - len(likely))
-    return Suspicion(now_ms, (*likely, *rest), before.window_ms, likely=len(likely))
+    return Suspicion((*likely, *rest), before.window_ms, likely=len(likely))
 
 
-def _first_suspicion(died: Sequence[Died], now_ms: int) -> Suspicion | None:
+def _first_suspicion(died: Sequence[Died]) -> Suspicion | None:
     if not any(each.attempt >= SUSPECT_AFTER for each in died):
         return None
     # What has made progress meanwhile may be the one that kills; it is less likely.
     order = sorted(died, key=lambda each: each.attempt < SUSPECT_AFTER)
-    return Suspicion(now_ms, divide([each.run_id for each in order], GROUPS_MAX))
+    return Suspicion(divide([each.run_id for each in order], GROUPS_MAX))
 
 
-def _accuse(before: Suspicion, run: str, at_work: list[str], now_ms: int) -> Suspicion:
+def _accuse(before: Suspicion, run: str, at_work: list[str]) -> Suspicion:
     company = [other for other in at_work if other != run]
     if not company or before.accused == run:
-        return Suspicion(now_ms, given_up=(run,))
+        return Suspicion(given_up=(run,))
     groups = ((run,), *divide(company, GROUPS_MAX - 1))
-    return Suspicion(now_ms, groups, before.window_ms, likely=1, accused=run)
+    return Suspicion(groups, before.window_ms, likely=1, accused=run)
 
 
 def divide(runs: Sequence[str], groups_max: int) -> tuple[tuple[str, ...], ...]:

@@ -238,6 +238,12 @@ class Recover(Op[Recovered], frozen=True):
     at: int
 
 
+class NoteUptime(Op[None], frozen=True):
+    """How long this process has lived, for the next one, should a suspect end this one."""
+
+    uptime_ms: int
+
+
 class StartTool(Op[bool], frozen=True):
     """Note that a tool with effects begins; False when it had begun before (and was cut off)."""
 

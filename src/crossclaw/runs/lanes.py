@@ -263,9 +263,16 @@ class Lanes:
         return recovered
 
     async def _let_suspects_begin(self) -> None:
-        if self._suspects:
+        if self._suspects and self._tasks is not None:
+            self._tasks.start_soon(self._suspects.note_uptimes, self._note_uptime)
             with self._run_store.listening_to(self._suspects.hear, EntryAppended, RunEnded):
                 await self._suspects.serve()
+
+    async def _note_uptime(self, uptime_ms: int) -> None:
+        try:
+            await self._run_store.note_uptime(uptime_ms)
+        except STORE_TROUBLE as error:
+            log.warning("how long this process has lived was not noted: %s", error)
 
     async def _give_up(self, run: Run) -> None:
         error = f"given up after {run.attempt} attempts that each ended with the process"

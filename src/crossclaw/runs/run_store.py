@@ -39,6 +39,7 @@ from crossclaw.ledger.operations import (
     Inject,
     Join,
     Joined,
+    NoteUptime,
     NotYet,
     Op,
     Recover,
@@ -339,6 +340,10 @@ class RunStore:
         if self._ledger.gateways is not None:
             return await self._ledger.do(TakeOver(owner=self._owner, at=at))
         return await self._ledger.do(Recover(owner=self._owner, at=at))
+
+    async def note_uptime(self, uptime_ms: int) -> None:
+        """For whoever looks for what ends the process."""
+        await self._ledger.do(NoteUptime(uptime_ms=uptime_ms))
 
     @contextmanager
     def listening_to(self, hear: Listener, *kinds: type[Event]) -> Generator[None]:

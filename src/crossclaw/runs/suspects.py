@@ -1,12 +1,13 @@
 """Suspects: lanes whose first run may be what ends the process. They begin group by group."""
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 import anyio
 
 from crossclaw.domain.events import EntryAppended, Event, RunEnded
 from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.suspects import WINDOW_MS_MAX
 
 
 class Suspects:
@@ -52,6 +53,15 @@ class Suspects:
                 self._begin(key)
             with anyio.move_on_after(self._window_s):
                 await self._heard_all.wait()
+
+    async def note_uptimes(self, note: Callable[[int], Awaitable[None]]) -> None:
+        """From a window on, whenever it has doubled."""
+        uptime_s = self._window_s
+        await anyio.sleep(uptime_s)
+        while uptime_s * 1000 < WINDOW_MS_MAX:
+            await note(round(uptime_s * 1000))
+            await anyio.sleep(uptime_s)
+            uptime_s *= 2
 
     async def wait_for_more(self) -> None:
         """Of another gateway that has died."""

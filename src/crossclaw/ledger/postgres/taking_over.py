@@ -33,8 +33,8 @@ def take_over(transaction: Transaction, op: TakeOver) -> Recovered:
     idle = idle_runs(db, at_work)
     died = [Died(run.run_id, run.attempt) for run in at_work if run.run_id not in idle]
     before = find_suspicion(db)
-    suspicion, fresh = _suspicion_after(db, before, died, op.at)
-    given_up = keep_suspicion(db, before, suspicion, op.at)
+    suspicion, fresh = _suspicion_after(db, before, died)
+    given_up = keep_suspicion(db, before, suspicion)
     kept = {run_id for group in fresh for run_id in group} | {run.run_id for run in given_up}
     for run in left:
         _queue_again(db, run, op.owner if run.run_id in kept else None, run.run_id in idle)
@@ -64,18 +64,19 @@ def _queue_again(db: Database, run: Run, owner: str | None, was_idle: bool) -> N
 
 
 def _suspicion_after(
-    db: Database, before: Suspicion | None, died: list[Died], at: int
+    db: Database, before: Suspicion | None, died: list[Died]
 ) -> tuple[Suspicion | None, tuple[tuple[str, ...], ...]]:
     """What is suspected now, and the groups of it that are new. Suspects that a gateway has which is there go on there."""
     alive = _held_elsewhere(db, before)
     known = {run_id for group in before.groups for run_id in group} if before else set()
     if before is None or not alive or known & {each.run_id for each in died}:
-        after = suspects_after(before, died, at)
+        after = suspects_after(before, died)
         return after, after.groups if after else ()
-    fresh = suspects_after(None, died, at)
+    fresh = suspects_after(None, died)
     if fresh is None:
         return before, ()
-    merged = Suspicion(before.began_at, (*before.groups, *fresh.groups), before.window_ms)
+    groups = (*before.groups, *fresh.groups)
+    merged = Suspicion(groups, before.window_ms, before.uptime_ms)
     return merged, fresh.groups
 
 

@@ -100,6 +100,7 @@ HANDLERS: dict[type, Handle] = {
     operations.EndOpenRun: runs.end_open_run,
     operations.ReleaseRun: runs.release_run,
     operations.Recover: recovering.recover,
+    operations.NoteUptime: recovering.note_uptime,
     operations.StartTool: runs.start_tool,
     operations.Reserve: runs.reserve,
     operations.Spend: runs.spend,

@@ -11,7 +11,7 @@ from crossclaw.domain.runs import CALLS_AT_ONCE, Run
 from crossclaw.domain.sessions import NewEntry
 from crossclaw.domain.suspects import Died, Suspicion, suspects_after
 from crossclaw.ledger.database import Database
-from crossclaw.ledger.operations import Recover, Recovered, SetAsideDamaged
+from crossclaw.ledger.operations import NoteUptime, Recover, Recovered, SetAsideDamaged
 from crossclaw.ledger.sqlite.approvals import count_waiting_calls, withdraw_approvals
 from crossclaw.ledger.sqlite.damage import UNREADABLE, legible_row, meet
 from crossclaw.ledger.sqlite.entries import put_entry, session_of_key
@@ -44,8 +44,8 @@ def recover(transaction: Transaction, op: Recover) -> Recovered:
         )
     died = [Died(run.run_id, run.attempt) for run in held if run.run_id not in idle]
     before = find_suspicion(db)
-    suspicion = suspects_after(before, died, op.at)
-    given_up = keep_suspicion(db, before, suspicion, op.at)
+    suspicion = suspects_after(before, died)
+    given_up = keep_suspicion(db, before, suspicion)
     keys = {run.run_id: run.key for run in held}
     groups = suspicion.groups if suspicion else ()
     return Recovered(
@@ -56,17 +56,23 @@ def recover(transaction: Transaction, op: Recover) -> Recovered:
     )
 
 
+def note_uptime(transaction: Transaction, op: NoteUptime) -> None:
+    db = transaction.db
+    known = find_suspicion(db)
+    if known is not None and known.uptime_ms < op.uptime_ms:
+        noted = msgspec.structs.replace(known, uptime_ms=op.uptime_ms)
+        db.execute("UPDATE suspicion SET body = ? WHERE id = 1", (to_json(noted),))
+
+
 def idle_runs(db: Database, held: list[Run]) -> set[str]:
     """Those that had nothing at work when their process died: it was not theirs."""
     return {run.run_id for run in held if run.key.is_guest or _only_waited(db, run)}
 
 
-def keep_suspicion(
-    db: Database, before: Suspicion | None, now: Suspicion | None, at: int
-) -> list[Run]:
+def keep_suspicion(db: Database, before: Suspicion | None, now: Suspicion | None) -> list[Run]:
     """For the next crash. Answers the runs that are given up and still open."""
     given_up = _still_open(db, (*_given_up(before), *_given_up(now)))
-    _keep(db, now, given_up, at)
+    _keep(db, now, given_up)
     return given_up
 
 
@@ -174,11 +180,11 @@ def _still_open(db: Database, run_ids: tuple[str, ...]) -> list[Run]:
     return [run for run in found if run is not None and not run.ended]
 
 
-def _keep(db: Database, suspicion: Suspicion | None, given_up: list[Run], at: int) -> None:
+def _keep(db: Database, suspicion: Suspicion | None, given_up: list[Run]) -> None:
     db.execute("DELETE FROM suspicion")
     if suspicion is None and not given_up:
         return
     kept = msgspec.structs.replace(
-        suspicion or Suspicion(at), given_up=tuple(run.run_id for run in given_up)
+        suspicion or Suspicion(), given_up=tuple(run.run_id for run in given_up)
     )
     db.execute("INSERT INTO suspicion (id, body) VALUES (1, ?)", (to_json(kept),))
