@@ -1,5 +1,6 @@
 """What only the owner may read is made so whatever the umask says, and what others may have written is refused."""
 
+import errno
 import grp
 import logging
 import os
@@ -273,4 +274,20 @@ def test_a_lock_file_that_is_renamed_or_removed_lets_no_second_gateway_in(
     with pytest.raises(StoreLocked, match="another gateway"):
         FolderLock(tmp_path)
     first.close()
+    FolderLock(tmp_path).close()
+
+
+def test_a_lock_that_could_not_say_whose_it_is_holds_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a full disk: a gateway that tries again found the folder in use, by itself."""
+
+    def no_room(*_given: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as full:
+        full.setattr(os, "pwrite", no_room)
+        with pytest.raises(OSError, match="No space left"):
+            FolderLock(tmp_path)
+
     FolderLock(tmp_path).close()

@@ -3,6 +3,7 @@
 import fcntl
 import logging
 import os
+from contextlib import ExitStack
 from pathlib import Path
 
 import apsw
@@ -39,24 +40,26 @@ class FolderLock:
     def __init__(self, folder: Path) -> None:
         make_folder(folder)
         make_file(folder / "crossclaw.lock")
-        self._folder = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        self._fd = os.open(folder / "crossclaw.lock", os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
-        try:
-            _lock_folder(self._folder)
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            holder = os.pread(self._fd, 32, 0).decode(errors="replace").strip()
-            self.close()
-            raise StoreLocked(
-                f"another gateway (process {holder or 'unknown'}) is using {folder}; stop it first, "
-                "or set OPENCLAW_STATE_DIR to another folder"
-            ) from None
-        os.ftruncate(self._fd, 0)
-        os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
+        with ExitStack() as opened:
+            held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            opened.callback(os.close, held)
+            file = os.open(folder / "crossclaw.lock", os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+            opened.callback(os.close, file)
+            try:
+                _lock_folder(held)
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                holder = os.pread(file, 32, 0).decode(errors="replace").strip()
+                raise StoreLocked(
+                    f"another gateway (process {holder or 'unknown'}) is using {folder}; stop it first, "
+                    "or set OPENCLAW_STATE_DIR to another folder"
+                ) from None
+            os.ftruncate(file, 0)
+            os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
+            self._opened = opened.pop_all()
 
     def close(self) -> None:
-        os.close(self._fd)
-        os.close(self._folder)
+        self._opened.close()
 
 
 def _lock_folder(descriptor: int) -> None:
