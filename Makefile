@@ -131,7 +131,7 @@ fault-tools: # networks of their own and clocks that jump, for make cluster-faul
 	    apt-get install --yes --quiet=2 faketime iproute2 iptables || { apt-get update --quiet=2 && apt-get install --yes --quiet=2 faketime iproute2 iptables; }; \
 	  fi; } || true
 
-cluster-faults: setup bubblewrap postgresql fault-tools ## three gateways on one PostgreSQL: killed, stopped, cut off, a standby takes over; then controls that must fail (Linux, root; 40 min)
+cluster-faults: setup bubblewrap postgresql fault-tools ## three gateways on one PostgreSQL: killed, stopped, cut off, a standby takes over; then controls that must fail (Linux, root; 20 to 40 min)
 	$(BIN)/python -m tests.faults $(ARGS)
 
 walk: setup ## the way of one chat.send through the rooms, call by call
