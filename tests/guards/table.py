@@ -335,7 +335,7 @@ GUARDS = (
         10,
         "the folder itself is locked",
         "ledger/sqlite/store.py",
-        "            _lock_folder(self._folder)\n",
+        "                _lock_folder(held)\n",
         "",
         (f"{PRIVATE}::test_a_lock_file_that_is_renamed_or_removed_lets_no_second_gateway_in",),
     ),
