@@ -4,6 +4,7 @@ twice, and a socket that is alive and deaf is noticed."""
 import anyio
 import pytest
 
+from crossclaw.channels.behind import TRIES_MAX
 from crossclaw.channels.discord.gateway import is_same_side
 from crossclaw.domain.errors import AccountBroken, ChannelDown, StoreError
 from tests.channels.discord.rig import DiscordRig
@@ -136,10 +137,12 @@ async def test_missed_messages_that_could_not_be_stored_are_fetched_again_before
 
 @pytest.mark.parametrize("place", ["direct", "room"])
 @pytest.mark.parametrize("status", [0, 502, 429, 403])
-async def test_missed_messages_that_could_not_be_fetched_are_fetched_at_the_next_start(
-    rig: DiscordRig, status: int, place: str
+@pytest.mark.parametrize("ends", [False, True])
+async def test_missed_messages_that_could_not_be_fetched_are_asked_for_again(
+    rig: DiscordRig, status: int, place: str, ends: bool
 ) -> None:
-    """0: no answer. What is not Discord's own refusal says nothing of the chat."""
+    """0: no answer. What is not Discord's own refusal says nothing of the chat. The account goes on meanwhile, with the same
+    session, also when the gateway ends before they are there."""
     await away(rig)
     chat = rig.fake.world.direct(rig.ana) if place == "direct" else rig.room
     if status:
@@ -147,13 +150,32 @@ async def test_missed_messages_that_could_not_be_fetched_are_fetched_at_the_next
         rig.fake.refuse(f"/channels/{chat.id}/messages", page)
     else:
         rig.fake.cut(f"/channels/{chat.id}/messages", "read")
-    assert isinstance(await rig.serve_once(), ChannelDown)
-    rig.fake.say(rig.ana, "later")
-    rig.fake.say(rig.ana, "later in the room", rig.room)
+    async with rig.served():
+        rig.fake.say(rig.ana, "later")
+        rig.fake.say(rig.ana, "later in the room", rig.room)
+        await rig.until(lambda: {"later", "later in the room"} <= set(rig.host.texts))
+        if not ends:
+            await rig.until(lambda: len(rig.host.received) == 7)
     async with rig.served():
         await rig.until(lambda: len(rig.host.received) == 7)
 
     assert {"missed 1", "missed 2", "missed in the room"} < set(rig.host.texts)
+    assert [frame["op"] for frame in rig.gateway.introductions] == [2, 6, 2, 6]
+
+
+async def test_a_chat_that_discord_never_shows_is_let_go_in_the_end(rig: DiscordRig) -> None:
+    await away(rig)
+    for _ in range(TRIES_MAX):
+        page = FakeAnswer(502, b"<html>", "text/html")
+        rig.fake.refuse(f"/channels/{rig.room.id}/messages", page)
+    async with rig.served():
+        await anyio.sleep(3600)
+        assert "could not be fetched" in rig.host.troubles[-1]
+        rig.fake.say(rig.ana, "later in the room", rig.room)
+        await rig.until(lambda: "later in the room" in rig.host.texts)
+
+    assert rig.host.texts[2:] == ["missed 1", "missed 2", "later in the room"]
+    assert len(rig.host.troubles) == TRIES_MAX
 
 
 async def test_a_chat_that_may_not_be_read_any_more_holds_nothing_up(rig: DiscordRig) -> None:

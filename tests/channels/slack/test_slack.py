@@ -1,6 +1,5 @@
 """Slack: Socket Mode and signed events, what goes out, and what a refusal means."""
 
-import anyio
 import msgspec
 import pytest
 
@@ -16,7 +15,6 @@ from crossclaw.display.dialects import SlackMrkdwn
 from crossclaw.domain.addresses import Address, Attachment, Inbound
 from crossclaw.domain.errors import (
     AccountBroken,
-    ChannelDown,
     DeliveryError,
     DeliveryUncertain,
     MediaRefused,
@@ -115,39 +113,74 @@ def posted(rig: SlackRig, event: object) -> WebhookRequest:
     return WebhookRequest(method="POST", path="/slack/events", query={}, headers=headers, body=body)
 
 
+def fails(rig: SlackRig, status: int, times: int = 1) -> None:
+    """The next questions for missed messages; 0: no answer."""
+    for _ in range(times):
+        if status:
+            answer = FakeAnswer(status, b"", headers={"retry-after": "30"} if status == 429 else {})
+            rig.fake.refuse("/conversations.history", answer)
+        else:
+            rig.fake.cut("/conversations.history", "read")
+
+
 @pytest.mark.parametrize("settings", [SOCKET, HTTP])
 @pytest.mark.parametrize("status", [0, 503, 429])
-async def test_missed_messages_that_could_not_be_fetched_are_fetched_at_the_next_start(
+async def test_missed_messages_that_could_not_be_fetched_are_asked_for_again(
     rig: SlackRig, status: int, settings: SlackSettings
 ) -> None:
-    """0: no answer. What comes by webhook meanwhile does not hide them."""
+    """What comes meanwhile is taken, and does not hide them, also when the gateway ends before they are there."""
     async with rig.served():
         rig.fake.say(ANA, "before")
         await rig.until(lambda: rig.host.texts == ["before"])
     rig.fake.say(ANA, "missed")
     rig.fake.unacked.clear()  # Slack gave up on it
-    if status:
-        answer = FakeAnswer(status, b"", headers={"retry-after": "30"} if status == 429 else {})
-        rig.fake.refuse("/conversations.history", answer)
-    else:
-        rig.fake.cut("/conversations.history", "read")
-    account = rig.account(None, settings)
-    async with anyio.create_task_group() as tasks:
-        if settings is SOCKET:
-            account = rig.account(tasks)
-        with pytest.raises(ChannelDown):
-            await account.serve(rig.host)
-        tasks.cancel_scope.cancel()
-    rig.fake.say(ANA, "later")
-    if settings is HTTP:
-        chat = rig.fake.direct(ANA)
-        event = {**chat.messages[-1], "channel": chat.id, "channel_type": chat.kind}
-        assert (await account.webhook(posted(rig, event))).status == 200
-        rig.fake.unacked.clear()
+    fails(rig, status)
+    async with rig.served(settings) as account:
+        rig.fake.say(ANA, "later")
+        if settings is HTTP:
+            chat = rig.fake.direct(ANA)
+            event = {**chat.messages[-1], "channel": chat.id, "channel_type": chat.kind}
+            assert (await account.webhook(posted(rig, event))).status == 200
+            rig.fake.unacked.clear()
+        await rig.until(lambda: bool(rig.host.texts[1:] and rig.host.troubles))
+    assert rig.host.texts == ["before", "later"], "it was cut off before it had asked again"
+    assert "asked for again" in rig.host.troubles[-1]
     async with rig.served():
-        await rig.until(lambda: len(rig.host.received) == 3)
+        await rig.until(lambda: "missed" in rig.host.texts)
 
     assert set(rig.host.texts) == {"before", "missed", "later"}
+
+
+@pytest.mark.parametrize("status", [0, 503, 429])
+async def test_a_chat_that_slack_does_not_show_now_holds_nothing_up(
+    rig: SlackRig, status: int
+) -> None:
+    async with rig.served():
+        rig.fake.say(ANA, "before")
+        await rig.until(lambda: rig.host.texts == ["before"])
+    rig.fake.say(ANA, "missed")
+    rig.fake.unacked.clear()
+    fails(rig, status, times=4)
+    async with rig.served():
+        rig.fake.say(ANA, "later")
+        await rig.until(lambda: "later" in rig.host.texts)
+        await rig.until(lambda: "missed" in rig.host.texts)
+
+    assert rig.host.texts[:3] == ["before", "later", "missed"]
+
+
+async def test_a_missed_message_that_nobody_can_read_does_not_hide_the_others(
+    rig: SlackRig,
+) -> None:
+    async with rig.served():
+        rig.fake.say(ANA, "before")
+        await rig.until(lambda: rig.host.texts == ["before"])
+    rig.fake.say(ANA, "odd")
+    rig.fake.direct(ANA).messages[-1]["text"] = None
+    rig.fake.say(ANA, "missed")
+    rig.fake.unacked.clear()
+    async with rig.served():
+        await rig.until(lambda: rig.host.texts == ["before", "missed"])
 
 
 async def test_a_chat_that_may_not_be_read_any_more_holds_nothing_up(rig: SlackRig) -> None:

@@ -9,6 +9,7 @@ import anyio.abc
 import anyio.to_thread
 import msgspec
 
+from crossclaw.channels.behind import ChatsBehind
 from crossclaw.channels.contract import AccountFacts, ChannelAccount, ChannelHost, Piece
 from crossclaw.channels.discord.client import DiscordClient, nonce_of
 from crossclaw.channels.discord.gateway import DiscordGateway, GatewayEvents, ResumePoint
@@ -31,7 +32,7 @@ from crossclaw.channels.http import HttpClients
 from crossclaw.channels.tokens import read_token_file
 from crossclaw.channels.websocket import Dial
 from crossclaw.domain.addresses import Address, Attachment, Inbound
-from crossclaw.domain.errors import AccountBroken, ChatRefused, DeliveryError
+from crossclaw.domain.errors import AccountBroken, ChannelDown, ChatRefused, DeliveryError
 from crossclaw.domain.newest import keep_newest
 from crossclaw.domain.secret import Secret
 
@@ -41,6 +42,9 @@ NONCE_KNOWN_S = 120.0  # "checked for uniqueness in the past few minutes": two a
 PLACES_MAX = 20_000  # channels whose names and parents are known; the oldest are asked for again
 SEEN_MAX = 200  # chats in which missed messages are looked for; the longest silent are let go
 MISSED_MAX = 200  # messages of one chat that are caught up with
+PLACE_TRIES_MAX = (
+    5  # then it is guessed what a chat is: one that Discord cannot show must not silence all others
+)
 MISSED_AGE_MS = 24 * 3_600_000  # what is older is not answered as if it were new
 
 INVITE_URL = "https://discord.com/oauth2/authorize"
@@ -64,6 +68,8 @@ class GatewayMemory(msgspec.Struct, frozen=True):
 
     point: ResumePoint | None = None
     seen: dict[str, SeenChat] = {}
+    behind: list[str] = []
+    """Chats in which what was missed is still to be asked for."""
 
 
 async def open_account(settings: DiscordSettings, host: ChannelHost) -> "DiscordAccount":
@@ -103,6 +109,9 @@ class DiscordAccount(ChannelAccount):
         self._me = DiscordReader("", host.account_id)
         self._places: dict[str, DiscordChannel] = {}
         self._seen: dict[str, SeenChat] = {}
+        self._behind = ChatsBehind(self._catch_up, host.troubled)
+        self._unplaced: dict[str, int] = {}
+        """Chats of which Discord did not say what they are, and how often."""
         self._direct: dict[str, str] = {}
         """User → the channel of the direct chat."""
         self._started: anyio.abc.TaskStatus[None] | None = None
@@ -118,6 +127,7 @@ class DiscordAccount(ChannelAccount):
         facts = await self.probe()
         memory = await self._load()
         self._seen = dict(memory.seen)
+        self._behind = ChatsBehind(self._catch_up, host.troubled, memory.behind)
         self._started = task_status
         events = GatewayEvents(
             find=self._client.gateway,
@@ -127,7 +137,8 @@ class DiscordAccount(ChannelAccount):
             heard=host.heard,
             keep=self._keep,
         )
-        await DiscordGateway(self._token, events, self._dial, memory.point).serve()
+        gateway = DiscordGateway(self._token, events, self._dial, memory.point)
+        await self._behind.serve_beside(gateway.serve)
 
     @property
     def _cursor(self) -> str:
@@ -142,11 +153,12 @@ class DiscordAccount(ChannelAccount):
             return GatewayMemory()
 
     async def _keep(self, point: ResumePoint | None) -> None:
-        memory = GatewayMemory(point, self._seen)
+        memory = GatewayMemory(point, self._seen, list(self._behind))
         await self._host.save_cursor(self._cursor, msgspec.json.encode(memory).decode())
 
     async def _is_connected(self, facts: AccountFacts) -> None:
         await self._host.connected(facts)
+        self._behind.connected()
         if self._started is not None:
             self._started.started()
             self._started = None
@@ -154,9 +166,8 @@ class DiscordAccount(ChannelAccount):
     async def _ready(self, ready: ReadyEvent) -> None:
         """A new session: what came meanwhile in direct chats is asked for now, in servers when they are described."""
         await self._is_connected(AccountFacts(id=ready.user.id, name=ready.user.name))
-        for chat, seen in list(self._seen.items()):
-            if seen.guild_id is None:
-                await self._catch_up(chat, seen)
+        direct = [chat for chat, seen in self._seen.items() if seen.guild_id is None]
+        await self._behind.catch_up(direct)
 
     async def _happened(self, name: str, data: msgspec.Raw) -> None:
         match name:
@@ -175,31 +186,33 @@ class DiscordAccount(ChannelAccount):
                     self._seen.pop(channel.id, None)
 
     async def _meet(self, guild: DiscordGuild) -> None:
+        behind = list[str]()
         for channel in (*guild.channels, *guild.threads):
             self._learn(msgspec.structs.replace(channel, guild_id=guild.id))
             seen = self._seen.get(channel.id)
             if seen is not None and int(channel.last_message_id or 0) > int(seen.last):
-                await self._catch_up(channel.id, seen)
+                behind.append(channel.id)
+        await self._behind.catch_up(behind)
 
-    async def _catch_up(self, chat: str, seen: SeenChat) -> None:
-        """Without an answer the account starts again: the next message would hide what was missed."""
+    async def _catch_up(self, chat: str) -> None:
+        if (seen := self._seen.get(chat)) is None:  # others were heard of since, and it is let go
+            return None
         oldest = snowflake_at(self._host.now_ms() - MISSED_AGE_MS)
         after, fetched = str(max(int(seen.last), oldest)), 0
         while fetched < MISSED_MAX:
-            try:
-                missed = await self._client.messages_after(chat, after)
-            except ChatRefused as error:
-                return self._host.troubled(f"missed messages could not be fetched: {error}")
+            missed = await self._client.messages_after(chat, after)
             for message in missed:
                 given = msgspec.structs.replace(message, guild_id=seen.guild_id)
-                await self._take(given)
+                await self._take(given, is_missed=True)
                 after = message.id
             fetched += len(missed)
             if len(missed) < 100:
                 return None
         return self._host.troubled(f"more than {MISSED_MAX} messages of one chat were missed")
 
-    async def _take(self, message: DiscordMessage, *, is_edit: bool = False) -> None:
+    async def _take(
+        self, message: DiscordMessage, *, is_edit: bool = False, is_missed: bool = False
+    ) -> None:
         place = await self._place_of(message)
         read = self._read(message, place, is_edit=is_edit)
         if isinstance(read, NothingRead):
@@ -208,10 +221,15 @@ class DiscordAccount(ChannelAccount):
             if place.type == DM:
                 keep_newest(self._direct, read.sender, message.channel_id, PLACES_MAX)
             received = await self._host.receive(read)
-            if not received.is_dropped:
+            if not received.is_dropped and not self._hides_missed(message, is_missed):
                 self._note_seen(message)
-        if message.channel_id in self._seen and not is_edit:
+        known = message.channel_id in self._seen and not is_edit
+        if known and not self._hides_missed(message, is_missed):
             self._note_seen(message)
+
+    def _hides_missed(self, message: DiscordMessage, is_missed: bool) -> bool:
+        """What was missed before it is still to be asked for, from where we were."""
+        return message.channel_id in self._behind and not is_missed
 
     def _read(
         self, message: DiscordMessage, place: DiscordChannel, *, is_edit: bool
@@ -239,7 +257,11 @@ class DiscordAccount(ChannelAccount):
             return DiscordChannel(id=channel_id, type=kind, guild_id=message.guild_id)
         try:
             return self._learn(await self._client.channel(channel_id))
-        except ChatRefused:
+        except ChannelDown as error:
+            tries = self._unplaced.get(channel_id, 0) + 1
+            keep_newest(self._unplaced, channel_id, tries, PLACES_MAX)
+            if not isinstance(error, ChatRefused) and tries < PLACE_TRIES_MAX:
+                raise  # the account starts again, and this message comes once more
             # It may not be looked at: with a server it is one of its channels, without one a group chat.
             kind = 0 if message.guild_id else 3
             return DiscordChannel(id=channel_id, type=kind, guild_id=message.guild_id)

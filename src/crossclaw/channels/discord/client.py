@@ -1,6 +1,5 @@
 """Discord's REST calls, one method each. What fails says what it means."""
 
-from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Any, TypeVar
 from urllib.parse import quote, urlsplit
@@ -8,6 +7,7 @@ from urllib.parse import quote, urlsplit
 import msgspec
 
 from crossclaw import __version__
+from crossclaw.channels.behind import readable
 from crossclaw.channels.contract import OutgoingFile
 from crossclaw.channels.discord.failures import (
     asking_error,
@@ -78,7 +78,7 @@ class DiscordClient:
         found = await self._ask(
             "GET", path, list[msgspec.Raw], params={"after": after, "limit": PAGE}
         )
-        return sorted(_readable(found), key=lambda message: int(message.id))
+        return sorted(readable(found, DiscordMessage), key=lambda message: int(message.id))
 
     async def type_in(self, channel_id: str) -> None:
         await self._best_effort("POST", f"channels/{channel_id}/typing")
@@ -168,14 +168,3 @@ def _decoded(answer: HttpAnswer, kind: type[_T]) -> _T:
         return msgspec.json.decode(answer.body, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError):
         raise DeliveryUncertain("Discord's answer could not be read") from None
-
-
-def _readable(found: Sequence[msgspec.Raw]) -> list[DiscordMessage]:
-    """One message that does not fit does not keep the others back."""
-    messages = []
-    for raw in found:
-        try:
-            messages.append(msgspec.json.decode(raw, type=DiscordMessage))
-        except (msgspec.MsgspecError, UnicodeDecodeError):
-            continue
-    return messages

@@ -3,6 +3,7 @@
 import hmac
 import logging
 import re
+from functools import partial
 from hashlib import sha256
 from typing import Any
 
@@ -10,6 +11,7 @@ import anyio
 import anyio.abc
 import msgspec
 
+from crossclaw.channels.behind import ChatsBehind
 from crossclaw.channels.contract import (
     AccountFacts,
     ChannelAccount,
@@ -25,7 +27,7 @@ from crossclaw.channels.slack.settings import API_URL, SlackSettings
 from crossclaw.channels.slack.sockets import SocketEvents, serve_socket_mode
 from crossclaw.channels.websocket import Dial
 from crossclaw.domain.addresses import Address, Attachment
-from crossclaw.domain.errors import AccountBroken, ChannelDown, ChatRefused, DeliveryError
+from crossclaw.domain.errors import AccountBroken, DeliveryError
 from crossclaw.domain.newest import keep_newest
 from crossclaw.domain.secret import Secret
 
@@ -35,9 +37,6 @@ SIGNED_S_MAX = 300  # an older signature may be one that somebody overheard
 DIRECT_MAX = 10_000  # people whose direct chat is known; the oldest are asked for again
 SEEN_MAX = (
     20  # chats in which missed messages are looked for: Slack allows few such questions a minute
-)
-GO_ON_S = (
-    120.0  # beyond the pause that Slack asked for: Slack itself brings again what came meanwhile
 )
 MISSED_AGE_S = 24 * 3600.0  # what is older is not answered as if it were new
 
@@ -69,9 +68,8 @@ class SlackAccount(ChannelAccount):
         self._direct: dict[str, str] = {}
         """User → the channel of the direct chat."""
         self._seen: dict[str, SeenInSlack] = {}
-        self._behind: set[str] | None = None
-        """Chats in which missed messages are still to be looked for; None: it is not known yet which."""
-        self._goes_on_until = 0.0
+        self._behind: ChatsBehind | None = None
+        """None: it is not known yet which."""
         self._started: anyio.abc.TaskStatus[None] | None = None
 
     # ── what arrives ───────────────────────────────────────────────────────────────────────────
@@ -84,17 +82,21 @@ class SlackAccount(ChannelAccount):
     ) -> None:
         await self.probe()
         self._seen = await self._load()
+        self._behind = ChatsBehind(self._catch_up, host.troubled, self._seen)
         self._started = task_status
         if self._settings.mode == "http":
-            await self._connected(None, True)
-            await anyio.sleep_forever()
+            await self._behind.serve_beside(self._serve_calls)
         events = SocketEvents(
             find=self._client.open_socket,
             connected=self._connected,
             happened=self._happened,
             heard=host.heard,
         )
-        await serve_socket_mode(events, self._dial)
+        await self._behind.serve_beside(partial(serve_socket_mode, events, self._dial))
+
+    async def _serve_calls(self) -> None:
+        await self._connected(None, True)
+        await anyio.sleep_forever()
 
     async def _connected(self, connections: int | None, gap: bool) -> None:
         await self._host.connected(self._facts())
@@ -106,34 +108,19 @@ class SlackAccount(ChannelAccount):
                 f"{connections} connections share this Slack app, and each gets only some of the messages:"
                 " does another gateway run with the same tokens?"
             )
-        if gap:
-            await self._catch_up_all()
+        if self._behind is not None:
+            self._behind.connected()
+            await self._behind.catch_up(self._seen if gap else ())
 
-    async def _catch_up_all(self) -> None:
-        """Without an answer the account starts again. Where Slack says that it was asked too often, it goes on with the chats
-        that are left: with all of them again it might never end."""
-        if not self._behind or anyio.current_time() > self._goes_on_until:
-            self._behind = set(self._seen)
-        for channel in sorted(self._behind & self._seen.keys()):
-            try:
-                await self._catch_up(channel, self._seen[channel])
-            except ChannelDown as error:
-                wait_s = error.retry_after_s
-                self._goes_on_until = (
-                    0.0 if wait_s is None else anyio.current_time() + wait_s + GO_ON_S
-                )
-                raise
-            self._behind.discard(channel)
-        self._behind = set()
-
-    async def _catch_up(self, channel: str, seen: SeenInSlack) -> None:
+    async def _catch_up(self, channel: str) -> None:
         """Top-level messages that came while nobody was connected."""
+        if (
+            seen := self._seen.get(channel)
+        ) is None:  # others were heard of since, and it is let go
+            return
         oldest = self._host.now_ms() / 1000 - MISSED_AGE_S
         after = max(seen.ts, f"{oldest:.6f}", key=float)
-        try:
-            missed = await self._client.history(channel, after)
-        except ChatRefused as error:
-            return self._host.troubled(f"missed messages could not be fetched: {error}")
+        missed = await self._client.history(channel, after)
         if len(missed) >= PAGE:
             self._host.troubled(f"more than {PAGE} messages of one chat may have been missed")
         for message in missed:
@@ -141,7 +128,6 @@ class SlackAccount(ChannelAccount):
                 kind = seen.channel_type
                 event = msgspec.structs.replace(message, channel=channel, channel_type=kind)
                 await self._take(event, is_missed=True)
-        return None
 
     async def _happened(self, payload: msgspec.Raw) -> None:
         try:

@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from crossclaw.channels.behind import readable
 from crossclaw.channels.contract import OutgoingFile
 from crossclaw.channels.http import ChannelHttp, HttpAnswer, HttpClients, before_anything_is_seen
 from crossclaw.channels.slack.failures import answer_in, asking_error, delivery_error, error_in
@@ -84,7 +85,7 @@ class SlackClient:
         """At most a page of what came after, the oldest first."""
         form = {"channel": channel, "oldest": oldest, "limit": str(PAGE)}
         found = await self._ask("conversations.history", form, _History)
-        return sorted(found.messages, key=lambda message: message.ts)
+        return sorted(readable(found.messages, SlackMessage), key=lambda message: message.ts)
 
     async def react(self, channel: str, ts: str, emoji: str, *, on: bool) -> None:
         body = {"channel": channel, "timestamp": ts, "name": emoji_name(emoji)}
@@ -158,7 +159,7 @@ class SlackClient:
             found = await self._ask(method, form, _History)
         except (ChannelDown, DeliveryError):
             return None
-        for message in found.messages:
+        for message in readable(found.messages, SlackMessage):
             payload = (message.metadata or {}).get("event_payload")
             if isinstance(payload, dict) and payload.get("key") == delivery_key:
                 return message.ts
@@ -191,4 +192,4 @@ class SlackClient:
 
 
 class _History(msgspec.Struct, frozen=True):
-    messages: list[SlackMessage] = []
+    messages: list[msgspec.Raw] = []
