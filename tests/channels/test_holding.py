@@ -3,7 +3,7 @@
 import anyio
 import pytest
 
-from crossclaw.channels.holding import PAUSE_MAX_S, receive_only_copy
+from crossclaw.channels.holding import BUSY_S_MAX, PAUSE_MAX_S, receive_only_copy
 from crossclaw.channels.http import HttpClients
 from crossclaw.domain.addresses import Address, Inbound
 from crossclaw.domain.errors import Busy, StoreDamaged, StoreFull
@@ -41,3 +41,13 @@ async def test_who_closes_the_account_is_not_held_up() -> None:
 async def test_what_no_trying_helps_is_let_out() -> None:
     with pytest.raises(StoreDamaged):
         await receive_only_copy(host_with(StoreDamaged("a row")), WORDS)
+
+
+async def test_a_session_that_takes_no_more_silences_no_others() -> None:
+    host = host_with(*[Busy("1,000 runs wait")] * 1_000)
+    began = anyio.current_time()
+    received = await receive_only_copy(host, WORDS)
+
+    assert (received.what, host.texts) == ("dropped", [])
+    assert anyio.current_time() - began < 2 * BUSY_S_MAX
+    assert host.troubles[-1] == "a message was not stored: 1,000 runs wait"
