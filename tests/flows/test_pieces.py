@@ -11,7 +11,7 @@ from crossclaw.app import Gateway
 from crossclaw.channels.contract import Piece
 from crossclaw.channels.manifest import Rate, Traits
 from crossclaw.config.channels import ChannelSettings
-from crossclaw.delivery.carrying import RESHAPED
+from crossclaw.delivery.carrying import RESHAPED, Carrier
 from crossclaw.domain.addresses import Address
 from crossclaw.domain.errors import DeliveryError, DeliveryUncertain
 from crossclaw.ledger.attention import Resend
@@ -112,6 +112,33 @@ async def test_a_crash_in_the_middle_repeats_nothing_that_arrived(
             await anyio.sleep(10)
             assert parts(chat) == ["Part 3"]
             assert (await reply_of(gateway, run_id)).state == "delivered"
+
+
+@pytest.mark.spec("B2")
+async def test_a_long_reply_that_was_claimed_and_not_begun_is_not_uncertain(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The gateway dies between the claim and the first piece: nothing of it has left."""
+    folder = tmp_path / "gateway"
+    folder.mkdir()
+
+    async def stand_still(*_given: object) -> None:
+        await anyio.sleep_forever()
+
+    before = platform(knows_key_s=inf)
+    with monkeypatch.context() as slow:
+        slow.setattr(Carrier, "_errand_of", stand_still)
+        async with open_gateway(folder, ScriptedProvider([LONG]), channels=[before]):
+            run_id = await before.say("ana", "hi")
+            await anyio.sleep(10)
+            left = crashed_copy(folder)
+    assert parts(before) == []
+
+    chat, clock = platform(knows_key_s=inf), VirtualClock(NOON_MS + 20_000)
+    async with open_gateway(left, ScriptedProvider([]), channels=[chat], clock=clock) as gateway:
+        await anyio.sleep(60)
+        assert (await reply_of(gateway, run_id)).state == "delivered"
+    assert parts(chat) == ["Part 1", "Part 2", "Part 3"]
 
 
 class Unanswered(MemoryChannel):

@@ -5,7 +5,7 @@ state. A failure is settled by what it means: again later, never, or that nobody
 """
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 import anyio
 import anyio.lowlevel
@@ -14,7 +14,7 @@ import msgspec
 from crossclaw.channels.accounts import LiveAccount, LiveAccounts, Place
 from crossclaw.channels.contract import OutgoingFile, Piece
 from crossclaw.delivery.pacing import Paces
-from crossclaw.delivery.pieces import messages_of
+from crossclaw.delivery.pieces import PieceText, may_be_several, messages_of
 from crossclaw.delivery.previews import LOST, Previews
 from crossclaw.delivery.turns import Turn
 from crossclaw.domain.clock import Clock
@@ -120,6 +120,7 @@ class Carrier:
 
     async def carry(self, delivery: Delivery, turn: Turn | None) -> None:
         await self.previews.close(delivery.delivery_key)
+        await self._split_first(delivery)
         take = TakeDelivery(
             delivery_id=delivery.delivery_id,
             at=self._clock.now_ms(),
@@ -147,10 +148,14 @@ class Carrier:
         delivery, live = taken.delivery, await self._account_for(taken)
         if live is None:
             return None
-        if delivery.run_id is not None:
-            said = self._as_said(delivery.text, live, delivery.key, taken.session)
-            delivery = msgspec.structs.replace(delivery, text=said)
-        return ClaimedDelivery(delivery, live, taken.preview)
+        said = self._said(delivery, live, taken.session)
+        return ClaimedDelivery(said, live, taken.preview)
+
+    def _said(self, delivery: Delivery, live: LiveAccount, session: Session | None) -> Delivery:
+        if delivery.run_id is None:
+            return delivery
+        said = self._as_said(delivery.text, live, delivery.key, session)
+        return msgspec.structs.replace(delivery, text=said)
 
     async def _undo_claim(self, delivery: Delivery) -> None:
         """Claimed and not tried: it is as it was. Not for ever, should the ledger not write: the gateway
@@ -189,6 +194,16 @@ class Carrier:
             return True
         return False
 
+    async def _split_first(self, delivery: Delivery) -> None:
+        """Several messages are stored as such before the first is tried: what was tried and has no pieces was one message."""
+        live = self._accounts.find(delivery.address)
+        if live is None or delivery.attempt or not may_be_several(delivery, live):
+            return
+        session = await self._ledger.find_session(delivery.key)
+        made = messages_of(self._said(delivery, live, session), live)
+        if len(made) > 1:
+            await self._ledger.do(_split_into(delivery, made))
+
     async def _split(self, errand: ClaimedDelivery) -> list[DeliveryPiece] | None:
         """As it was split when it was first tried: what has arrived of it is not sent in another form. None: it was one message
         then, which may be there; its pieces would be others to the platform, so it is settled as uncertain."""
@@ -197,19 +212,7 @@ class Carrier:
         if len(made) == 1 and delivery.attempt == 1:
             return []
         may_be_there = errand.preview is None and _tried_before(delivery, None)
-        pieces = tuple(
-            DeliveryPiece(
-                delivery_id=delivery.delivery_id,
-                number=number,
-                of=len(made),
-                text=each.text,
-                formatted=each.formatted,
-                file=each.file,
-            )
-            for number, each in enumerate(() if may_be_there else made, 1)
-        )
-        split = SplitDelivery(delivery_id=delivery.delivery_id, pieces=pieces)
-        known = await self._ledger.do(split)
+        known = await self._ledger.do(_split_into(delivery, () if may_be_there else made))
         if may_be_there and not known and len(made) > 1:
             await self.settle(delivery, "uncertain", error=RESHAPED)
             return None
@@ -449,6 +452,21 @@ class Carrier:
             except (StoreError, Busy) as trouble:
                 log.warning("a delivery waits for the ledger: %s", trouble)
                 await anyio.sleep(RETRY_FIRST_S)
+
+
+def _split_into(delivery: Delivery, made: Sequence[PieceText]) -> SplitDelivery:
+    pieces = tuple(
+        DeliveryPiece(
+            delivery_id=delivery.delivery_id,
+            number=number,
+            of=len(made),
+            text=each.text,
+            formatted=each.formatted,
+            file=each.file,
+        )
+        for number, each in enumerate(made, 1)
+    )
+    return SplitDelivery(delivery_id=delivery.delivery_id, pieces=pieces)
 
 
 def _tried_before(delivery: Delivery, piece: DeliveryPiece | None) -> bool:

@@ -39,6 +39,13 @@ def pieces_of(text: str, live: LiveAccount) -> list[PieceText]:
     return made or [PieceText(text, text)]
 
 
+def may_be_several(delivery: Delivery, live: LiveAccount) -> bool:
+    """A cheap look. False: one message, unless marks and a prefix make it twice as long."""
+    apart = live.settings is not None and live.settings.chunk_mode == "newline"
+    is_long = 2 * len(delivery.text) > _limit(live)
+    return bool(delivery.files) or is_long or (apart and "\n" in delivery.text)
+
+
 def messages_of(delivery: Delivery, live: LiveAccount) -> list[PieceText]:
     """With its files, each a message of its own, before the words; words that fit stand under the first file."""
     if not delivery.files:
