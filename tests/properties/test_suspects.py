@@ -159,6 +159,19 @@ def test_with_company_it_takes_a_second_time_without_them() -> None:
     assert suspects_after(once, [Died("r1", 4)]) == Suspicion(given_up=("r1",))
 
 
+def test_who_was_at_work_at_two_crashes_is_not_given_up() -> None:
+    """One of them made it suspect for the company that it had, which is gone since."""
+    first = suspects_after(None, [Died("old", SUSPECT_AFTER), Died("young", 1)])
+    assert first is not None
+    assert first.groups == (("old",), ("young",))
+
+    second = suspects_after(first, [Died("young", 2)])
+    assert second is not None
+    assert (second.given_up, second.groups) == ((), (("young",),))
+
+    assert suspects_after(second, [Died("young", 3)]) == Suspicion(given_up=("young",))
+
+
 @given(st.integers(0, 400), st.integers(1, GROUPS_MAX))
 def test_division_keeps_everybody_in_order(size: int, groups_max: int) -> None:
     runs = [f"r{n}" for n in range(size)]

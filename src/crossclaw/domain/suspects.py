@@ -54,7 +54,7 @@ def suspects_after(before: Suspicion | None, died: Sequence[Died]) -> Suspicion 
     last, newest = begun[-1]
     earlier = [run for _, group in reversed(begun[:-1]) for run in group]
     if not earlier and len(newest) == 1 and at_work[newest[0]].attempt:
-        return _accuse(before, newest[0], list(at_work))
+        return _accuse(before, at_work[newest[0]], list(at_work))
     if before.likely and last >= before.likely:  # its window was too short to tell
         window_ms = max(before.window_ms, 2 * before.uptime_ms)
         everybody = divide([*earlier, *newest], GROUPS_MAX)
@@ -72,9 +72,11 @@ def _first_suspicion(died: Sequence[Died]) -> Suspicion | None:
     return Suspicion(divide([each.run_id for each in order], GROUPS_MAX))
 
 
-def _accuse(before: Suspicion, run: str, at_work: list[str]) -> Suspicion:
+def _accuse(before: Suspicion, died: Died, at_work: list[str]) -> Suspicion:
+    """Suspect it may be by the company that it had; it is given up only for crashes of its own."""
+    run = died.run_id
     company = [other for other in at_work if other != run]
-    if not company or before.accused == run:
+    if died.attempt > SUSPECT_AFTER and (not company or before.accused == run):
         return Suspicion(given_up=(run,))
     groups = ((run,), *divide(company, GROUPS_MAX - 1))
     return Suspicion(groups, before.window_ms, likely=1, accused=run)
