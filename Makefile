@@ -108,10 +108,10 @@ $(VENV)/channels: $(VENV)/web-ready tests/channels/requirements.lock tests/chann
 	@test -x /usr/sbin/ngircd || command -v ngircd >/dev/null || { apt-get update --quiet=2 && apt-get install --yes --quiet=2 ngircd; } || { echo "The IRC example is tried against ngircd: install it with your package manager and try again."; exit 1; }
 	@touch $@
 
-postgresql: # the server's programs, which make cluster needs; installed where apt and the right to use it are there
-	@command -v initdb >/dev/null || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || { \
+postgresql: # the server's programs and a pooler, which make cluster needs; installed where apt and the right to use it are there
+	@{ { command -v initdb || ls /usr/lib/postgresql/*/bin/initdb; } && { command -v pgbouncer || ls /usr/sbin/pgbouncer; }; } >/dev/null 2>&1 || { \
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-	    apt-get install --yes --quiet=2 postgresql || { apt-get update --quiet=2 && apt-get install --yes --quiet=2 postgresql; }; \
+	    apt-get install --yes --quiet=2 postgresql pgbouncer || { apt-get update --quiet=2 && apt-get install --yes --quiet=2 postgresql pgbouncer; }; \
 	  fi; } || true
 
 cluster: setup bubblewrap postgresql ## every test that opens a ledger on a private PostgreSQL, and a sample of the crash rig
