@@ -5,6 +5,7 @@ import anyio
 import pytest
 
 from crossclaw.channels.behind import TRIES_MAX
+from crossclaw.channels.discord.account import PLACE_TRIES_MAX
 from crossclaw.channels.discord.gateway import is_same_side
 from crossclaw.domain.errors import AccountBroken, ChannelDown, StoreError
 from tests.channels.discord.rig import DiscordRig
@@ -204,6 +205,30 @@ async def test_what_kind_a_channel_is_is_never_guessed_because_there_is_no_answe
         await rig.until(lambda: len(rig.host.received) == 2)
 
     assert rig.host.received[1].parent_chat_id == rig.room.id
+
+
+async def test_a_chat_of_which_discord_never_says_what_it_is_silences_nobody(
+    rig: DiscordRig,
+) -> None:
+    async with rig.served():
+        rig.fake.say(rig.ana, "hello")
+        await rig.until(lambda: len(rig.host.received) == 1)
+    thread = rig.fake.world.channel("about cats", type=PUBLIC_THREAD, parent=rig.room)
+    for _ in range(2 * PLACE_TRIES_MAX):
+        rig.fake.cut(f"/channels/{thread.id}", "read")
+    rig.fake.say(rig.ana, "in the thread", thread)
+    async with anyio.create_task_group() as tasks:
+        account = rig.account(tasks)
+        for _ in range(PLACE_TRIES_MAX - 1):
+            with pytest.raises(ChannelDown):
+                await account.serve(rig.host)
+        tasks.start_soon(account.serve, rig.host)
+        await rig.until(lambda: len(rig.host.received) == 2)
+        rig.fake.say(rig.ana, "later")
+        await rig.until(lambda: len(rig.host.received) == 3)
+        tasks.cancel_scope.cancel()
+
+    assert rig.host.texts == ["hello", "in the thread", "later"]
 
 
 async def test_what_is_older_than_a_day_or_more_than_a_chat_may_have_missed_is_left(
