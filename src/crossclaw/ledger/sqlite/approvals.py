@@ -39,7 +39,7 @@ _rule = msgspec.json.Decoder(ExecRule)
 
 
 def ask_approval(transaction: Transaction, op: AskApproval) -> Approval:
-    agent_id, _ = hold(transaction, op.fence)
+    agent_id = hold(transaction, op.fence).agent_id
     db, new, run_id = transaction.db, op.new, op.fence.run_id
     of_call = f"SELECT {APPROVAL} FROM approvals WHERE run_id = ? AND tool_use_id = ?"
     row = db.execute(of_call, (run_id, new.tool_use_id)).fetchone()

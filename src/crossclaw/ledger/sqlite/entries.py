@@ -1,6 +1,6 @@
 """Entries: appended in order, never changed."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -13,30 +13,31 @@ from crossclaw.domain.messages import (
     UserMessage,
     encode_message,
 )
-from crossclaw.domain.runs import Fence
+from crossclaw.domain.runs import Fence, RunKind
 from crossclaw.domain.sessions import Entry, NewEntry
 from crossclaw.ledger.operations import Append, Inject
 from crossclaw.ledger.sqlite.accounts import settle
-from crossclaw.ledger.sqlite.figures import ask_for_run, count_used, note_models
+from crossclaw.ledger.sqlite.figures import count_used, note_models
 from crossclaw.ledger.sqlite.media import keep_in_note, keep_in_transcript
 from crossclaw.ledger.sqlite.rows import to_json
 from crossclaw.ledger.sqlite.words import indexed_words
 from crossclaw.ledger.sqlite.writer import Transaction
 
+CLAIMED = "run_id = ? AND epoch = ? AND owner IS NOT NULL"
+"""Of a fence: the run is still its writer's. Whoever gave it back, lost it or has ended it finds nothing."""
+
 ROLE_OF = {UserMessage: "user", AssistantMessage: "assistant", ToolResultMessage: "toolResult"}
 
 
 def append(transaction: Transaction, op: Append) -> list[Entry]:
-    asked = ask_for_run(transaction, op)
-    agent_id, session_id = hold(transaction, op.fence, progress=bool(op.entries))
-    if asked is not None:
-        count_used(transaction, agent_id, op, asked)
+    run = hold(transaction, op.fence, progress=bool(op.entries))
+    count_used(transaction, op, run.agent_id, run.kind, run.plan)
     note_models(transaction, op)
     for new in op.entries:
         if new.spent is not None:
             settle(transaction, op.fence.run_id, new.spent)
     return [
-        put_entry(transaction, agent_id, session_id, op.fence.run_id, new, op.at)
+        put_entry(transaction, run.agent_id, run.session_id, op.fence.run_id, new, op.at)
         for new in op.entries
     ]
 
@@ -54,20 +55,28 @@ def inject(transaction: Transaction, op: Inject) -> list[Entry]:
     return [put_entry(transaction, agent_id, session_id, None, new, op.at) for new in op.entries]
 
 
-def hold(transaction: Transaction, fence: Fence, *, progress: bool = False) -> tuple[str, str]:
-    """Refuse a writer that lost its claim. With `progress` the count of its attempts begins anew.
-    Answers where the run writes: its agent and session id."""
+class HeldRun(NamedTuple):
+    """A run whose claim still holds: where it writes, and what kind of run it is."""
+
+    agent_id: str
+    session_id: str
+    attempt: int
+    kind: RunKind
+    plan: str
+
+
+def hold(transaction: Transaction, fence: Fence, *, progress: bool = False) -> HeldRun:
+    """Refuse a writer that lost its claim. With `progress` the count of its attempts begins anew."""
     row = transaction.db.execute(
-        "SELECT agent_id, session_id, attempt FROM runs "
-        "WHERE run_id = ? AND epoch = ? AND owner IS NOT NULL",
+        f"SELECT agent_id, session_id, attempt, kind, plan FROM runs WHERE {CLAIMED}",
         (fence.run_id, fence.epoch),
     ).fetchone()
     if row is None:
         raise lost_claim(fence)
-    agent_id, session_id, attempt = row
-    if attempt and progress:
+    run = HeldRun(*row)
+    if run.attempt and progress:
         transaction.db.execute("UPDATE runs SET attempt = 0 WHERE run_id = ?", (fence.run_id,))
-    return agent_id, session_id
+    return run
 
 
 def lost_claim(fence: Fence) -> Fenced:

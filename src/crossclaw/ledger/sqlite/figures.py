@@ -8,9 +8,9 @@ import msgspec
 
 from crossclaw.domain.figures import FigureKey, Figures
 from crossclaw.domain.messages import AssistantMessage, Usage
-from crossclaw.domain.runs import Run
+from crossclaw.domain.runs import Run, RunKind
 from crossclaw.domain.sessions import NewEntry
-from crossclaw.ledger.database import Database, Rows
+from crossclaw.ledger.database import Database
 from crossclaw.ledger.figures import (
     NAMES_MAX,
     POINTS_MAX,
@@ -45,20 +45,10 @@ _answering = msgspec.json.Decoder(_Answering)
 # ── counting ──────────────────────────────────────────────────────────────────────────────────
 
 
-def ask_for_run(transaction: Transaction, op: Append) -> Rows | None:
-    """Asked before the claim is looked at, so that both are one round trip where the store is far away; nothing where
-    no model was used."""
-    if not any(_usage_of(entry) for entry in op.entries):
-        return None
-    return transaction.db.execute(
-        "SELECT kind, plan FROM runs WHERE run_id = ?", (op.fence.run_id,)
-    )
-
-
-def count_used(transaction: Transaction, agent_id: str, op: Append, asked: Rows) -> None:
-    """What models have read and said for a run."""
-    row = asked.fetchone()
-    channel = _channel(*row) if row else ""
+def count_used(
+    transaction: Transaction, op: Append, agent_id: str, kind: RunKind, plan: str
+) -> None:
+    """What models have read and said for a run of this kind, by its plan as it is stored."""
     for entry in op.entries:
         usage = _usage_of(entry)
         if usage is None:
@@ -66,7 +56,7 @@ def count_used(transaction: Transaction, agent_id: str, op: Append, asked: Rows)
         model = _model_of(entry)
         transaction.counted.append(
             (
-                FigureKey(slot_of(op.at), agent_id, model, channel),
+                FigureKey(slot_of(op.at), agent_id, model, _channel(kind, plan)),
                 Figures(
                     calls=1,
                     input=usage.input + usage.cache_write,
@@ -115,7 +105,7 @@ def _model_of(entry: NewEntry) -> str:
     return str((note or {}).get("model") or "")
 
 
-def _channel(kind: Any, plan: str) -> str:
+def _channel(kind: RunKind, plan: str) -> str:
     try:
         where = _answering.decode(plan).reply_to
     except UNREADABLE:

@@ -229,12 +229,12 @@ class _Where(NamedTuple):
 
 
 def join(transaction: Transaction, op: Join) -> Joined:
-    agent_id, session_id = hold(transaction, op.fence)
+    held = hold(transaction, op.fence)
     row = transaction.get(f"SELECT {RUN} FROM runs WHERE run_id = ?", (op.fence.run_id,))
     carrier = run_of(row)
-    if session_of_key(transaction, carrier.key)[1] != session_id:
+    if session_of_key(transaction, carrier.key)[1] != held.session_id:
         return Joined()  # the session was begun anew: what comes now belongs there
-    where = _Where(transaction, agent_id, session_id, op.at, op.now)
+    where = _Where(transaction, held.agent_id, held.session_id, op.at, op.now)
     runs, entries = list[Run](), list[Entry]()
     for each in _steering(list(_open_runs(transaction, carrier.key)), carrier):
         if _mode(each.run) == "steer-backlog":

@@ -28,7 +28,7 @@ from crossclaw.ledger.sqlite.accounts import set_aside, settle
 from crossclaw.ledger.sqlite.approvals import withdraw_approvals
 from crossclaw.ledger.sqlite.cascades import count_run
 from crossclaw.ledger.sqlite.damage import UNREADABLE, legible_row, meet, read_rows
-from crossclaw.ledger.sqlite.entries import hold, lost_claim, put_entry, session_of_key
+from crossclaw.ledger.sqlite.entries import CLAIMED, hold, lost_claim, put_entry, session_of_key
 from crossclaw.ledger.sqlite.figures import count_end
 from crossclaw.ledger.sqlite.media import keep_waiting
 from crossclaw.ledger.sqlite.rows import (
@@ -170,7 +170,7 @@ def _last_letter(transaction: Transaction, run_id: str) -> NewEntry | None:
 
 
 def end_run(transaction: Transaction, op: EndRun) -> list[Run]:
-    hold(transaction, op.fence)  # given back or taken over: somebody else ends it
+    """Of a run that was given back or taken over somebody else writes the end."""
     ended = end(transaction, op.fence.run_id, op.fence.epoch, op)
     if not ended:
         raise lost_claim(op.fence)
@@ -197,8 +197,9 @@ def end_open_run(transaction: Transaction, op: EndOpenRun) -> list[Run]:
 
 def end(transaction: Transaction, run_id: str, epoch: int, op: EndRun | EndOpenRun) -> list[Run]:
     db, outcome = transaction.db, op.outcome
+    where = CLAIMED if isinstance(op, EndRun) else f"run_id = ? AND epoch = ? AND {_OPEN}"
     row = db.execute(
-        f"{_ENDED} WHERE run_id = ? AND epoch = ? AND {_OPEN} RETURNING {RUN}",
+        f"{_ENDED} WHERE {where} RETURNING {RUN}",
         (outcome.status, outcome.reply, outcome.error, op.at, run_id, epoch),
     ).fetchone()
     if row is None:
@@ -271,18 +272,17 @@ def release_run(transaction: Transaction, op: ReleaseRun) -> None:
 
 
 def start_tool(transaction: Transaction, op: StartTool) -> bool:
-    agent_id, _ = hold(transaction, op.fence)
+    run = hold(transaction, op.fence)
     made = transaction.db.execute(
         "INSERT INTO tool_calls (run_id, tool_use_id, agent_id, name, started_at) "
         "VALUES (?,?,?,?,?) ON CONFLICT DO NOTHING RETURNING 1",
-        (op.fence.run_id, op.tool_use_id, agent_id, op.name, op.at),
+        (op.fence.run_id, op.tool_use_id, run.agent_id, op.name, op.at),
     ).fetchone()
     return made is not None
 
 
 def reserve(transaction: Transaction, op: Reserve) -> Grant:
-    agent_id, _ = hold(transaction, op.fence)
-    return set_aside(transaction, op, agent_id)
+    return set_aside(transaction, op, hold(transaction, op.fence).agent_id)
 
 
 def spend(transaction: Transaction, op: Spend) -> None:

@@ -16,7 +16,7 @@ from crossclaw.ledger.sqlite.writer import Transaction
 
 
 def begin_wait(transaction: Transaction, op: BeginWait) -> list[SessionKey]:
-    agent_id, _ = hold(transaction, op.fence)
+    agent_id = hold(transaction, op.fence).agent_id
     db = transaction.db
     waiter, target = find_run(db, op.fence.run_id), find_run(db, op.target_run_id)
     if target is None or waiter is None:
