@@ -158,3 +158,21 @@ async def test_whoever_was_given_sessions_by_name_sees_these_and_no_other(tmp_pa
     await ledger.close()
 
     assert seen == [True, False]
+
+
+async def test_a_tool_that_names_no_session_means_the_callers_own_and_never_another(
+    tmp_path: Path,
+) -> None:
+    ledger = open_ledger(tmp_path / "ledger.sqlite", inline=True)
+    main = SessionKey.main("main")
+    await ledger.do(EnsureSession(new=NewSession(key=main, session_id=HIDDEN_ID), at=1))
+    resolver = Resolver(ledger, Config())
+
+    begun = session_principal(main, Authority())
+    assert (await resolver.get_session(begun, None, "change")).key == main
+    person = person_principal("cli", {"operator.admin"})
+    assert (await resolver.get_session(person, None, "change")).key == main
+    not_begun = session_principal(SessionKey.named("main", "new"), Authority(owner=True))
+    with pytest.raises(NotFound, match="^unknown session: agent:main:new$"):
+        await resolver.get_session(not_begun, None, "change")
+    await ledger.close()

@@ -81,7 +81,7 @@ def test_a_tool_a_method_a_channel_and_a_migration_that_were_added_from_template
     assert done.returncode == 0, done.stderr
     shown, results, key, tables, closed = json.loads(done.stdout)
     assert shown == [["ana", "Done."]]
-    assert results[0]["key"] == "agent:main:main"
+    assert results[0]["sessionKey"] == "main"
     assert results[1] == "2 words"
     assert key == "agent:main:main"
     assert tables == ["letters"]

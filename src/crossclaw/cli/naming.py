@@ -14,8 +14,8 @@ from crossclaw.client.peer import GatewayPeer
 from crossclaw.domain.agents import normalize_agent_id
 from crossclaw.domain.errors import InvalidKey
 from crossclaw.domain.keys import MAIN, SessionKey
+from crossclaw.domain.sessions import LABEL_CHARS_MAX
 
-_LABEL_CHARS_MAX = 64  # the gateway takes no longer one
 _LISTED = 500  # sessions among which a misspelt one is looked for: the newest
 _NEAR_MAX = 3  # more would be the list itself
 _PIECE_CHARS = 3  # of a name, to be taken for it: less is in all of them
@@ -141,7 +141,7 @@ async def is_there(peer: GatewayPeer, key: str) -> bool:
 
 async def _labelled(peer: GatewayPeer, text: str, agent_id: str | None) -> str | None:
     """The session with this label; None where there is none."""
-    if not 0 < len(text) <= _LABEL_CHARS_MAX:
+    if not 0 < len(text) <= LABEL_CHARS_MAX:
         return None
     try:
         return await _resolve(peer, {"label": text} | ({"agentId": agent_id} if agent_id else {}))

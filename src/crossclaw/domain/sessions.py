@@ -12,6 +12,8 @@ from crossclaw.domain.messages import Message
 
 EntryType = Literal["message", "compaction", "note"]
 
+LABEL_CHARS_MAX = 64  # a label is a name in lists; OpenClaw's clients take no longer one
+
 
 UNBOUND = Authority(owner=True)
 """The bound of a session that has none: every run keeps the authority it came with."""

@@ -122,6 +122,20 @@ class Resolver:
         except InvalidKey:
             return None
 
+    async def get_session(
+        self, principal: Principal, reference: str | None, right: Right
+    ) -> Session:
+        """For a tool that works on one session: the caller's own where none is named, and `main` for a caller that is
+        no session. Its own it may always see and change; for every other one it needs the right."""
+        if own := await self.find_own(principal, reference):
+            return own
+        mine = principal.session
+        named = reference or (mine.display(mine.agent_id) if mine else "main")
+        session = (await self.resolve(principal, named, right)).session
+        if session is None:
+            raise Invalid(f"session {named} has not begun yet; there is nothing to tell")
+        return session
+
     async def find(self, principal: Principal, reference: str) -> SessionHandle | None:
         try:
             return await self.resolve(principal, reference, "see")

@@ -12,7 +12,7 @@ from crossclaw.domain.errors import Invalid, KeyReused, NotFound
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage
 from crossclaw.domain.runs import Cause, NewRun, RunPlan
-from crossclaw.domain.sessions import NewSession, Session
+from crossclaw.domain.sessions import LABEL_CHARS_MAX, NewSession, Session
 from crossclaw.domain.spawns import Cleanup, Spawn
 from crossclaw.domain.tools import SESSION_TOOLS
 from crossclaw.door.registry import Caller, Params, Result, method
@@ -29,7 +29,6 @@ from crossclaw.sessions.origins import from_session
 from crossclaw.sessions.run_builder import RunBuilder
 from crossclaw.sessions.where import address_of
 
-LABEL_CHARS_MAX = 64
 ASKED_WITHIN = 50  # messages since the one that asks; those that came meanwhile are few
 TIMEOUT_MAX_S = 30 * 24 * 3600.0  # a month; a task that takes longer needs no alarm clock
 

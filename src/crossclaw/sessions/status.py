@@ -1,7 +1,7 @@
 """Who may be spawned, and how a session stands: the two small tools beside the four."""
 
 from crossclaw.config.agents import AgentConfig
-from crossclaw.domain.errors import Forbidden, Invalid
+from crossclaw.domain.errors import Forbidden
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.sessions import Session
 from crossclaw.door.registry import Caller, Params, Result
@@ -105,8 +105,8 @@ class SessionStatus:
         )
 
     async def status(self, caller: Caller, params: SessionStatusParams) -> SessionStatusResult:
-        session = await self._resolver.find_own(caller.principal, params.session_key)
-        session = session or await self._other(caller, params)
+        right: Right = "see" if params.model is None else "change"
+        session = await self._resolver.get_session(caller.principal, params.session_key, right)
         if params.model is not None:
             session = await self._set_model(caller, session, params.model.strip())
         return SessionStatusResult(
@@ -115,15 +115,6 @@ class SessionStatus:
             changed_model=params.model is not None,
             status_text=await self.text(session, caller.principal.agent_id),
         )
-
-    async def _other(self, caller: Caller, params: SessionStatusParams) -> Session:
-        own = caller.principal.session
-        reference = params.session_key or (own.display(own.agent_id) if own else "main")
-        right: Right = "see" if params.model is None else "change"
-        handle = await self._resolver.resolve(caller.principal, reference, right)
-        if handle.session is None:
-            raise Invalid(f"session {reference} has not begun yet; there is nothing to tell")
-        return handle.session
 
     async def _set_model(self, caller: Caller, session: Session, name: str) -> Session:
         chosen = None if name in AS_CONFIGURED else self._models.check(name, "unrecognized model")

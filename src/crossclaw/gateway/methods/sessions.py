@@ -15,7 +15,7 @@ from crossclaw.domain.errors import Invalid, NotFound, StoreDamaged
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage, ToolResultMessage, words_of
 from crossclaw.domain.models import LEVELS
-from crossclaw.domain.sessions import Entry, Session
+from crossclaw.domain.sessions import LABEL_CHARS_MAX, Entry, Session
 from crossclaw.domain.texts import with_ellipsis
 from crossclaw.door.registry import Caller, Params, Result, method
 from crossclaw.door.resolver import Resolver
@@ -35,7 +35,10 @@ PREVIEW_KEYS_MAX = 64
 AGENTS_REMEMBERED = 1_024  # with their models; far more than anybody configures
 
 SEARCH_CHARS_MAX = 1_000  # longer than any name; SQLite itself refuses patterns of 50,000
-Label = Annotated[str, msgspec.Meta(min_length=1, max_length=64, pattern=r"^[^\x00-\x1f\x7f]*$")]
+Label = Annotated[
+    str,
+    msgspec.Meta(min_length=1, max_length=LABEL_CHARS_MAX, pattern=r"^[^\x00-\x1f\x7f]*$"),
+]
 Count = Annotated[int, msgspec.Meta(ge=1, le=10_000_000)]
 Name = Annotated[str, msgspec.Meta(max_length=200)]
 
