@@ -15,6 +15,10 @@ NOTICE = """async (undo) => {
   const { notice } = await import(new URL('static/gateway.js', document.baseURI));
   notice('Something is archived.', undo ? { undo: () => {} } : { bad: true });
 }"""
+LONG_NOTICES = """async () => {
+  const { notice } = await import(new URL('static/gateway.js', document.baseURI));
+  for (const n of [1, 2, 3, 4]) notice(`${n} ` + 'words that need many lines beside the rail '.repeat(6));
+}"""
 COVERED = """() => {
   const reached = (element) => {
     const { left, right, top, bottom } = element.getBoundingClientRect();
@@ -53,6 +57,19 @@ def test_a_notice_covers_nothing_that_can_be_pressed(
         visitor.page.evaluate(NOTICE, False)
         visitor.see(".toast.bad")
         assert visitor.page.evaluate(COVERED) == [], where
+
+
+@pytest.mark.parametrize("height", [900, 700, 560, 420])
+def test_many_long_notices_cover_no_link_however_low_the_window_is(
+    visit: Visit, place: Place, height: int
+) -> None:
+    visitor = visit(width=1440, height=height)
+    visitor.see(".rail a[data-view=operations]")
+    visitor.page.evaluate(LONG_NOTICES)
+    visitor.see(".toast", has_text="4 words")
+
+    assert visitor.page.evaluate(COVERED) == []
+    assert visitor.find("#toasts").bounding_box()["height"] > 100
 
 
 def test_the_time_to_undo_stands_still_while_somebody_is_at_it(chromium: Any, place: Place) -> None:

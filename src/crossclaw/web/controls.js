@@ -43,13 +43,16 @@ export const plainList = (rows) =>
     rows.map((cells) => h("li", null, cells)),
   );
 
-/** Whoever stands on a control of this part stands on it, or on the one in its place, when it is drawn anew. */
+/** Whoever stands on a control of this part stands on it, on the link to the same place or on the one in its place, when it is drawn anew. */
 export function keepingFocus(part, draw) {
   const stops = () => [...part.querySelectorAll("a[href], button, input, select, textarea, summary")];
   const held = document.activeElement,
     at = stops().indexOf(held);
   draw();
   if (at < 0 || part.contains(document.activeElement)) return;
-  const again = held.isConnected ? held : stops()[Math.min(at, stops().length - 1)];
+  const there = held.getAttribute("href");
+  const again = held.isConnected
+    ? held
+    : (there && stops().find((each) => each.getAttribute("href") === there)) || stops()[Math.min(at, stops().length - 1)];
   again?.focus({ preventScroll: true });
 }

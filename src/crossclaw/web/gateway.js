@@ -270,6 +270,8 @@ export function notice(text, { bad = false, ms = 5000, undo, done } = {}) {
     h("span", null, text),
     undo && h("button", { type: "button", onclick: back }, "Undo"),
   );
+  const links = document.querySelector(".rail ul").getBoundingClientRect();
+  box.style.setProperty("--links-end", `${Math.ceil(links.bottom)}px`); // notices stand below them, however many there are
   box.append(toast);
   run();
   toast.addEventListener("crowded", end);

@@ -1,6 +1,7 @@
 // @ts-check
 // The list beside the chat.
 import { Part, agentName, agentOfRow, ago, empty, face, fill, h, iconButton, isBad, nameOf, stateMark, to } from "./dom.js";
+import { keepingFocus } from "./controls.js";
 import { complain, gateway } from "./gateway.js";
 import { t } from "./language.js";
 import { wire } from "./wire.js";
@@ -120,26 +121,20 @@ class Recent extends Part {
     // Children and jobs that rest are out of the way, unless somebody looks for them.
     const aside = wanted ? [] : found.filter((row) => row.key !== this.#key && rests(row));
     const rows = found.filter((row) => !aside.includes(row));
-    const focused = this.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
     const unfolded = this.items.querySelector("details")?.open;
-    fill(
-      this.items,
-      ...rows.map((row) => this.row(row)),
-      aside.length > 0 &&
-        h(
-          "li",
-          { cls: "aside" },
-          h(
-            "details",
-            { open: Boolean(unfolded) },
-            h("summary", null, `${aside.length} idle children and jobs`),
-            h("ul", null, ...aside.map((row) => this.row(row))),
-          ),
-        ),
+    const resting = aside.length > 0 && [
+      h("summary", null, `${aside.length} idle children and jobs`),
+      h("ul", null, ...aside.map((row) => this.row(row))),
+    ];
+    const nothing = !found.length && empty("Nothing found", "The sessions page searches in all messages.");
+    keepingFocus(this.items, () =>
+      fill(
+        this.items,
+        ...rows.map((row) => this.row(row)),
+        resting && h("li", { cls: "aside" }, h("details", { open: Boolean(unfolded) }, ...resting)),
+        nothing && h("li", null, nothing),
+      ),
     );
-    if (!found.length)
-      this.items.append(h("li", null, empty("Nothing found", "The sessions page searches in all messages.")));
-    if (focused) this.items.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus();
     const unread = gateway.recent.filter((row) => row.key !== this.#key && gateway.unread(row)).length;
     document.title = unread ? `(${unread}) Crossclaw` : "Crossclaw";
   }
