@@ -9,7 +9,7 @@ import pytest
 
 from crossclaw.config import Config
 from crossclaw.domain.errors import Invalid, NotFound
-from crossclaw.domain.events import Event, JobNews
+from crossclaw.domain.events import EntryAppended, Event, JobNews, RunEnded
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import Text, UserMessage
 from crossclaw.providers.contract import ModelRequest, UserTurn
@@ -274,6 +274,22 @@ async def test_words_for_the_main_session_wake_it_or_wait_for_its_next_run(tmp_p
             entry.message for entry in await gateway.ledger.list_entries(main.session_id, limit=9)
         ]
         assert [m.content for m in words if isinstance(m, UserMessage)] == ["the bell rings"] * 2
+
+
+@pytest.mark.anyio
+async def test_whoever_follows_a_session_hears_of_words_that_wait_for_its_next_run(
+    tmp_path: Path,
+) -> None:
+    heard: list[Event] = []
+    async with open_gateway(tmp_path, ScriptedProvider(lambda _: "noted")) as gateway:
+        gateway.feed.subscribe(heard.append, EntryAppended, RunEnded)
+        await call(gateway, "wake", mode="next-heartbeat", text="the bell rings")
+
+    entry, ended = heard
+    assert isinstance(entry, EntryAppended)
+    assert isinstance(entry.entry.message, UserMessage)
+    assert isinstance(ended, RunEnded)
+    assert entry.entry.run_id == ended.run.run_id
 
 
 @pytest.mark.anyio

@@ -14,7 +14,7 @@ from crossclaw.ledger.operations import Append, BeginWait, Recover
 from crossclaw.providers.contract import ModelRequest, Tell, UserTurn
 from crossclaw.testing import open_gateway, submit
 from tests.flows.crashing import crashed_copy
-from tests.flows.talking import two_agents
+from tests.flows.talking import say, two_agents
 from tests.flows.test_runs_keep_their_order import Recording
 from tests.ledger import making
 from tests.ledger.making import ANA, BEN, begun, claim
@@ -81,6 +81,24 @@ async def test_suspects_whose_steps_are_short_do_not_wait_for_the_window(folder:
         took_s = anyio.current_time() - began
 
     assert took_s < 2.0
+
+
+@pytest.mark.spec("B1")
+async def test_a_command_in_a_suspects_session_does_not_let_it_begin_before_its_turn(
+    folder: Path,
+) -> None:
+    left, ids = await crash_twice(folder, 16)
+
+    async with open_gateway(left, Recording(1000.0)) as gateway:
+        runs = {run_id: await gateway.run_store.find(run_id) for run_id in ids}
+        waits = next(run for run in runs.values() if run and run.status == "queued")
+        answered = await say(gateway, waits.key.text, "/help", "asks for help")
+        await anyio.sleep(0.1)
+        now = await gateway.run_store.find(waits.run_id)
+
+    assert (answered.status, answered.kind) == ("ok", "command")
+    assert now is not None
+    assert now.status == "queued"
 
 
 @pytest.mark.spec("B1")

@@ -87,7 +87,7 @@ async def test_a_batch_that_goes_back_is_taken_again_as_it_was(ledger: Ledger) -
     await chat(ledger, "r3", at=5001)
 
     again = await take(ledger, 9000)
-    ended = [run.run_id for run in await ledger.do(_end_of(again))]
+    ended = [run.run_id for run in (await ledger.do(_end_of(again))).runs]
     after = await take(ledger, 9000)
 
     assert (again.run.run_id, again.entry, again.joined) == ("r1", None, None)

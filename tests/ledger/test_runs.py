@@ -159,7 +159,7 @@ async def test_a_run_ends_once(ledger: Ledger) -> None:
 
     with pytest.raises(Fenced):
         await end(ledger, begun_run, Outcome("error", error="again"))
-    assert await ledger.do(EndOpenRun(run_id="r1", outcome=Outcome("aborted"), at=9)) == []
+    assert await ledger.do(EndOpenRun(run_id="r1", outcome=Outcome("aborted"), at=9)) == ([], [])
     found = await ledger.find_run("r1")
     assert found is not None
     assert (found.status, found.reply) == ("ok", "done")
@@ -171,8 +171,9 @@ async def test_a_message_whose_run_is_aborted_before_it_began_is_not_lost(ledger
 
     ended = await ledger.do(EndOpenRun(run_id="r1", outcome=Outcome("aborted"), at=5))
 
-    assert [run.run_id for run in ended] == ["r1"]
+    assert [run.run_id for run in ended.runs] == ["r1"]
     (entry,) = await ledger.list_entries("id-of-ana", limit=9)
+    assert ended.entries == [entry]
     assert entry.message == UserMessage("remember me")
     assert await find_claim(ledger) is None
 

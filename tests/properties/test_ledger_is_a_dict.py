@@ -136,7 +136,7 @@ class LedgerMachine(RuleBasedStateMachine):
         if not self.lanes[key]:
             return
         run_id = self.lanes[key][-1]
-        (ended,) = self._do(EndOpenRun(run_id=run_id, outcome=Outcome("aborted"), at=5))
+        ((ended, _),) = self._do(EndOpenRun(run_id=run_id, outcome=Outcome("aborted"), at=5))
         assert [run.run_id for run in ended] == [run_id]
         if run_id in self.unread:
             self.said[key].append(self.unread.pop(run_id))

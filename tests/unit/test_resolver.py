@@ -173,6 +173,6 @@ async def test_a_tool_that_names_no_session_means_the_callers_own_and_never_anot
     person = person_principal("cli", {"operator.admin"})
     assert (await resolver.get_session(person, None, "change")).key == main
     not_begun = session_principal(SessionKey.named("main", "new"), Authority(owner=True))
-    with pytest.raises(NotFound, match="^unknown session: agent:main:new$"):
+    with pytest.raises(NotFound, match=r"^unknown session: agent:main:new$"):
         await resolver.get_session(not_begun, None, "change")
     await ledger.close()

@@ -1,6 +1,6 @@
 """Operations: what a step is made of. Data, not code, so an engine may batch the steps of many callers."""
 
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
@@ -199,7 +199,14 @@ class EndRun(Op[list[Run]], frozen=True):
     at: int
 
 
-class EndOpenRun(Op[list[Run]], frozen=True):
+class OpenEnd(NamedTuple):
+    """What ending a run from outside has stored: the runs that ended, and their messages and last words."""
+
+    runs: list[Run]
+    entries: list[Entry]
+
+
+class EndOpenRun(Op[OpenEnd], frozen=True):
     """End a run from outside, whoever has it, with last words, and those whose messages it answers;
     nothing when it had already ended. Where something follows, that would follow twice: then `fenced`
     makes the whole step void."""

@@ -97,6 +97,20 @@ class Lanes:
                 await self._run_store.tell_others(INTERRUPT, key.text)
         return accepted.submitted
 
+    async def submit_ended(
+        self,
+        new: NewRun,
+        session: NewSession,
+        *,
+        dedupe: Dedupe | None = None,
+        before: Sequence[Op[Any]] = (),
+        also: Sequence[Op[Any]] = (),
+    ) -> Submitted:
+        """Accept a message that no run answers by itself: the next one in its session reads it."""
+        return await self._run_store.accept_ended(
+            new, session, dedupe=dedupe, before=before, also=also
+        )
+
     def _reserve(self, key: SessionKey) -> TaskGroup | None:
         """An idle lane, with a slot for its run, and where to start it; None for any other one."""
         idle = key not in self._active and key not in self._suspects and self._is_ours(key)

@@ -149,31 +149,41 @@ class RunStore:
                 *claims,
             )
         submitted: Submitted = answers[1 + len(before)]
+        self._tell_what_follows(before, answers[1 : 1 + len(before)])
         if not submitted.duplicate:
             self._feed.publish(RunAccepted(submitted.run_id, new.key))
         return Acceptance(submitted, answers[-1] if claim else None)
 
-    async def record_command(
+    async def accept_ended(
         self,
         new: NewRun,
         session: NewSession,
-        answer: str,
-        note: NewEntry,
         *,
-        dedupe: Dedupe,
+        reply: str | None = None,
+        entries: Sequence[NewEntry] = (),
+        dedupe: Dedupe | None = None,
+        before: Sequence[Op[Any]] = (),
         also: Sequence[Op[Any]] = (),
     ) -> Submitted:
-        """A command has no lane to wait in: it is accepted and ended in one step."""
-        at, outcome = self._clock.now_ms(), Outcome("ok", reply=answer)
-        _, submitted, ended, *_ = await self._ledger.commit(
+        """Accept a run and end it in one step. It waits in no lane: a command is obeyed already, and a notice is read
+        by whichever run comes next."""
+        at = self._clock.now_ms()
+        end = EndOpenRun(
+            run_id=new.run_id, outcome=Outcome("ok", reply=reply), at=at, entries=tuple(entries)
+        )
+        _, *answers = await self._ledger.commit(
             EnsureSession(new=session, at=at),
+            *before,
             Submit(new=new, at=at, dedupe=dedupe),
-            EndOpenRun(run_id=new.run_id, outcome=outcome, at=at, entries=(note,)),
+            end,
             *also,
         )
-        self._tell_ends(ended, withheld=False)
-        recorded: Submitted = submitted
-        return recorded
+        submitted, ended = answers[len(before) : len(before) + 2]
+        self._tell_what_follows(before, answers[: len(before)])
+        self._tell_entries(new.key, ended.entries)
+        self._tell_ends(ended.runs, withheld=False)
+        accepted: Submitted = submitted
+        return accepted
 
     # ── waiting ────────────────────────────────────────────────────────────────────────────────
 
@@ -289,8 +299,9 @@ class RunStore:
             ended, *answers = await self._ledger.commit(end, *follow.ops)
         except Fenced:
             return None
-        self._tell_ends(ended, withheld=follow.withheld)
-        done: Run = ended[0]
+        done: Run = ended.runs[0]
+        self._tell_entries(done.key, ended.entries)
+        self._tell_ends(ended.runs, withheld=follow.withheld)
         return EndedRun(done, [done.key, *self._tell_what_follows(follow.ops, answers)])
 
     async def withdraw(self, op: WithdrawWaiting) -> list[Run]:

@@ -7,6 +7,7 @@ import anyio
 
 from crossclaw.domain.events import EntryAppended, Event, RunEnded
 from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.messages import UserMessage
 from crossclaw.domain.suspects import WINDOW_MS_MAX
 
 
@@ -68,10 +69,16 @@ class Suspects:
         await self._more.wait()
 
     def hear(self, event: Event) -> None:
-        if isinstance(event, RunEnded):
+        """What a suspect itself does: it has begun before, and what it stores is no person's message. A command, or a message
+        that is withdrawn, says nothing of the run that stands first in its lane."""
+        if isinstance(event, RunEnded) and event.run.started_at is not None:
             self._begin(event.run.key)  # it was stopped before its turn: its lane is free
             self._settle(event.run.key)
-        elif isinstance(event, EntryAppended) and event.entry.run_id is not None:
+        elif (
+            isinstance(event, EntryAppended)
+            and event.entry.run_id is not None
+            and not isinstance(event.entry.message, UserMessage)
+        ):
             self._settle(event.key)
 
     def _begin(self, key: SessionKey) -> None:

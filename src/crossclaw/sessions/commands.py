@@ -182,8 +182,8 @@ class Commands:
         told = {"about": "command", "text": asked, "answer": answer.text}
         note = NewEntry(entry_id=self._ids.short(), type="note", note=dict(told))
         reply = [] if session.address is None else [self._reply(new, session.address, answer)]
-        return await self._run_store.record_command(
-            new, session, answer.text, note, dedupe=dedupe, also=reply
+        return await self._run_store.accept_ended(
+            new, session, reply=answer.text, entries=[note], dedupe=dedupe, also=reply
         )
 
     def _reply(self, new: NewRun, address: Address, answer: CommandAnswer) -> PutDelivery:

@@ -15,7 +15,7 @@ from crossclaw.domain.authority import Authority, ChatPlace
 from crossclaw.domain.errors import Invalid, TooMuchFollows
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import Provenance, UserBlock, UserMessage, content_of
-from crossclaw.domain.runs import NewRun, Outcome, RunPlan
+from crossclaw.domain.runs import NewRun, RunPlan
 from crossclaw.domain.sessions import NewSession, Session
 from crossclaw.door.principal import Principal
 from crossclaw.door.registry import Caller
@@ -24,10 +24,7 @@ from crossclaw.ledger.channels import EditWaiting, WithdrawWaiting
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.operations import (
     Dedupe,
-    EndOpenRun,
-    EnsureSession,
     Op,
-    Submit,
     Submitted,
     UnarchiveSession,
 )
@@ -372,18 +369,8 @@ class Intake:
     ) -> Submitted:
         session, once = _session(arrival, new.key, session_id), _dedupe(arrival, new.key)
         also = arrival.also(new)
-        if not arrival.waits:
-            return await self._lanes.submit(new, session, dedupe=once, before=before, also=also)
-        at = self._builder.clock.now_ms()
-        answers = await self._ledger.commit(
-            EnsureSession(new=session, at=at),
-            *before,
-            Submit(new=new, at=at, dedupe=once),
-            EndOpenRun(run_id=new.run_id, outcome=Outcome("ok"), at=at),
-            *also,
-        )
-        submitted: Submitted = answers[1 + len(before)]
-        return submitted
+        accept = self._lanes.submit_ended if arrival.waits else self._lanes.submit
+        return await accept(new, session, dedupe=once, before=before, also=also)
 
     def _listen(self, arrival: Arrival, run_id: str, key: SessionKey) -> None:
         """Whoever begins a run over a connection hears of it there."""

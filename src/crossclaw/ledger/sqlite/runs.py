@@ -17,6 +17,7 @@ from crossclaw.ledger.operations import (
     Dedupe,
     EndOpenRun,
     EndRun,
+    OpenEnd,
     ReleaseRun,
     Reserve,
     Spend,
@@ -177,22 +178,24 @@ def end_run(transaction: Transaction, op: EndRun) -> list[Run]:
     return ended
 
 
-def end_open_run(transaction: Transaction, op: EndOpenRun) -> list[Run]:
+def end_open_run(transaction: Transaction, op: EndOpenRun) -> OpenEnd:
     """A message that never began stays: it enters the transcript, so that nothing accepted is lost."""
     before = find_run(transaction.db, op.run_id)
     if before is None or before.ended:
         if op.fenced:
             raise Fenced(f"run {op.run_id} has ended; what would follow from another end is void")
-        return []
+        return OpenEnd([], [])
     agent_id, session_id = before.key.agent_id, before.session_id
     letter = _last_letter(transaction, op.run_id)
     if letter is not None:
         agent_id, session_id = session_of_key(transaction, before.key)
     if before.kind == "command":
         letter = None  # its note says it; a model has no use for it
-    for entry in (*filter(None, [letter]), *op.entries):
+    entries = [
         put_entry(transaction, agent_id, session_id, op.run_id, entry, op.at)
-    return end(transaction, op.run_id, before.epoch, op)
+        for entry in (*filter(None, [letter]), *op.entries)
+    ]
+    return OpenEnd(end(transaction, op.run_id, before.epoch, op), entries)
 
 
 def end(transaction: Transaction, run_id: str, epoch: int, op: EndRun | EndOpenRun) -> list[Run]:
