@@ -65,7 +65,9 @@ async def test_a_tool_from_outside_is_as_closed_as_its_group(tmp_path: Path) -> 
         assert {"fork", "look_up"} <= await has(gateway, MAIN)
         assert await has(gateway, MAIN) - await has(gateway, CHILD) == SESSION_TOOLS | {"fork"}
         assert "look_up" not in await has(gateway, MAIN, sandboxed=True)
-        invoker = Invoker(gateway.toolsets, gateway.resolver, Config(), lambda agent_id: "x/y")
+        invoker = Invoker(
+            gateway.door, gateway.toolsets, gateway.resolver, Config(), lambda agent_id: "x/y"
+        )
         with pytest.raises(ToolNotAvailable):
             await invoker.invoke(OWNER, "fork", {}, "main")
         with pytest.raises(ToolNotAvailable):
@@ -98,7 +100,11 @@ async def test_what_the_gateway_denies_by_group_is_not_invoked_either(tmp_path: 
     async with open_gateway(tmp_path, RehearsalProvider(), tools=[Fork()]) as gateway:
         await say(gateway, "main", "say: hi", "r1")
         invoker = Invoker(
-            gateway.toolsets, gateway.resolver, config_of(raw), lambda agent_id: "x/y"
+            gateway.door,
+            gateway.toolsets,
+            gateway.resolver,
+            config_of(raw),
+            lambda agent_id: "x/y",
         )
         with pytest.raises(ToolNotAvailable):
             await invoker.invoke(OWNER, "fork", {}, "main")

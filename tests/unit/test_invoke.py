@@ -15,6 +15,7 @@ from crossclaw.providers.rehearsal import RehearsalProvider
 from crossclaw.testing import open_gateway
 from crossclaw.tools.invoke import Invoker, ToolNotAvailable
 from tests.flows.talking import OWNER, say
+from tests.stores import look_into
 
 NOTES = SessionKey.named("main", "notes")
 READER = person_principal("reader", {"operator.read"})
@@ -28,7 +29,9 @@ async def invoke(
     failure: CrossclawError | None = None
     async with open_gateway(folder, RehearsalProvider(), config=config) as gateway:
         await say(gateway, "agent:main:notes", "say: hi", "r1")
-        invoker = Invoker(gateway.toolsets, gateway.resolver, config, lambda agent_id: "x/y")
+        invoker = Invoker(
+            gateway.door, gateway.toolsets, gateway.resolver, config, lambda agent_id: "x/y"
+        )
         try:
             return await invoker.invoke(who, tool, arguments, session)
         except CrossclawError as error:
@@ -41,7 +44,9 @@ async def test_rules_for_the_sessions_own_model_hold_from_outside_too(tmp_path: 
     config = msgspec.convert(raw, Config)
     async with open_gateway(tmp_path, RehearsalProvider(), config=config) as gateway:
         await say(gateway, NOTES.text, "say: hi", "r1")
-        invoker = Invoker(gateway.toolsets, gateway.resolver, config, lambda agent_id: "x/y")
+        invoker = Invoker(
+            gateway.door, gateway.toolsets, gateway.resolver, config, lambda agent_id: "x/y"
+        )
         assert await invoker.invoke(OWNER, "sessions_list", {}, NOTES.text)
         await gateway.ledger.commit(
             PatchSession(key=NOTES, changes={"model": "rehearsal/strict"}, at=2)
@@ -82,7 +87,9 @@ async def test_a_sandboxed_session_stays_restricted(tmp_path: Path) -> None:
     boxed = msgspec.convert({"agents": {"defaults": {"sandbox": {"mode": "non-main"}}}}, Config)
     async with open_gateway(tmp_path, RehearsalProvider(), config=boxed) as gateway:
         await say(gateway, "agent:main:notes", "say: hi", "r1")
-        invoker = Invoker(gateway.toolsets, gateway.resolver, boxed, lambda agent_id: "x/y")
+        invoker = Invoker(
+            gateway.door, gateway.toolsets, gateway.resolver, boxed, lambda agent_id: "x/y"
+        )
         locked_in = await invoker.invoke(OWNER, "sessions_list", {}, "agent:main:notes")
         free = await invoker.invoke(OWNER, "sessions_list", {}, "main")
 
@@ -120,6 +127,26 @@ async def test_no_tool_acts_as_a_session_that_was_archived(tmp_path: Path) -> No
     async with open_gateway(tmp_path, RehearsalProvider()) as gateway:
         await say(gateway, NOTES.text, "say: hello", "r1")
         await gateway.ledger.do(ArchiveSession(key=NOTES, at=1))
-        invoker = Invoker(gateway.toolsets, gateway.resolver, Config(), lambda agent_id: "x/y")
+        invoker = Invoker(
+            gateway.door, gateway.toolsets, gateway.resolver, Config(), lambda agent_id: "x/y"
+        )
         with pytest.raises(NotFound, match="unknown session: agent:main:notes"):
             await invoker.invoke(OWNER, "sessions_list", {}, NOTES.text)
+
+
+@pytest.mark.spec("B3")
+async def test_refusals_from_outside_are_in_the_audit_as_those_of_methods_are_and_once(
+    tmp_path: Path,
+) -> None:
+    raw = {"tools": {"agentToAgent": {"enabled": False}}, "agents": {"list": [{"id": "main"}, {"id": "ops"}]}}  # fmt: skip
+    to_ops = {"sessionKey": "agent:ops:main", "message": "hi"}
+    with pytest.raises(Forbidden, match=r"^missing scope: operator\.write$"):
+        await invoke(tmp_path, "sessions_send", to_ops, who=READER)
+    answer = await invoke(tmp_path, "sessions_send", to_ops, raw=raw, session="agent:main:notes")
+
+    assert answer.status == "forbidden"
+    db = look_into(tmp_path / "state" / "crossclaw.sqlite")
+    rows = list(db.execute("SELECT principal, action, reason FROM audit ORDER BY id"))
+    db.close()
+    assert rows[0] == ("reader", "tool.sessions_send", "missing scope: operator.write")
+    assert [row[:2] for row in rows[1:]] == [("agent:main:notes", "tool.sessions_send")]

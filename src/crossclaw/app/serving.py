@@ -399,7 +399,7 @@ def _endpoints(
     def model_of(agent_id: str) -> str:
         return config.model_for(agent_id, outside.environ).primary
 
-    invoker = Invoker(gateway.toolsets, gateway.resolver, config, model_of)
+    invoker = Invoker(gateway.door, gateway.toolsets, gateway.resolver, config, model_of)
     guest_tools = GuestTools(
         gateway.context, door, gateway.toolsets, gateway.guests, gateway.guest_names, model_of
     )

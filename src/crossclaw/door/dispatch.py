@@ -1,8 +1,9 @@
 """Dispatch: the one way in. Scope, then parameters, then the handler; refusals are remembered."""
 
 import re
+from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -14,6 +15,8 @@ from crossclaw.door.registry import Caller, Method, Registry
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.operations import Audit
 from crossclaw.policy.credentials import Credentials
+
+T = TypeVar("T")
 
 REASON_CHARS_MAX = 500  # of a refusal in the audit; a caller's own words may be in it
 
@@ -31,10 +34,13 @@ class UnknownMethod(Invalid):
 
 
 class Call:
-    """A call under way."""
+    """A call under way, and the one within which it is made."""
 
-    def __init__(self, caller: Caller) -> None:
+    def __init__(self, caller: Caller, outer: "Call | None") -> None:
         self.listening = caller.listening
+        self.outer = outer
+        self.refusal: Forbidden | None = None
+        """The refusal within it that stands in the audit already."""
         self.ended_a_credential = False
         """One that ends the credential it came by still hears that it did."""
 
@@ -58,39 +64,47 @@ class Door:
         credentials.listen(_remember_who_ended)
 
     async def dispatch(self, caller: Caller, name: str, params: Any) -> Any:
+        method = self.registry.find(name)
+
+        async def handle() -> Any:
+            require_scope(caller.principal, None if method is None else method.scope)
+            if method is None:
+                raise UnknownMethod(f"unknown method: {name}")
+            return await method.handle(caller, read_params(method, params))
+
+        return await self.enter(caller, name, handle)
+
+    async def enter(self, caller: Caller, name: str, work: Callable[[], Awaitable[T]]) -> T:
+        """Do what somebody asks for from outside: a method, or a tool by its own name. The caller's credential counts
+        before and after it, and a refusal is written to the audit, once."""
         authority = caller.principal.authority
         self.credentials.require(authority)
-        method = self.registry.find(name)
-        await self._check_scope(caller.principal, name, method)
-        if method is None:
-            raise UnknownMethod(f"unknown method: {name}")
-        call = Call(caller)
+        call = Call(caller, _CALL.get())
         before = _CALL.set(call)
         try:
-            answer = await method.handle(caller, read_params(method, params))
+            answer = await work()
             if not call.ended_a_credential:
                 self.credentials.require(authority)  # ended meanwhile: then it hears nothing
             return answer
         except CredentialEnded:
             raise
         except Forbidden as refusal:
-            await self._remember(caller.principal, name, str(refusal))
+            await self._remember(call, caller.principal, name, refusal)
             raise
         finally:
             _CALL.reset(before)
-            call.listening = None  # whatever the call began and lives on has a copy of its context
+            # Whatever the call began and lives on has a copy of its context: it holds nobody.
+            call.listening = call.outer = None
 
-    async def _check_scope(
-        self, principal: Principal, name: str, method: Method[Any] | None
+    async def _remember(
+        self, call: Call, principal: Principal, name: str, refusal: Forbidden
     ) -> None:
-        if principal.role == "node" and (method is None or method.scope != "node"):
-            await self._remember(principal, name, "unauthorized role: node")
-            raise Forbidden("unauthorized role: node")
-        if method is not None and not principal.has(method.scope):
-            await self._remember(principal, name, f"missing scope: {method.scope}")
-            raise MissingScope(method.scope)
+        if call.outer is not None:
+            call.outer.refusal = refusal
+        if call.refusal is not refusal:
+            await self._write_audit(principal, name, str(refusal))
 
-    async def _remember(self, principal: Principal, name: str, reason: str) -> None:
+    async def _write_audit(self, principal: Principal, name: str, reason: str) -> None:
         await self._ledger.do(
             Audit(
                 at=self._clock.now_ms(),
@@ -102,6 +116,13 @@ class Door:
                 reason=reason[:REASON_CHARS_MAX],
             )
         )
+
+
+def require_scope(principal: Principal, scope: Scope | None) -> None:
+    if principal.role == "node" and scope != "node":
+        raise Forbidden("unauthorized role: node")
+    if scope is not None and not principal.has(scope):
+        raise MissingScope(scope)
 
 
 def _remember_who_ended() -> None:

@@ -9,7 +9,7 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.runs import Run
 from crossclaw.door.dispatch import Door
 from crossclaw.door.principal import Principal
-from crossclaw.door.registry import Method
+from crossclaw.door.registry import Caller, Method
 from crossclaw.policy.sandbox import confined
 from crossclaw.policy.tools import Layer, decide_tool
 from crossclaw.providers.contract import ToolSpec
@@ -55,6 +55,7 @@ class GuestTools:
         names: GuestNames,
         model_of: Callable[[str], str],
     ) -> None:
+        self._door = door
         self._own = {name: door_tool(door, name) for name in (WAIT, REPLY)}
         self._toolsets = toolsets
         self._guests = guests
@@ -91,6 +92,20 @@ class GuestTools:
         client_id: str | None = None,
     ) -> Any:
         """`name` is what the guest calls itself, `client_id` by what its client is known again."""
+        return await self._door.enter(
+            Caller(principal=principal),
+            f"tool.{tool_name}",
+            lambda: self._call(principal, name, tool_name, arguments, client_id),
+        )
+
+    async def _call(
+        self,
+        principal: Principal,
+        name: str,
+        tool_name: str,
+        arguments: dict[str, Any],
+        client_id: str | None,
+    ) -> Any:
         name = await self._names.hold(principal, name)
         key, authority = self._key(name), self._authority(principal)
         tool = await self._find(key, authority, tool_name)

@@ -5,10 +5,12 @@ from typing import Any
 
 from crossclaw.config import Config
 from crossclaw.domain.authority import Authority
-from crossclaw.domain.errors import Forbidden, NotFound
+from crossclaw.domain.errors import NotFound
 from crossclaw.domain.sessions import UNBOUND
 from crossclaw.domain.tools import ToolDeclaration, mcp_declaration
-from crossclaw.door.principal import Principal, Scope
+from crossclaw.door.dispatch import Door, require_scope
+from crossclaw.door.principal import Principal
+from crossclaw.door.registry import Caller
 from crossclaw.door.resolver import Resolver, SessionHandle
 from crossclaw.policy.sandbox import confined
 from crossclaw.policy.tools import Layer, decide_tool
@@ -28,17 +30,28 @@ class Invoker:
 
     def __init__(
         self,
+        door: Door,
         toolsets: Toolsets,
         resolver: Resolver,
         config: Config,
         model_of: Callable[[str], str],
     ) -> None:
+        self._door = door
         self._toolsets = toolsets
         self._resolver = resolver
         self._config = config
         self._model_of = model_of
 
     async def invoke(
+        self, principal: Principal, name: str, arguments: dict[str, Any], session_key: str
+    ) -> Any:
+        return await self._door.enter(
+            Caller(principal=principal),
+            f"tool.{name}",
+            lambda: self._invoke(principal, name, arguments, session_key),
+        )
+
+    async def _invoke(
         self, principal: Principal, name: str, arguments: dict[str, Any], session_key: str
     ) -> Any:
         known = self._toolsets.known.get(name)
@@ -86,6 +99,4 @@ def _has_effects(tool: ToolDeclaration) -> bool:
 
 
 def refuse_without_scope(principal: Principal, tool: Tool[Any]) -> None:
-    needed: Scope = "operator.read" if tool.effect == "pure" else "operator.write"
-    if not principal.has(needed):
-        raise Forbidden(f"missing scope: {needed}")
+    require_scope(principal, "operator.read" if tool.effect == "pure" else "operator.write")
