@@ -2,7 +2,7 @@
 
 from math import inf
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import anyio
 import msgspec
@@ -10,8 +10,11 @@ import pytest
 
 from crossclaw.app import Gateway
 from crossclaw.config import Config
+from crossclaw.domain.authority import Authority
 from crossclaw.domain.errors import DeliveryError, Invalid
 from crossclaw.domain.events import Event, RunEnded, SpeechAllowed
+from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.runs import Cause, Outcome, Run, RunKind, RunPlan
 from crossclaw.door.registry import Caller, Listening
 from crossclaw.ledger.operations import Delivery
 from crossclaw.policy.send import BLOCKED
@@ -241,3 +244,22 @@ async def test_what_was_accepted_is_acknowledged_again_whatever_was_forbidden_si
 
     assert {(each["runId"], each["status"]) for each in again} == {("r1", "ok")}
     assert len(model.seen) == 1
+
+
+@pytest.mark.spec("Y4")
+@pytest.mark.parametrize("kind", get_args(RunKind))
+async def test_whether_a_reply_is_withheld_is_decided_in_one_place_for_every_kind_of_run(
+    tmp_path: Path, kind: RunKind
+) -> None:
+    policy = {"sendPolicy": {"default": "deny"}}
+    config = msgspec.convert({"session": policy}, Config)
+    async with open_gateway(tmp_path, ScriptedProvider(lambda _: "hi"), config=config) as gateway:
+        await call(gateway, "sessions.patch", key="main", label="here")
+        session = await gateway.ledger.find_session(SessionKey.main("main"))
+        assert session is not None
+        run = Run(run_id="r1", key=session.key, session_id=session.session_id, kind=kind, status="ok",
+                  attempt=1, epoch=1, plan=RunPlan(), authority=Authority(), cause=Cause(), created_at=1)  # fmt: skip
+        follow = await gateway.endings.finished(run, Outcome("ok", reply="hi"))
+
+        assert gateway.endings.is_withheld(run, session) is follow.withheld
+        assert follow.withheld is (kind in ("chat", "announce", "cron", "hook", "node"))

@@ -163,8 +163,8 @@ class GatewayLinks:
             if run is None or not run.ended or not self._is_first_end(run_id):
                 return
             session = await gateway.ledger.find_session(run.key)
-            withheld = run.kind == "chat" and not gateway.endings.may_say(run.key, session)
-            gateway.feed.publish_from_others(RunEnded(run, withheld))
+            ended = RunEnded(run, gateway.endings.is_withheld(run, session))
+            gateway.feed.publish_from_others(ended)
         except CrossclawError as error:
             log.warning("the end of a run on another gateway was not shown: %s", error)
 

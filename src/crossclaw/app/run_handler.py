@@ -37,7 +37,7 @@ class AgentRunHandler:
         """By the agent loop or, where an agent lives outside, by that one. Listeners are told beforehand
         when its words are not for the chat."""
         session = await self._ledger.find_session(run.key)
-        if run.kind == "chat" and not self._endings.may_say(run.key, session):
+        if self._endings.is_withheld(run, session):
             self._feed.publish(SpeechAllowed(run.key, False))
         if run.key.is_guest:
             return await self._guests.execute(run, words)

@@ -28,6 +28,10 @@ RunKind = Literal[
     "command",
     "compact",
 ]
+SAID_IN_CHAT: frozenset[RunKind] = frozenset({"chat", "announce", "cron", "hook", "node"})
+"""Kinds of runs whose reply is said to whoever sits at the session's chat. The others answer an agent, or the client that
+asked."""
+
 RunStatus = Literal["queued", "running", "waiting", "ok", "error", "timeout", "aborted"]
 OPEN: tuple[RunStatus, ...] = ("queued", "running", "waiting")
 EndStatus = Literal["ok", "error", "timeout", "aborted"]

@@ -20,7 +20,7 @@ from crossclaw.domain.events import (
 from crossclaw.domain.exchanges import CONTROL_TOKENS, is_silent
 from crossclaw.domain.jobs import beyond_heartbeat
 from crossclaw.domain.keys import SessionKey
-from crossclaw.domain.runs import Run, RunKind
+from crossclaw.domain.runs import SAID_IN_CHAT, Run, RunKind
 from crossclaw.domain.states import end_state
 from crossclaw.gateway.messages import text_message
 
@@ -102,7 +102,7 @@ class RunEvents:
     def may_speak(self, allowed: bool) -> None:
         """By the send policy, which may change while a reply is written. Words that answer whoever
         asked for them, and nobody's chat, are not its concern."""
-        self._silenced = self.kind == "chat" and not allowed
+        self._silenced = self.kind in SAID_IN_CHAT and not allowed
 
     def said(self, piece: ReplyPiece, now_ms: int) -> list[RunEvent]:
         """A new turn, or the same one begun anew, starts from an empty text."""

@@ -7,7 +7,7 @@ from crossclaw.domain.clock import Clock
 from crossclaw.domain.exchanges import is_silent
 from crossclaw.domain.jobs import beyond_heartbeat
 from crossclaw.domain.keys import SessionKey
-from crossclaw.domain.runs import Outcome, Run, RunKind
+from crossclaw.domain.runs import SAID_IN_CHAT, Outcome, Run
 from crossclaw.domain.sessions import Session
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.operations import NewDelivery, Op, PutDelivery
@@ -15,11 +15,6 @@ from crossclaw.policy.send import decide_send
 from crossclaw.runs.run_store import Follow
 from crossclaw.sessions.exchange import Exchanges
 from crossclaw.sessions.spawn_report import SpawnReports
-
-# A reply of these is said to whoever sits at the session's chat. The others answer an agent, or the
-# client that asked.
-_SAID_IN_CHAT: frozenset[RunKind] = frozenset({"chat", "announce", "cron", "hook", "node"})
-
 
 NO_ANSWER = "⚠️ No answer this time"
 
@@ -41,14 +36,17 @@ class Endings:
 
     async def finished(self, run: Run, outcome: Outcome) -> Follow:
         """The next step of an exchange or of a spawn, or the reply on its way to its chat."""
-        session = await self._ledger.find_session(run.key) if run.kind in _SAID_IN_CHAT else None
-        policy = self._config.session.send_policy
-        withheld = run.kind in _SAID_IN_CHAT and not decide_send(policy, run.key, session).allowed
+        session = await self._ledger.find_session(run.key) if run.kind in SAID_IN_CHAT else None
+        withheld = self.is_withheld(run, session)
         if run.plan.exchange_id is not None:
             return Follow(await self._exchanges.follow(run, outcome), withheld)
         if run.plan.spawned:
             return Follow(await self._spawn_reports.follow(run, outcome), withheld)
         return Follow(self._reply(run, outcome), withheld)
+
+    def is_withheld(self, run: Run, session: Session | None) -> bool:
+        """Whether the send policy keeps the run's words from the chats of its session, now."""
+        return run.kind in SAID_IN_CHAT and not self.may_say(run.key, session)
 
     def may_say(self, key: SessionKey, session: Session | None) -> bool:
         """Asked now, at the moment of delivery; the outbox asks for the chats of other channels."""
