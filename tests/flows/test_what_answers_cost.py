@@ -153,3 +153,13 @@ async def test_a_model_that_declines_asks_the_fallback_and_is_shown_as_one(
     else:
         assert run.status == "error"
         assert "declined" in (run.error or "")
+
+
+async def test_agent_answers_with_what_a_whole_long_run_has_used(tmp_path: Path) -> None:
+    calls = [[ToolUse(f"a{n}", "count", {}), ToolUse(f"b{n}", "count", {})] for n in range(90)]
+    answers = [AssistantMessage([*each], usage=Usage(input=10, output=1), stop_reason="tool_use") for each in calls]  # fmt: skip
+    model = ScriptedProvider([*answers, AssistantMessage([Text("ok")], usage=Usage(10, 1))])
+    async with open_gateway(tmp_path, model, tools=[Counting("count")]) as gateway:
+        done = await call(gateway, "agent", message="count", idempotencyKey="r1")
+
+    assert done["result"]["meta"]["agentMeta"]["usage"]["input"] == 910
