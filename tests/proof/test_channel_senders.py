@@ -341,10 +341,10 @@ def is_owner(owners: tuple[str, ...], channel: str, ids: set[str]) -> bool:
     return bool((ids - {"*"}) & (meant - {"*"}))
 
 
-def may_command(allowed: dict[str, tuple[str, ...]], channel: str, sender: str) -> bool:
+def may_command(allowed: dict[str, tuple[str, ...]], channel: str, ids: set[str]) -> bool:
     by_channel = {name.lower(): people for name, people in allowed.items()}
     people = {*by_channel.get(channel, ()), *by_channel.get("*", ())}
-    return not allowed or bool(people & {sender, "*"})
+    return not allowed or bool(people & {*ids, "*"})
 
 
 @pytest.mark.spec("N8", "B3", "V2")
@@ -372,8 +372,9 @@ def test_every_sender_has_the_owners_rights_or_commands_or_neither_and_sees_its_
             assert ("operator.admin" in principal.scopes) == owner, facts
             assert principal.sight == "named"
             assert principal.sees == {arrival.to.text}
-            commands = may_command(allowed, channel, sender) or is_owner(owners, channel, {sender})
-            assert decide_commands(config.commands, channel, sender).allowed == commands, facts
+            commands = owner or may_command(allowed, channel, {sender, *aliases})
+            decided = decide_commands(config.commands, channel, sender, aliases)
+            assert decided.allowed == commands, facts
             assert arrival.may_command == commands, facts
 
 

@@ -21,7 +21,7 @@ from crossclaw.policy.channel_access import (
     decide_access,
     decide_mention,
 )
-from crossclaw.policy.owner import decide_owner
+from crossclaw.policy.owner import decide_commands, decide_owner
 from crossclaw.sessions.channel_rules import chat_place, mention_patterns
 from crossclaw.testing import MemoryChannel
 
@@ -219,3 +219,15 @@ def test_a_rule_about_tools_is_looked_up_by_the_group_and_not_by_where_its_repli
     assert chat_of(chat_type="group", chat_id="g1") == "g1"
     assert chat_of(chat_type="group") == "topic 3 of g1"
     assert chat_of() is None
+
+
+@pytest.mark.parametrize("listed", ["ownerAllowFrom", "allowFrom"])
+def test_whoever_is_named_by_another_id_of_theirs_may_command(listed: str) -> None:
+    named: dict[str, Any] = {"ownerAllowFrom": ["signal:uuid:77"], "allowFrom": {"signal": ["+1"]}}
+    if listed == "allowFrom":
+        named = {"allowFrom": {"signal": ["uuid:77"]}}
+    settings = msgspec.convert(named, CommandsConfig)
+
+    assert decide_commands(settings, "signal", "+4179", ["uuid:77"]).allowed
+    assert not decide_commands(settings, "signal", "+4179", ["uuid:78"]).allowed
+    assert not decide_commands(settings, "signal", "+4179").allowed

@@ -6,14 +6,17 @@ from crossclaw.config.doors import CommandsConfig
 from crossclaw.policy.decision import Decision
 
 
-def decide_commands(settings: CommandsConfig, channel: str, sender: str) -> Decision:
+def decide_commands(
+    settings: CommandsConfig, channel: str, sender: str, aliases: Iterable[str] = ()
+) -> Decision:
     """May this sender use slash commands? `commands.allowFrom`, where it is given, is the whole list; the
-    owner may always."""
-    if not settings.allow_from or decide_owner(settings, channel, sender).allowed:
+    owner may always. `aliases` are other ids by which the platform knows the same person."""
+    ids = {sender, *aliases}
+    if not settings.allow_from or decide_owner(settings, channel, sender, ids).allowed:
         return Decision(True, "commands.allowFrom keeps nobody out")
     by_channel = {name.lower(): senders for name, senders in settings.allow_from.items()}
     named = {str(each) for each in (*by_channel.get(channel.lower(), ()), *by_channel.get("*", ()))}
-    allowed = bool(named & {sender, "*"})
+    allowed = bool(named & {*ids, "*"})
     return Decision(
         allowed, f"commands.allowFrom {'names' if allowed else 'does not name'} {channel}:{sender}"
     )

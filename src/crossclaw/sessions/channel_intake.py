@@ -29,7 +29,6 @@ from crossclaw.policy.channel_access import (
     decide_mention,
 )
 from crossclaw.policy.main_address import decide_main_address
-from crossclaw.policy.owner import decide_commands, decide_owner
 from crossclaw.policy.send import decide_send
 from crossclaw.runs.context import ServiceContext
 from crossclaw.sessions.channel_changes import HEARD_CHARS_MAX, ChannelChanges, plain_name
@@ -137,14 +136,12 @@ class ChannelIntake:
         call us."""
         key = route(self._config, inbound)
         session = await self._ledger.find_session(key)
-        where, sender = inbound.address, inbound.sender
-        may_command = decide_commands(self._config.commands, where.channel, sender).allowed
         facts = MentionFacts(
             required=_needs_mention(settings, inbound, session),
             mentioned=inbound.mentioned,
             replies_to_us=inbound.reply_to is not None and inbound.reply_to.ours,
             mentions_others=inbound.mentions_others,
-            command=may_command and find_command(inbound.text) is not None,
+            command=self._intake.may_command(inbound) and find_command(inbound.text) is not None,
             text=inbound.text,
         )
         decision = decide_mention(facts, mention_patterns(self._config, key.agent_id))
@@ -164,18 +161,16 @@ class ChannelIntake:
                 return limit
         return live.traits.history
 
-    async def _context(
-        self, live: LiveAccount, inbound: Inbound
-    ) -> tuple[list[HeardMessage], list[Op[Any]]]:
+    async def _context(self, live: LiveAccount, inbound: Inbound) -> list[Op[Any]]:
         """What the group said before, as one entry between marks, consumed with the message that it came before."""
         if live.settings is None or inbound.is_direct:
-            return [], []
+            return []
         place, chat = (live.channel, live.account_id), inbound.address.to
         thread = inbound.address.thread_id or ""
         limit = self._history_limit(live, live.settings)
         heard = await self._ledger.list_heard(*place, chat, thread, limit=limit) if limit else []
         if not heard:
-            return [], []
+            return []
         lines = "\n".join(f"{_who(each)}: {MORE.join(each.text.splitlines())}" for each in heard)
         said = Provenance("chat", source_channel=live.channel, sender=inbound.chat_name or chat)
         at = self._clock.now_ms()
@@ -191,7 +186,7 @@ class ChannelIntake:
             message_ids=tuple(each.message_id for each in heard),
         )
         key = route(self._config, inbound)
-        return heard, [Inject(key=key, entries=[entry], at=at, if_there=True), forget]
+        return [Inject(key=key, entries=[entry], at=at, if_there=True), forget]
 
     # ── accepting ──────────────────────────────────────────────────────────────────────────────
 
@@ -206,7 +201,7 @@ class ChannelIntake:
         media = FetchedMedia()
         if inbound.attachments:
             media = await self._fetch_files(live, inbound)
-        _heard_before, before = await self._context(live, inbound)
+        before = await self._context(live, inbound)
         prompt = next((each.system_prompt for each in groups if each.system_prompt), None)
         run_id = await self._intake.receive_inbound(
             msgspec.structs.replace(inbound, text=media.under(inbound.text)),
@@ -269,8 +264,7 @@ class ChannelIntake:
         if key.kind != "main":
             return True
         commands, settings = self._config.commands, live.settings
-        who = (live.channel, inbound.sender, inbound.sender_aliases)
-        is_owner = decide_owner(commands, *who).allowed
+        is_owner = self._intake.is_owner(inbound)
         session = None if is_owner else await self._ledger.find_session(key)
         last = session.last_address if session is not None else None
         own = () if settings is None else settings.allow_from

@@ -195,7 +195,7 @@ class Intake:
             text=inbound.text,
             origin=Provenance("person", source_channel=where.channel, sender=sender),
             caller=caller,
-            may_command=decide_commands(self._config.commands, where.channel, sender).allowed,
+            may_command=self.may_command(inbound),
             # The platform's id says that it is the same message; its words may have been edited since.
             request=RequestId(scope=INBOUND, id=inbound.dedupe_key, of_session=False),
             plan=RunPlan(reply_to=where),
@@ -231,12 +231,18 @@ class Intake:
             case SessionKey() as key:
                 return key, await self._ledger.find_session(key)
 
+    def is_owner(self, inbound: Inbound) -> bool:
+        who = (inbound.address.channel, inbound.sender, inbound.sender_aliases)
+        return decide_owner(self._config.commands, *who).allowed
+
+    def may_command(self, inbound: Inbound) -> bool:
+        who = (inbound.address.channel, inbound.sender, inbound.sender_aliases)
+        return decide_commands(self._config.commands, *who).allowed
+
     def sender(self, inbound: Inbound, key: SessionKey) -> Caller:
         """A person on a chat may what a message may; the owner may all. Both see the session that they
         speak in."""
-        channel = inbound.address.channel
-        aliases = inbound.sender_aliases
-        owner = decide_owner(self._config.commands, channel, inbound.sender, aliases).allowed
+        channel, owner = inbound.address.channel, self.is_owner(inbound)
         principal = Principal(
             name=f"{channel}:{inbound.sender}",
             role="operator",
