@@ -680,6 +680,49 @@ async def test_history_hears_of_entries_and_reads_what_it_did_not_hear_of(tmp_pa
     await ledger.close()
 
 
+async def test_a_history_to_which_nothing_came_is_not_asked_for_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = open_ledger(tmp_path / "l.sqlite", inline=True)
+    history, looks = History(ledger), 0
+    await ledger.do(session(ANA))
+    await ledger.do(Inject(key=ANA, entries=[says("first")], at=1))
+    ask = ledger.last_seq
+
+    async def counted(session_id: str) -> int:
+        nonlocal looks
+        looks += 1
+        return await ask(session_id)
+
+    monkeypatch.setattr(ledger, "last_seq", counted)
+    first = await history.read("id-of-ana")
+    assert await history.read("id-of-ana") is first
+    assert looks == 1
+    await ledger.do(Inject(key=ANA, entries=[says("second")], at=1))
+    assert [entry.seq for entry in await history.read("id-of-ana")] == [1, 2]
+    assert looks == 2
+    await ledger.close()
+
+
+async def test_what_comes_while_a_history_is_looked_at_is_read_by_the_next(
+    tmp_path: Path, reads_yield: None
+) -> None:
+    ledger = open_ledger(tmp_path / "l.sqlite", inline=True)
+    history = History(ledger)
+    await ledger.do(session(ANA))
+    await ledger.do(Inject(key=ANA, entries=[says("first")], at=1))
+
+    async def inject() -> None:
+        await ledger.do(Inject(key=ANA, entries=[says("second")], at=1))
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(inject)
+        await history.read("id-of-ana")
+
+    assert [entry.seq for entry in await history.read("id-of-ana")] == [1, 2]
+    await ledger.close()
+
+
 async def test_what_is_heard_while_a_history_is_read_is_in_it_once(
     tmp_path: Path, reads_yield: None
 ) -> None:

@@ -3,7 +3,7 @@
 With them is held how far their view is settled, so that a turn costs what is new, not what is old.
 """
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Sequence
 from hashlib import blake2s
 from typing import NamedTuple
@@ -86,10 +86,25 @@ class History:
         self._settled: dict[str, _Settled] = {}
         self._held_bytes = 0
         self._held_bytes_max = held_bytes_max
+        self._unchanged: set[str] = set()
+        """Sessions that have got no entry since they were last looked at; where other gateways write too, nobody knows."""
+        self._last_append: deque[set[str]] = deque([set()], maxlen=1)
+        ledger.on_append(self._unchanged.difference_update)
+        ledger.on_append(self._last_append.append)
 
     async def read(self, session_id: str) -> list[Entry]:
         """The entries that a model may still be shown as they were, oldest first: all since the newest
         compaction, however large. Reads only what came since the last look."""
+        if session_id in self._unchanged:
+            return self._held[session_id]
+        last_append = self._last_append[0]
+        entries = await self._look(session_id)
+        nothing_came = last_append is self._last_append[0]
+        if nothing_came and session_id in self._held and self._ledger.gateways is None:
+            self._unchanged.add(session_id)
+        return entries
+
+    async def _look(self, session_id: str) -> list[Entry]:
         while True:
             held_through = self._held_through(session_id)
             if await self._ledger.last_seq(session_id) <= self._held_through(session_id):
@@ -215,3 +230,4 @@ class History:
             self._held_bytes -= self._bytes.pop(oldest)
             self._settled.pop(oldest, None)
             self._compactions.pop(oldest, None)
+            self._unchanged.discard(oldest)
