@@ -1,5 +1,6 @@
 """The way of a message in ARCHITECTURE.md, beside that of a live one."""
 
+import importlib
 import re
 import tomllib
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import Any, get_args
 
 import pytest
 
+from crossclaw.delivery.carrying import ATTEMPTS_MAX, RETRY_FIRST_S, RETRY_MAX_S
 from crossclaw.sessions.arrivals import ROADS, Road
 from tests.walk import CHANGES_MAX, Call, walk
 
@@ -42,11 +44,83 @@ async def test_a_message_goes_the_way_that_the_page_tells(tmp_path: Path) -> Non
     assert found.changes <= CHANGES_MAX
 
 
-def test_the_page_names_every_road() -> None:
-    text = PAGE.read_text("utf-8")
-    assert set(ROADS) == set(get_args(Road))
-    for road in ROADS:
-        assert re.search(rf"^\| .*\b{road}\b.* \|", text, re.M), road
+def rows_below(heading: str) -> list[list[str]]:
+    """The cells of the first table under a heading, without its title."""
+    text = PAGE.read_text("utf-8").partition(f"## {heading}")[2].partition("\n\n| ")[2]
+    lines = text.partition("\n\n")[0].splitlines()[2:]
+    return [[cell.strip() for cell in line.strip("| ").split(" | ")] for line in lines]
+
+
+YES, NO = "yes", "–"
+PUT_AWAY = {"refused": "refused", "brought back": "brought back", "unheard": "unknown"}
+
+
+def test_what_the_page_says_of_each_road_is_what_is_asked_there() -> None:
+    rows = {road: row for row in rows_below("The way of a message") for road in row[0].split(", ")}
+
+    assert set(rows) == set(ROADS) == set(get_args(Road))
+    for road, rules in ROADS.items():
+        _, _, command, archived, policy, anew, queues, owner = rows[road]
+        assert command == (YES if rules.commands else NO), road
+        assert archived == PUT_AWAY[rules.archived], road
+        asked = f"{road}: yes" in policy or policy == YES
+        assert asked is rules.send_policy, road
+        assert anew == (YES if rules.begins_anew else NO), road
+        assert queues == (YES if rules.queues else NO), road
+        assert (owner == "no") is not rules.owner, road
+        assert ("one hop less" in owner) is rules.hop, road
+
+
+LIMITS: dict[str, tuple[str, ...]] = {
+    "runs waiting in one session": ("ledger.operations LANE_RUNS_MAX",),
+    "runs under way": ("runs.slots RUNS_AT_ONCE_MAX",),
+    "calls to one provider": ("providers.registry CALLS_MAX",),
+    "Markdown read for display": ("display.bounds CHARS_MAX", "display.bounds LINES_MAX"),
+    "steps in one transaction / waiting": ("ledger.writing BATCH_STEPS_MAX", "ledger.writing QUEUE_STEPS_MAX"),
+    "an answer under a budget": ("policy.budget OUTPUT_TOKENS_MIN",),
+    "a wait for what others have reserved of a budget": ("agent.meter WAIT_S min",),
+    "model calls in one run": ("agent.loop TURNS_MAX",),
+    "pins of a session": ("ledger.operations PINS_MAX", "ledger.operations PINNED_BYTES_MAX KiB"),
+    "crashes before a run is suspect": ("domain.suspects SUSPECT_AFTER", "domain.suspects GROUPS_MAX", "domain.suspects WINDOW_MS s"),
+    "output of a command": ("sandbox.programs KEPT_BYTES KB", "sandbox.programs OUTPUT_BYTES_MAX MiB"),
+    "memory files of a sandbox": ("sandbox.bubblewrap MEMORY_FILES_BYTES MiB",),
+    "a web page made into text": ("tools.page_reader READING_S", "tools.readers READERS_MAX"),
+    "start of an MCP server": ("tools.mcp_servers START_S", "tools.mcp_servers PAUSE_S"),
+    "ticks of a job that are kept": ("ledger.jobs TICKS_KEPT",),
+    "missed ticks listed one by one": ("schedule.times MISSED_ROWS_MAX",),
+    "devices / waiting for a yes": ("gateway.pairing DEVICES_MAX", "gateway.pairing PENDING_MAX"),
+    "a guest that is not heard of": ("sessions.guest_run AWAY_S min", "sessions.guest_run AT_WORK_S min"),
+    "JSON of others": ("domain.untrusted VALUES_MAX", "domain.untrusted DEPTH_MAX"),
+    "delivery attempts": ("delivery.carrying ATTEMPTS_MAX",),
+}  # fmt: skip
+"""Rows of the table of limits, and the constants whose values stand in them: module, name, and the unit it is written in."""
+
+UNITS = {"KiB": 1024, "MiB": 2**20, "KB": 1_000, "min": 60, "s": 1_000}
+NOT_ONE_CONSTANT = {
+    "attempts of a model call", "chat messages that are answered together", "continuations of one reply", "compactions after a refusal", "pictures and files",
+    "history held in memory", "a command in a sandbox", "strangers", "wrong secrets that wait for their answer",
+}  # fmt: skip
+
+
+def test_the_limits_on_the_page_are_those_of_the_code() -> None:
+    rows = {row[0]: row[1] for row in rows_below("Limits, in one place")}
+
+    assert set(rows) == set(LIMITS) | NOT_ONE_CONSTANT
+    for name, constants in LIMITS.items():
+        for constant in constants:
+            module, variable, *unit = constant.split()
+            value = getattr(importlib.import_module(f"crossclaw.{module}"), variable)
+            shown = value / UNITS[unit[0]] if unit else value
+            assert re.search(rf"(?<![\d,]){shown:,.10g}(?![\d,]\d)", rows[name]), (
+                name,
+                constant,
+                value,
+            )
+
+
+def test_a_delivery_is_tried_for_as_long_as_the_page_says() -> None:
+    waits_s = [min(RETRY_MAX_S, RETRY_FIRST_S * 2**n) for n in range(ATTEMPTS_MAX - 1)]
+    assert sum(waits_s) == 8.5 * 60
 
 
 def test_a_run_is_put_together_in_one_place() -> None:

@@ -53,7 +53,9 @@ from crossclaw.policy.send import BLOCKED
 
 log = logging.getLogger(__name__)
 
-ATTEMPTS_MAX = 8  # with the waits below, some ten minutes: longer than most outages of a platform
+ATTEMPTS_MAX = (
+    9  # with the waits below, eight and a half minutes: longer than most outages of a platform
+)
 LAST_S = 2.0  # for what is being sent when the gateway closes
 RETRY_FIRST_S = 2.0
 RETRY_MAX_S = 300.0
