@@ -37,7 +37,14 @@ class Kind(NamedTuple):
 
 
 _DECLARED = 'ToolDeclaration(name="session_status"'
-_TOOLS_PAGE = "docs/tools.md or docs/agent-tools.md: its section or row by hand (CONTRIBUTING.md says how); then make docs"
+_TOOLS_PAGE = (
+    "docs/agent-tools.md: its row by hand; a line in CHANGELOG.md; then make docs and make check"
+)
+_SESSION_TOOLS_PAGES = (
+    "docs/tools.md: its section, its row, its refusals (CONTRIBUTING.md says how); README.md, docs/clients.md and docs/agent-tools.md: "
+    "its rows; a line in CHANGELOG.md; then make docs and make check"
+)
+_SESSION_TOOLS_LISTS = "add it, with open eyes, to what sub-agents do not have in tests/flows/test_tools_are_declared.py and test_spawns.py"
 _TEST = "write its test: tests/flows has the nearest neighbours, crossclaw.testing the model and the time"
 
 KINDS = {
@@ -54,7 +61,9 @@ KINDS = {
             Line(SRC + "tools/__init__.py", r'^    "session_tools",', '    "{name}",'),
         ),
         (f"say what it does in {SRC}tools/texts.py", _TEST,
-         "tests/wire/auth_matrix.json has a row a method: add \"tool.{name}\" with its scope, after thinking about it", _TOOLS_PAGE),
+         f"what changes something has the effect `once` in {SRC}domain/tools.py",
+         "tests/wire/auth_matrix.json has a row a method: add \"tool.{name}\" with its scope, after thinking about it",
+         _SESSION_TOOLS_LISTS, _SESSION_TOOLS_PAGES),
     ),
     "tool": Kind(
         r"[a-z]+(_[a-z]+)*", "word_count", "tool.py.txt", SRC + "tools/{name}.py",
@@ -106,7 +115,10 @@ KINDS = {
                  "<span data-t>{Title}</span></a></li>"),
         ),
         ("draw an icon of its own in web/index.html (a <symbol id=\"i-…\">), and name it in the link",
-         "tests/browser: visit(route(\"{name}\")) and look; make check-web and make browser", "docs/page.md says what it shows; Ctrl-K finds it by VIEWS in web/switcher.js, its weight counts by VIEWS in tests/browser/figures.py"),
+         "display/locale/{{es,it,pt}}/LC_MESSAGES/crossclaw.po: its title and its texts; then make docs; tests/unit/test_languages.py knows what is missing",
+         "tests/browser/test_for_everybody.py: its route and a sign of life in `busy`, its name in VIEWS; a test of its own: visit(route(\"{name}\"))",
+         "docs/page.md says what it shows; Ctrl-K finds it by VIEWS in web/switcher.js, its weight counts by VIEWS in tests/browser/figures.py; a line in CHANGELOG.md",
+         "make check, make browser; the rail at 390 px in every language"),
     ),
 }  # fmt: skip
 
@@ -124,7 +136,9 @@ def main(words: list[str], root: Path = ROOT, say: Callable[[str], None] = print
     }
     for file in new:
         if file.exists():
-            return _stop(f"{file.relative_to(root)} is there already")
+            return _stop(
+                f"{file.relative_to(root)} is there already: take another name, or rename that one first"
+            )
     for line in kind.lines:
         _inserted(root / line.file, line, fields)  # all of them can be, before the first is written
     for file, template in new.items():
@@ -135,7 +149,8 @@ def main(words: list[str], root: Path = ROOT, say: Callable[[str], None] = print
     for line in kind.lines:
         file = root / line.file
         file.write_text(_inserted(file, line, fields), "utf-8")
-        say(f"changed  {line.file}")
+    for changed in dict.fromkeys(line.file for line in kind.lines):
+        say(f"changed  {changed}")
     _tidy([*new, *(root / line.file for line in kind.lines)])
     for each in kind.left:
         say(f"to do    {each.format(**fields)}")
