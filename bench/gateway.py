@@ -169,6 +169,23 @@ def _start(paths: Paths) -> Spent:
         return Spent({}, gateway.started_s * 1_000, gateway.cpu_s() * 1_000)
 
 
+async def _first_turns(stores: Stores, pause_s: float) -> Spent:
+    watch = Stopwatch()
+    with instant_model() as config:
+        for _ in range(STARTS):
+            with served(stores.fresh(), config) as gateway:
+                async with wired(gateway) as wire:
+                    await anyio.sleep(pause_s)
+                    with watch.piece():
+                        await wire.turn("agent:main:first", PLAIN)
+    return Spent({"best": min(watch.each_ms)})
+
+
+def first_turns(pause_s: float, stores: Stores) -> Spent:
+    """The first message of a process, whose model is asked over HTTP: what is loaded for it only then is in it."""
+    return anyio.run(_first_turns, stores, pause_s)
+
+
 def helps(_stores: Stores) -> Spent:
     spent = []
     for _ in range(HELPS):
@@ -304,6 +321,16 @@ WORKS = (
         partial(starts, STORED),
         reference.START,
         (Row(f"gateway: the same with {STORED:,} sessions", "median", "ms", bar=600),),
+    ),
+    Work(
+        partial(first_turns, 0.0),
+        reference.START,
+        (Row("gateway: first turn over HTTP, at once", "best", "ms"),),
+    ),
+    Work(
+        partial(first_turns, 1.0),
+        reference.START,
+        (Row("gateway: first turn over HTTP, after a second", "best", "ms", bar=60),),
     ),
     Work(helps, reference.START, (Row("gateway: crossclaw --help", "median", "ms", bar=75),)),
 )

@@ -1,5 +1,8 @@
 """Providers are found by name, made once, capped, and speak up when something is missing."""
 
+import subprocess
+import sys
+
 import anyio
 import msgspec
 import pytest
@@ -182,3 +185,22 @@ async def test_a_scripted_provider_plays_its_lines_and_remembers_the_requests() 
 async def test_a_scripted_provider_may_answer_by_a_function() -> None:
     script = ScriptedProvider(lambda asked: f"{asked.model}!", delay_s=0.001)
     assert (await script.complete(REQUEST, ignore)).text == "m!"
+
+
+LOADS = """
+import sys, anyio
+from crossclaw.providers.registry import ProviderSettings, Providers
+providers = Providers({"own": ProviderSettings("own", base_url="http://127.0.0.1:1")}, {})
+anyio.run(providers.load, sys.argv[1:])
+print("httpx2" in sys.modules)
+"""
+
+
+@pytest.mark.parametrize(("models", "loaded"), [(["rehearsal/any", "nobody/any"], "False"), (["own/any"], "True")])  # fmt: skip
+def test_what_a_first_call_needs_is_loaded_before_it_and_only_where_it_is_over_http(
+    models: list[str], loaded: str
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LOADS, *models], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == loaded

@@ -44,6 +44,8 @@ from crossclaw.transcripts.exporter import Exporter
 
 log = logging.getLogger(__name__)
 
+LOAD_AFTER_S = 0.1  # by then it listens
+
 
 @asynccontextmanager
 async def open_gateway(config: Config, paths: Paths, outside: Outside) -> AsyncGenerator[Gateway]:
@@ -121,6 +123,16 @@ async def _serve_parts(
         tasks.start_soon(_serve_in_role, roles, UPKEEP, gateway.retention.serve, name="retention")
     if outside.keeps_time and config.cron.enabled:
         await _start_in_role(tasks, roles, CRON, gateway.schedule.clockwork.serve)
+    if outside.keeps_time and not outside.inline:
+        tasks.start_soon(_load_for_models, resources, name="load what model calls need")
+
+
+async def _load_for_models(resources: Resources) -> None:
+    """Load what the first call to each agent's model needs. Begins when the gateway has started, for which people wait."""
+    await anyio.sleep(LOAD_AFTER_S)
+    config, environ = resources.config, resources.outside.environ
+    models = {config.model_for(each, environ).primary for each in config.agents.ids()}
+    await resources.providers.load(sorted(models))
 
 
 async def _start_in_role(

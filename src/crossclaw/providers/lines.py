@@ -10,6 +10,7 @@ import ssl
 from collections import deque
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakSet
 
@@ -78,12 +79,16 @@ class KeptConnections:
         )
 
     async def _load(self) -> ssl.SSLContext:
-        """The HTTP client's package and the certificates that this machine trusts: a quarter of a
-        second, off the loop. A cancelled run need not wait; the next one finds it done."""
         async with self._loading:
             if self._trust is None:
-                self._trust = await anyio.to_thread.run_sync(_trust, abandon_on_cancel=True)
+                self._trust = await load_client()
             return self._trust
+
+
+async def load_client() -> ssl.SSLContext:
+    """Load the HTTP client's package and the certificates that this machine trusts: a quarter of a second, off the
+    loop, once in a process. A cancelled run need not wait; the next one finds it done."""
+    return await anyio.to_thread.run_sync(_trust, abandon_on_cancel=True)
 
 
 async def _stay_there(response: "httpx2.Response") -> None:
@@ -104,6 +109,7 @@ async def _stay_there(response: "httpx2.Response") -> None:
         )
 
 
+@cache
 def _trust() -> ssl.SSLContext:
     try:
         httpx2 = importlib.import_module("httpx2")

@@ -6,7 +6,7 @@ then retries, whose waits take no place under the cap.
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from typing import Literal, NamedTuple
 
 import anyio
@@ -20,7 +20,7 @@ from crossclaw.config.providers import (
     reference_fault,
     spoken_api,
 )
-from crossclaw.domain.errors import ProviderMissing, ProviderRefused
+from crossclaw.domain.errors import CrossclawError, ProviderMissing, ProviderRefused
 from crossclaw.domain.messages import AssistantMessage, Usage
 from crossclaw.domain.models import ListedModel
 from crossclaw.providers.adapting import Adapting
@@ -30,6 +30,7 @@ from crossclaw.providers.discovery import Discovery
 from crossclaw.providers.failures import where_the_key_goes
 from crossclaw.providers.gemini import GeminiProvider
 from crossclaw.providers.keys import Key, Rotating, keys_of
+from crossclaw.providers.lines import load_client
 from crossclaw.providers.listing import describe, list_models
 from crossclaw.providers.local import LocalProvider
 from crossclaw.providers.ollama import OllamaProvider
@@ -148,6 +149,16 @@ class Providers:
     async def discover(self, addresses: Iterable[str]) -> None:
         """Ask servers of one's own about these models, unless they were asked before."""
         await self._discovery.look(addresses)
+
+    async def load(self, addresses: Iterable[str]) -> None:
+        """Load what calls to these models need, so that the first message need not wait for it. What is missing is
+        told with that message, and not here."""
+        with suppress(CrossclawError):
+            for address in addresses:
+                name = address.partition("/")[0]
+                if name in self._settings and name not in self._extra:
+                    await load_client()
+                    await self.price(address, Usage())
 
     async def price(self, address: str, usage: Usage) -> float | None:
         """What so much would cost, or has; None where nobody knows."""
