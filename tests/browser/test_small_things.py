@@ -91,3 +91,27 @@ def test_a_job_s_times_are_those_of_its_zone(visit: Visit, place: Place) -> None
 
     told = visitor.see("cc-operations li", has_text="tea").inner_text()
     assert "07:30 in Asia/Kolkata" in told
+
+
+def test_what_a_part_repeats_ends_when_it_is_taken_out(visit: Visit) -> None:
+    visitor = visit()
+    visitor.page.clock.install()
+
+    visitor.page.evaluate(
+        """async () => {
+          const { Part } = await import(new URL('static/dom.js', document.baseURI));
+          window.ticks = [];
+          customElements.define('cc-ticking', class extends Part {
+            open() { this.repeat(1000, () => ticks.push(1)) }
+          });
+          document.body.append(document.createElement('cc-ticking'));
+        }"""
+    )
+    visitor.page.clock.run_for(2_500)
+    times = visitor.page.evaluate(
+        "() => { document.querySelector('cc-ticking').remove(); return ticks.length }"
+    )
+    visitor.page.clock.run_for(5_000)
+
+    assert times == 2
+    assert visitor.page.evaluate("() => ticks.length") == 2

@@ -20,12 +20,8 @@ export class Approvals extends Part {
     this.setAttribute("aria-label", "Needs your yes");
     for (const name of ["exec.approval.requested", "exec.approval.resolved"]) this.hear(wire, name, () => this.look());
     this.hear(gateway, "open", () => this.look());
-    this.clock = setInterval(() => this.rows.length && this.draw(), 15000);
+    this.repeat(15000, () => this.rows.length && this.draw());
     this.draw();
-  }
-
-  close() {
-    clearInterval(this.clock);
   }
 
   async look() {

@@ -33,13 +33,9 @@ class Attention extends Part {
       h("div", { cls: "page" }, h("header", null, h("h2", null, t("Needs attention")), this.clear), this.kinds, this.list),
     );
     this.hear(gateway, "attention", () => this.draw());
-    this.clock = setInterval(() => this.draw(), 30000);
+    this.repeat(30000, () => this.draw());
     this.draw();
     gateway.refreshAttention();
-  }
-
-  close() {
-    clearInterval(this.clock);
   }
 
   go(kind) {

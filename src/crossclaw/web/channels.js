@@ -20,11 +20,7 @@ class Channels extends Part {
   open() {
     this.soon = debounce(() => this.read(), 300);
     this.hear(gateway, "attention", () => this.soon());
-    this.timer = setInterval(() => document.hidden || this.read(), REFRESH_MS);
-  }
-
-  close() {
-    clearInterval(this.timer);
+    this.repeat(REFRESH_MS, () => document.hidden || this.read());
   }
 
   /** Asked by its tab when it is opened, and when the line is back. */

@@ -343,4 +343,11 @@ export class Part extends HTMLElement {
   hear(target, name, listener, options) {
     target.addEventListener(name, listener, { ...options, signal: this.ends.signal });
   }
+
+  /** Does the work again and again, until this is taken out.
+   * @param {number} ms @param {() => void} work */
+  repeat(ms, work) {
+    const timer = setInterval(work, ms);
+    this.ends.signal.addEventListener("abort", () => clearInterval(timer));
+  }
 }

@@ -12,12 +12,11 @@ class LastHour extends Part {
     this.soon = debounce(() => this.read(), 1500);
     this.hear(gateway, "open", () => this.read());
     this.hear(gateway, "recent", () => this.soon());
-    this.clock = setInterval(() => this.read(), AGAIN_MS);
+    this.repeat(AGAIN_MS, () => this.read());
     this.read();
   }
 
   close() {
-    clearInterval(this.clock);
     this.soon.cancel();
   }
 

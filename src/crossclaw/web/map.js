@@ -72,12 +72,11 @@ export class MapView extends Part {
       wake(this);
     });
     this.sized.observe(this.canvas);
-    this.tick = setInterval(() => {
-      if (this.live) {
-        this.list();
-        wake(this);
-      }
-    }, 5000);
+    this.repeat(5000, () => {
+      if (!this.live) return;
+      this.list();
+      wake(this);
+    });
     this.read();
     wake(this);
   }
@@ -183,7 +182,6 @@ export class MapView extends Part {
   close() {
     cancelAnimationFrame(this.frame);
     this.frame = null;
-    clearInterval(this.tick);
     this.sized.disconnect();
   }
 

@@ -130,13 +130,8 @@ class Operations extends Part {
     this.learn();
     this.hear(wire, "presence", () => this.again());
     this.hear(wire, "cron", () => this.again());
-    this.timer = setInterval(() => this.read(), REFRESH_MS);
-    this.often = setInterval(() => TABS[this.current].onlyShared && this.read(), LEASES_MS);
-  }
-
-  close() {
-    clearInterval(this.timer);
-    clearInterval(this.often);
+    this.repeat(REFRESH_MS, () => this.read());
+    this.repeat(LEASES_MS, () => TABS[this.current].onlyShared && this.read());
   }
 
   /** What is there only for gateways that share a ledger. */

@@ -52,12 +52,8 @@ class Recent extends Part {
     );
     this.hear(gateway, "recent", () => this.draw());
     this.hear(gateway, "open", () => this.draw());
-    this.clock = setInterval(() => this.draw(), 30000);
+    this.repeat(30000, () => this.draw());
     this.draw();
-  }
-
-  close() {
-    clearInterval(this.clock);
   }
 
   linkTo(key) {

@@ -14,12 +14,8 @@ class Rehearsal extends Part {
     this.map = h("cc-map");
     fill(this, this.scene, this.map);
     this.hear(wire, "open", () => this.read());
-    this.clock = setInterval(() => this.read(), AGAIN_MS);
+    this.repeat(AGAIN_MS, () => this.read());
     this.read();
-  }
-
-  close() {
-    clearInterval(this.clock);
   }
 
   go() {
