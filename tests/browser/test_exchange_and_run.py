@@ -156,3 +156,24 @@ def test_an_exchange_under_way_says_so(visit: Visit, place: Place) -> None:
     for each in ("agent:harbour:main", key):
         place.client.call("chat.abort", {"sessionKey": each})
     visitor.see("header .state[data-state=stopped]")
+
+
+def test_a_refusal_that_comes_late_leaves_what_was_opened_since(visit: Visit) -> None:
+    visitor = visit()
+
+    shown = visitor.page.evaluate(
+        """async () => {
+          const { findNamed } = await import(new URL('static/finding.js', document.baseURI));
+          const view = { name: 'first' }, shown = [];
+          const how = (ask) => ({ ask, draw: (found) => shown.push(found), refuse: (why) => shown.push(why.textContent) });
+          let fail;
+          const late = findNamed(view, how(() => new Promise((_, reject) => { fail = reject })));
+          view.name = 'second';
+          await findNamed(view, how(async () => 'the second'));
+          fail(new Error('there is no first'));
+          await late;
+          return shown;
+        }"""
+    )
+
+    assert shown == ["the second"]

@@ -5,7 +5,6 @@ import {
   cost,
   count,
   debounce,
-  empty,
   exactTime,
   face,
   fill,
@@ -22,9 +21,10 @@ import {
 } from "./dom.js";
 import { chainOf, figures } from "./causes.js";
 import { keepingFocus } from "./controls.js";
+import { findNamed } from "./finding.js";
 import { gateway, showWords } from "./gateway.js";
 import { EXPLAINED, isSilent } from "./protocol.js";
-import { Lost, wire } from "./wire.js";
+import { wire } from "./wire.js";
 
 const ANNOUNCED = { "no address": "not posted: the session has no chat", failed: "the announce failed" };
 
@@ -46,27 +46,16 @@ class Exchange extends Part {
     this.read();
   }
 
-  async read() {
-    const id = this.name;
-    if (!wire.ready || !id) return;
-    try {
-      const trace = await wire.call("exchanges.trace", { id });
-      const first = trace.steps[0]?.run.runId;
-      const began = first ? await wire.call("runs.trace", { runId: first }) : null;
-      if (id !== this.name) return;
-      this.trace = trace;
-      this.draw(trace, began);
-    } catch (error) {
-      if (error instanceof Lost) return;
-      fill(
-        this.page,
-        h("header", null, h("h2", null, "Exchange")),
-        empty("Not found", error.message, h("p", null, h("a", { href: "#/exchanges" }, "All exchanges"))),
-      );
-    }
+  read() {
+    return findNamed(this, {
+      ask: askExchange,
+      draw: (found) => this.draw(found),
+      refuse: (why) => fill(this.page, h("header", null, h("h2", null, "Exchange")), why),
+    });
   }
 
-  draw(trace, began) {
+  draw({ trace, began }) {
+    this.trace = trace;
     const opened = new Set([...this.page.querySelectorAll("details[open]")].map((each) => each.dataset.step));
     const spent = trace.steps.reduce(
       (sum, { spent: each }) => ({
@@ -117,6 +106,13 @@ class Exchange extends Part {
     steps.forEach((step, i) => element.append(stepElement(step, i, lanes, opened.has(String(i)), trace.createdAt)));
     return element;
   }
+}
+
+/** The exchange, and the run that began it. */
+async function askExchange(id) {
+  const trace = await wire.call("exchanges.trace", { id });
+  const first = trace.steps[0]?.run.runId;
+  return { trace, began: first ? await wire.call("runs.trace", { runId: first }) : null };
 }
 
 const narrow = () => matchMedia("(max-width: 699px)").matches;

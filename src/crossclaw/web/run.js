@@ -6,7 +6,6 @@ import {
   cost,
   count,
   debounce,
-  empty,
   exactTime,
   fill,
   h,
@@ -23,9 +22,10 @@ import {
 } from "./dom.js";
 import { chainOf, figures } from "./causes.js";
 import { keepingFocus } from "./controls.js";
+import { findNamed } from "./finding.js";
 import { gateway, showWords } from "./gateway.js";
 import { copy, save } from "./keeping.js";
-import { Lost, wire } from "./wire.js";
+import { wire } from "./wire.js";
 
 class Run extends Part {
   open() {
@@ -47,16 +47,12 @@ class Run extends Part {
     this.read();
   }
 
-  async read() {
-    const id = this.name;
-    if (!wire.ready || !id) return;
-    try {
-      const trace = await wire.call("runs.trace", { runId: id });
-      if (id === this.name) this.draw(trace);
-    } catch (error) {
-      if (!(error instanceof Lost))
-        fill(this.page, h("header", null, h("h2", null, "Run")), empty("Not found", error.message, h("p", null, h("a", { href: "#/exchanges" }, "All exchanges"))));
-    }
+  read() {
+    return findNamed(this, {
+      ask: (runId) => wire.call("runs.trace", { runId }),
+      draw: (trace) => this.draw(trace),
+      refuse: (why) => fill(this.page, h("header", null, h("h2", null, "Run")), why),
+    });
   }
 
   draw(trace) {

@@ -26,9 +26,10 @@ import {
 } from "./dom.js";
 import { choice, select } from "./controls.js";
 import { figures } from "./causes.js";
+import { findNamed } from "./finding.js";
 import { copy, save } from "./keeping.js";
 import { complain, gateway } from "./gateway.js";
-import { Lost, wire } from "./wire.js";
+import { wire } from "./wire.js";
 
 const ROW = 30; // pixels, as in the style sheet
 const MARGIN = 12; // rows drawn beyond those in sight
@@ -55,21 +56,16 @@ class Trace extends Part {
     fill(this, this.head, this.filters, this.grid, this.more);
     this.soon = debounce(() => this.read(), 700);
     this.hear(gateway, "open", () => this.read());
-    for (const name of ["agent", "chat", "sessions.changed"])
-      this.hear(wire, name, () => {
-        if (this.tree && !this.tree.end) this.soon();
-      });
+    const whileOpen = () => this.tree && !this.tree.end && this.soon();
+    for (const name of ["agent", "chat", "sessions.changed"]) this.hear(wire, name, whileOpen);
+    this.repeat(5000, whileOpen);
     this.hear(this.grid, "keydown", (event) => this.key(event));
     this.sized = new ResizeObserver(() => this.draw());
     this.sized.observe(this.grid);
-    this.clock = setInterval(() => {
-      if (this.tree && !this.tree.end) this.soon();
-    }, 5000);
   }
 
   close() {
     this.sized.disconnect();
-    clearInterval(this.clock);
   }
 
   makeFilters() {
@@ -131,23 +127,24 @@ class Trace extends Part {
     this.read();
   }
 
-  async read() {
-    const id = this.name;
-    if (!wire.ready || !id) return;
-    try {
-      const tree = await wire.call("trace.get", { id });
-      if (id !== this.name) return;
-      const first = !this.tree;
-      this.tree = tree;
-      this.showHead();
-      this.choose();
-      if (first && this.chosen) this.pick(this.chosen, true);
-    } catch (error) {
-      if (error instanceof Lost) return;
-      this.tree = null;
-      fill(this.head, h("h2", null, "Trace"));
-      fill(this.body, empty("Not found", error.message, h("p", null, h("a", { href: "#/exchanges" }, "All exchanges"))));
-    }
+  read() {
+    return findNamed(this, {
+      ask: (id) => wire.call("trace.get", { id }),
+      draw: (tree) => this.show(tree),
+      refuse: (why) => {
+        this.tree = null;
+        fill(this.head, h("h2", null, "Trace"));
+        fill(this.body, why);
+      },
+    });
+  }
+
+  show(tree) {
+    const first = !this.tree;
+    this.tree = tree;
+    this.showHead();
+    this.choose();
+    if (first && this.chosen) this.pick(this.chosen, true);
   }
 
   // ── what began it, and all of it in figures ───────────────────────────────────────────────
