@@ -1,7 +1,7 @@
 // @ts-check
 // What this conversation's runs ask a person for: the whole command, and the answers.
 import { Part, fill, h, plural } from "./dom.js";
-import { complain, gateway } from "./gateway.js";
+import { gateway, press } from "./gateway.js";
 import { wire } from "./wire.js";
 
 const ANSWERS = { "allow-once": "Allow once", "allow-always": "Always allow", deny: "Deny" };
@@ -79,12 +79,7 @@ export class Approvals extends Part {
   }
 
   async answer(button, id, decision) {
-    button.disabled = true;
-    try {
-      await wire.call("exec.approval.resolve", { id, decision });
-    } catch (error) {
-      complain(error);
-    }
+    await press(button, () => wire.call("exec.approval.resolve", { id, decision }));
     document.getElementById("say")?.focus();
     await this.look();
   }

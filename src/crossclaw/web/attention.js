@@ -2,7 +2,7 @@
 // Needs attention: what failed, hangs or asks for a yes; why, and what helps.
 import { Part, ago, empty, fill, h, nameOfKey, plural, to, whenOf } from "./dom.js";
 import { keepingFocus } from "./controls.js";
-import { complain, gateway, notice } from "./gateway.js";
+import { complain, gateway, notice, press } from "./gateway.js";
 import { t } from "./language.js";
 import { wire } from "./wire.js";
 
@@ -106,13 +106,7 @@ class Attention extends Part {
   }
 
   async act(button, work) {
-    button.disabled = true;
-    try {
-      await work();
-    } catch (error) {
-      complain(error);
-      button.disabled = false;
-    }
+    await press(button, work);
     await gateway.refreshAttention();
   }
 

@@ -3,7 +3,7 @@
 // and a message to try one out.
 import { Part, ago, debounce, empty, fill, h, nameOfKey, plainMark, to, whenOf } from "./dom.js";
 import { keepingFocus, plainList } from "./controls.js";
-import { complain, gateway, notice } from "./gateway.js";
+import { complain, gateway, notice, press } from "./gateway.js";
 import { Lost, newId, wire } from "./wire.js";
 
 const REFRESH_MS = 5000; // a stranger who asks is waiting for somebody to look
@@ -179,30 +179,16 @@ function list(label, rows) {
 
 /** A button that does its work once, and has the list read anew. */
 function act(label, text, work, then, cls = "") {
-  const button = h(
-    "button",
-    {
-      type: "button",
-      cls,
-      "aria-label": label,
-      onclick: async () => {
-        button.disabled = true;
-        try {
-          await work();
-        } catch (error) {
-          complain(error);
-          button.disabled = false;
-        }
-        gateway.refreshAttention();
-        then();
-      },
-    },
-    text,
-  );
-  return button;
+  const onclick = async (event) => {
+    await press(event.currentTarget, work);
+    gateway.refreshAttention();
+    then();
+  };
+  return h("button", { type: "button", cls, "aria-label": label, onclick }, text);
 }
 
-/** Sends it, and says what became of it: words, and whether they are bad news. */
+/** Sends it, and says what became of it: words, and whether they are bad news.
+ * @returns {Promise<[string, boolean]>} */
 async function tryOut({ channel, accountId }, chat) {
   const key = newId();
   const { messageId } = await wire.call("send", { channel, accountId, to: chat, message: TEST, idempotencyKey: key });

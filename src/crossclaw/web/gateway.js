@@ -279,3 +279,15 @@ export function notice(text, { bad = false, ms = 5000, undo, done } = {}) {
 }
 
 export const complain = (error) => notice(error?.message || String(error), { bad: true, ms: 8000 });
+
+/** The work of a button that was pressed: it is done once, and only what failed can be pressed again.
+ * @param {HTMLButtonElement} button @param {() => Promise<any>} work */
+export async function press(button, work) {
+  button.disabled = true;
+  try {
+    await work();
+  } catch (error) {
+    complain(error);
+    button.disabled = false;
+  }
+}
