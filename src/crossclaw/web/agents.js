@@ -1,6 +1,7 @@
 // @ts-check
 // An agent, made or changed: its name, what it is for, model, tools, budget, and the owner's words to it.
 import { agentName, fill, h } from "./dom.js";
+import { field, openForm, report, statusLine, testModel, trimmed } from "./forms.js";
 import { complain, gateway, notice } from "./gateway.js";
 import { wire } from "./wire.js";
 
@@ -30,13 +31,14 @@ async function keepRule({ id, rule }, yes) {
   await wire.call("config.patch", { raw: JSON.stringify({ tools }), baseHash: hash });
 }
 
-const field = (label, input, hint = "") => h("label", null, h("span", null, label), input, hint && h("small", null, hint));
+/** The model that an agent names for itself; empty: as the default. */
+const modelOf = (agent) => (typeof agent?.model === "string" ? agent.model : agent?.model?.primary) || "";
 
-function inputsOf(agent, model) {
+function inputsOf(agent) {
   return {
     name: h("input", { required: true, maxlength: 200, value: agent?.name || agent?.id || "" }),
     about: h("input", { maxlength: 1000, value: agent?.description || "" }),
-    model: h("input", { list: "known-models", value: model, placeholder: "as the default", autocomplete: "off" }),
+    model: h("input", { list: "known-models", value: modelOf(agent), placeholder: "as the default", autocomplete: "off" }),
     deny: h("input", { value: (agent?.tools?.deny || []).join(", "), placeholder: "exec, group:web" }),
     reach: h("input", { value: (agent?.subagents?.allowAgents || []).join(", "), placeholder: "none but itself" }),
     tokens: h("input", { type: "number", min: 1, value: agent?.budget?.tokens ?? "" }),
@@ -45,16 +47,8 @@ function inputsOf(agent, model) {
   };
 }
 
-function formOf(id, inputs, { models, files, told, acts }) {
-  return h(
-    "form",
-    {
-      onsubmit: (event) => {
-        event.preventDefault();
-        acts.save();
-      },
-    },
-    h("h3", null, id ? `Agent ${id}` : "New agent"),
+function partsOf(id, inputs, { models, files, status, acts }) {
+  return [
     field("Name", inputs.name),
     field("What it is for", inputs.about, "One line. The agents that may reach it read it."),
     field("Model", inputs.model),
@@ -63,29 +57,35 @@ function formOf(id, inputs, { models, files, told, acts }) {
       "div",
       { cls: "pair" },
       field("Key of its service", inputs.key, "Kept in credentials/ on the gateway, and never shown again."),
-      h("button", { type: "button", onclick: () => acts.test() }, "Test"),
+      h("button", { type: "button", onclick: acts.test }, "Test"),
     ),
-    told,
-    id && field("Tools that it does not have", inputs.deny),
-    id &&
-      h(
-        "label",
-        { cls: "yes" },
-        inputs.talks,
-        h("span", null, "Other agents reach it, and it reaches them"),
-        h("small", null, gateway.agents.length > 1 ? "To send, and to read what was said." : "There is no other agent yet."),
-      ),
-    id && field("Agents that it may spawn", inputs.reach, `Their ids, or *: ${gateway.agents.map((each) => each.id).join(", ")}`),
-    id && field("Budget of a task, in tokens", inputs.tokens, "Empty: as the defaults say."),
-    id && words(id, files),
+    status,
+    id && laterParts(id, inputs, files),
     h(
       "p",
       { cls: "acts" },
       h("button", { cls: "main" }, id ? "Save" : "Add"),
-      h("button", { type: "button", onclick: () => acts.close() }, "Cancel"),
-      id && h("button", { type: "button", cls: "danger", onclick: () => acts.remove() }, "Remove"),
+      h("button", { type: "button", onclick: acts.close }, "Cancel"),
+      id && h("button", { type: "button", cls: "danger", onclick: acts.remove }, "Remove"),
     ),
-  );
+  ];
+}
+
+/** What is decided of an agent once it is there. */
+function laterParts(id, inputs, files) {
+  return [
+    field("Tools that it does not have", inputs.deny),
+    h(
+      "label",
+      { cls: "yes" },
+      inputs.talks,
+      h("span", null, "Other agents reach it, and it reaches them"),
+      h("small", null, gateway.agents.length > 1 ? "To send, and to read what was said." : "There is no other agent yet."),
+    ),
+    field("Agents that it may spawn", inputs.reach, `Their ids, or *: ${gateway.agents.map((each) => each.id).join(", ")}`),
+    field("Budget of a task, in tokens", inputs.tokens, "Empty: as the defaults say."),
+    words(id, files),
+  ];
 }
 
 /** @param {any} agent what the config says of it; null for a new one
@@ -96,63 +96,63 @@ export async function editAgent(agent, done) {
     wire.call("models.list", {}),
     id ? wire.call("agents.files.list", { agentId: id }).then((answer) => answer.files) : [],
   ]);
-  const model = typeof agent?.model === "string" ? agent.model : agent?.model?.primary;
-  const inputs = inputsOf(agent, model || "");
-  const told = h("p", { cls: "hint", role: "status", "aria-live": "polite" });
-  const acts = { save, test, remove, close: () => dialog.close() };
-  const dialog = h(
-    "dialog",
-    { cls: "agent", "aria-label": id ? `Agent ${id}` : "New agent", onclose: () => dialog.remove() },
-    formOf(id, inputs, { models, files, told, acts }),
-  );
-  document.body.append(dialog);
-  dialog.showModal();
+  const inputs = inputsOf(agent);
+  const status = statusLine();
+  const finish = (text) => {
+    dialog.close();
+    notice(text);
+    done();
+    gateway.refreshSoon();
+  };
+  const acts = {
+    test: () => testModel(status, toTest(inputs, models)),
+    remove: remover(id, status, finish),
+    close: () => dialog.close(),
+  };
+  const save = () => saveAgent(agent, inputs).then(finish, complain);
+  const dialog = openForm(id ? `Agent ${id}` : "New agent", save, partsOf(id, inputs, { models, files, status, acts }));
+}
 
-  const key = () => inputs.key.value.trim();
-  const chosen = () => inputs.model.value.trim();
+/** The model that was chosen, else the first there is, with a key that was typed. */
+function toTest(inputs, [first]) {
+  const key = trimmed(inputs.key);
+  return { model: trimmed(inputs.model) || (first && `${first.provider}/${first.id}`), ...(key && { key }) };
+}
 
-  async function test() {
-    const asked = chosen() || models[0] && `${models[0].provider}/${models[0].id}`;
-    told.textContent = `${asked} is asked …`;
-    try {
-      const answer = await wire.call("models.test", { model: asked, ...(key() ? { key: key() } : {}) });
-      told.textContent = answer.ok ? `It answers after ${answer.tookMs} ms: ${answer.text}` : `No answer: ${answer.text}`;
-      told.classList.toggle("problem", !answer.ok);
-    } catch (error) {
-      told.textContent = error.message;
-    }
+/** Stores what was typed; answers with what is so now, in a sentence. */
+async function saveAgent(agent, inputs) {
+  const [name, key, model] = [inputs.name, inputs.key, inputs.model].map(trimmed);
+  if (key && model.includes("/")) await wire.call("models.key.set", { provider: model.split("/")[0], key });
+  if (!agent?.id) {
+    const description = trimmed(inputs.about);
+    await wire.call("agents.create", { name, ...(description && { description }), ...(model && { model }) });
+    return `${name} is there.`;
   }
+  await wire.call("agents.update", changesOf(agent, inputs));
+  await keepRule(agent, inputs.talks.checked);
+  return `${name} is saved.`;
+}
 
-  async function save() {
-    const name = inputs.name.value.trim();
-    const description = inputs.about.value.trim();
-    try {
-      if (key() && chosen().includes("/")) await wire.call("models.key.set", { provider: chosen().split("/")[0], key: key() });
-      if (!id)
-        await wire.call("agents.create", { name, ...(description && { description }), ...(chosen() && { model: chosen() }) });
-      else
-        await wire.call("agents.update", {
-          agentId: id,
-          name,
-          description: description || null,
-          ...(chosen() !== (model || "") && { model: chosen() || null }),
-          tools: { ...agent.tools, deny: list(inputs.deny.value) },
-          subagents: { ...agent.subagents, allowAgents: list(inputs.reach.value) },
-          budget: inputs.tokens.value ? { ...agent.budget, tokens: Number(inputs.tokens.value) } : null,
-        });
-      if (id) await keepRule(agent, inputs.talks.checked);
-      finish(id ? `${name} is saved.` : `${name} is there.`);
-    } catch (error) {
-      complain(error);
-    }
-  }
+function changesOf(agent, inputs) {
+  const model = trimmed(inputs.model);
+  return {
+    agentId: agent.id,
+    name: trimmed(inputs.name),
+    description: trimmed(inputs.about) || null,
+    ...(model !== modelOf(agent) && { model: model || null }),
+    tools: { ...agent.tools, deny: list(inputs.deny.value) },
+    subagents: { ...agent.subagents, allowAgents: list(inputs.reach.value) },
+    budget: inputs.tokens.value ? { ...agent.budget, tokens: Number(inputs.tokens.value) } : null,
+  };
+}
 
+/** Removes an agent when it is called a second time; the first call says what that means. */
+function remover(id, status, finish) {
   let sure = false;
-
-  async function remove() {
+  return async () => {
     if (!sure) {
       sure = true;
-      told.textContent = `${agentName(id)} will answer nobody any more. Its sessions and its workspace stay. Press Remove again.`;
+      report(status, `${agentName(id)} will answer nobody any more. Its sessions and its workspace stay. Press Remove again.`);
       return;
     }
     try {
@@ -161,14 +161,7 @@ export async function editAgent(agent, done) {
     } catch (error) {
       complain(error);
     }
-  }
-
-  function finish(text) {
-    dialog.close();
-    notice(text);
-    done();
-    gateway.refreshSoon();
-  }
+  };
 }
 
 /** The owner's words to an agent, one file at a time. */

@@ -3,6 +3,7 @@
 // and a message to try one out.
 import { Part, ago, debounce, empty, fill, h, nameOfKey, plainMark, to, whenOf } from "./dom.js";
 import { keepingFocus, plainList } from "./controls.js";
+import { report, statusLine } from "./forms.js";
 import { complain, gateway, notice, press } from "./gateway.js";
 import { Lost, newId, wire } from "./wire.js";
 
@@ -100,11 +101,7 @@ class Channels extends Part {
   }
 
   testForm(account) {
-    const told = h("p", { cls: "hint", role: "status" });
-    const tell = (text, bad = false) => {
-      told.textContent = text;
-      told.className = bad ? "problem" : "hint";
-    };
+    const status = statusLine();
     const form = h(
       "form",
       {
@@ -114,17 +111,17 @@ class Channels extends Part {
           event.preventDefault();
           const chat = /** @type {HTMLInputElement} */ (form.querySelector("input")).value.trim();
           if (!chat) return;
-          tell("It is on its way …");
+          report(status, "It is on its way …");
           try {
-            tell(...(await tryOut(account, chat)));
+            report(status, ...(await tryOut(account, chat)));
           } catch (error) {
-            tell(error.message, true);
+            report(status, error.message, true);
           }
         },
       },
       h("label", null, "To", h("input", { name: "to", required: true, autocomplete: "off", placeholder: "a person or chat, as the platform names it" })),
       h("button", { type: "submit" }, "Send"),
-      told,
+      status,
     );
     return form;
   }
