@@ -34,6 +34,17 @@ def test_no_function_is_over_eighty_lines() -> None:
     assert f"max: {LINES_MAX} " in (ROOT / "dev" / "web" / "eslint.config.mjs").read_text("utf-8")
 
 
+def test_every_module_of_the_page_has_its_types_checked_in_an_editor_too() -> None:
+    """`make check` checks all of them (dev/web/tsconfig.json); an editor only those that say so."""
+    modules = sorted((ROOT / "src" / "crossclaw" / "web").glob("*.js"))
+    templates = sorted((ROOT / "dev" / "templates").glob("*.js.txt"))
+
+    assert len(modules) > 40
+    assert templates
+    files = [*modules, *templates]
+    assert [f.name for f in files if not f.read_text("utf-8").startswith("// @ts-check\n")] == []
+
+
 def test_the_lock_of_the_page_s_checks_has_hashes_and_names_no_registry() -> None:
     text = (ROOT / "dev" / "web" / "package-lock.json").read_text("utf-8")
     packages = json.loads(text)["packages"]
