@@ -51,8 +51,8 @@ class Editor:
         assert old in self.text
         self.box.fill(self.text.replace(old, new))
 
-    def told(self, words: str) -> Any:
-        return self.visitor.see("cc-config .told", has_text=words)
+    def says(self, words: str) -> Any:
+        return self.visitor.see("cc-config .findings", has_text=words)
 
     def press(self, name: str) -> None:
         self.visitor.page.get_by_role("button", name=name, exact=True).click()
@@ -66,7 +66,7 @@ def editor(visit: Visit, own: Place) -> Editor:
 
 def test_a_good_change_is_written_with_comments_and_secrets_kept(editor: Editor) -> None:
     editor.replace('"Ana"', '"Anna"')
-    editor.told("Changes agents.list[1].name")
+    editor.says("Changes agents.list[1].name")
     editor.press("Save")
 
     editor.visitor.see(".toast", has_text="next start")
@@ -81,7 +81,7 @@ def test_what_was_saved_is_in_force_after_a_moment(visit: Visit, tmp_path: Path)
     with open_place(tmp_path, TAKES_OVER) as own:
         editor = Editor(visit, own, may_complain="WebSocket|ERR_CONNECTION")
         editor.replace('"Ana"', '"Anna"')
-        editor.told("Changes")
+        editor.says("Changes")
         editor.press("Save")
 
         editor.visitor.see(".toast", has_text="takes it over")
@@ -107,7 +107,7 @@ def test_a_bad_change_is_told_at_its_line_and_cannot_be_saved(editor: Editor) ->
     assert "everybody" in chosen
 
     editor.replace('"everybody"', '"global"')
-    editor.told("Changes session")
+    editor.says("Changes session")
     editor.press("Save")
     editor.visitor.see(".toast", has_text="Saved")
     assert '"global"' in editor.file
@@ -122,7 +122,7 @@ def test_a_text_that_is_no_json_says_where(editor: Editor) -> None:
 
 def test_a_change_by_somebody_else_is_told_and_neither_text_is_lost(editor: Editor) -> None:
     editor.replace('"Ana"', '"Mine"')
-    editor.told("Changes")
+    editor.says("Changes")
     theirs = FILE.replace('id: "main"', 'id: "main", name: "Theirs"')
     editor.place.folder.config.write_text(theirs)
     editor.press("Save")
@@ -137,7 +137,7 @@ def test_a_change_by_somebody_else_is_told_and_neither_text_is_lost(editor: Edit
     )
     assert '"Mine"' not in editor.text
     editor.visitor.page.click(".toast >> text=Undo")
-    editor.told("Changes agents.list[0].name, agents.list[1].name")
+    editor.says("Changes agents.list[0].name, agents.list[1].name")
     assert '"Mine"' in editor.text
 
 
@@ -145,12 +145,12 @@ def test_who_goes_on_with_their_own_text_sees_what_it_undoes_before_it_is_saved(
     editor: Editor,
 ) -> None:
     editor.replace('"Ana"', '"Mine"')
-    editor.told("Changes")
+    editor.says("Changes")
     editor.place.folder.config.write_text(FILE.replace("apiKey", "maxConcurrent: 3, apiKey"))
     editor.press("Save")
     editor.press("Go on with mine")
 
-    editor.told("agents.list[1].name, models.providers.far.maxConcurrent")
+    editor.says("agents.list[1].name, models.providers.far.maxConcurrent")
     editor.press("Save")
     editor.visitor.see(".toast", has_text="Saved")
     assert editor.file == FILE.replace('"Ana"', '"Mine"')
@@ -158,14 +158,14 @@ def test_who_goes_on_with_their_own_text_sees_what_it_undoes_before_it_is_saved(
 
 def test_what_is_typed_and_not_saved_is_there_when_one_comes_back(editor: Editor) -> None:
     editor.replace('"Ana"', '"Anna"')
-    editor.told("Changes")
+    editor.says("Changes")
     editor.visitor.go(route("sessions"))
     editor.visitor.go(route("operations", "config"))
 
     editor.visitor.until(
         "() => document.querySelector('cc-config textarea')?.value.includes('Anna')"
     )
-    editor.told("Changes agents.list[1].name")
+    editor.says("Changes agents.list[1].name")
     editor.press("Put back")
     editor.visitor.until(
         "() => !document.querySelector('cc-config textarea').value.includes('Anna')"
@@ -186,11 +186,11 @@ def test_comments_typed_here_are_said_not_to_be_written_and_no_change_is_nothing
 ) -> None:
     editor.box.fill("// mine\n" + editor.text)
 
-    told = editor.told("It says the same as the file.")
-    assert "comments of this text are not written" in told.inner_text()
+    words = editor.says("It says the same as the file.")
+    assert "comments of this text are not written" in words.inner_text()
     assert editor.visitor.find("cc-config [type=submit]").is_disabled()
     editor.replace('"Ana"', '"Anna"')
-    editor.told("Changes agents.list[1].name")
+    editor.says("Changes agents.list[1].name")
     editor.press("Save")
     editor.visitor.see(".toast", has_text="comments of this text are not written")
     assert editor.file == FILE.replace('"Ana"', '"Anna"')
@@ -198,7 +198,7 @@ def test_comments_typed_here_are_said_not_to_be_written_and_no_change_is_nothing
 
 def test_a_file_that_breaks_meanwhile_is_told_and_what_was_typed_stays(editor: Editor) -> None:
     editor.replace('"Ana"', '"Anna"')
-    editor.told("Changes")
+    editor.says("Changes")
     editor.place.folder.config.write_text(FILE + "}")
     editor.press("Save")
 

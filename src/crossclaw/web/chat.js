@@ -41,7 +41,7 @@ export class Chat extends Part {
     this.heading = h("h2");
     this.about = h("p", { cls: "about" });
     this.log = h("ol", { cls: "log", role: "log", "aria-label": "Conversation", "aria-live": "off", tabindex: "0" });
-    this.told = h("p", { cls: "away", role: "status", "aria-live": "polite" });
+    this.status = h("p", { cls: "away", role: "status", "aria-live": "polite" });
     this.spoken = h("p", { cls: "sr", role: "status", "aria-live": "polite" }); // a whole reply, once
     this.down = h(
       "button",
@@ -71,7 +71,7 @@ export class Chat extends Part {
         ),
         this.log,
         this.down,
-        this.told,
+        this.status,
         this.spoken,
         this.approvals,
         this.shut,
@@ -87,17 +87,17 @@ export class Chat extends Part {
         if (detail.sessionKey === this.key) listener(detail);
       });
     // What is not a person's is read with what the ledger knows of it.
-    ours("session.message", (told) => {
-      if (told.message.role === "user" && !isPersons(told.message.provenance)) reading.soon();
-      else if (reading.loaded) reading.take([entryOf(told)]);
+    ours("session.message", (detail) => {
+      if (detail.message.role === "user" && !isPersons(detail.message.provenance)) reading.soon();
+      else if (reading.loaded) reading.take([entryOf(detail)]);
     });
     this.hear(wire, "sessions.changed", ({ detail }) => {
       const { protocol } = this.transcript;
       if (protocol.open().some((each) => [each.requester, each.target].includes(detail.sessionKey))) reading.exchangesSoon();
     });
-    ours("agent", (told) => speaking.heard(told));
-    ours("chat", (told) => speaking.ended(told));
-    ours("sessions.changed", (told) => BEGUN_ANEW.has(told.reason) && reading.load());
+    ours("agent", (detail) => speaking.heard(detail));
+    ours("chat", (detail) => speaking.ended(detail));
+    ours("sessions.changed", (detail) => BEGUN_ANEW.has(detail.reason) && reading.load());
     this.hear(this.composer, "say", ({ detail }) => speaking.say(detail.text, detail.pictures));
     this.hear(this.log, "act", ({ detail }) => this.act(detail));
     this.hear(this.composer, "stop", () => wire.call("chat.abort", { sessionKey: this.key }).catch(complain));
@@ -234,13 +234,13 @@ export class Chat extends Part {
   }
 }
 
-const entryOf = (told) => ({
-  seq: told.messageSeq,
-  entryId: told.messageId,
-  at: told.message.timestamp,
-  runId: told.runId,
+const entryOf = (detail) => ({
+  seq: detail.messageSeq,
+  entryId: detail.messageId,
+  at: detail.message.timestamp,
+  runId: detail.runId,
   type: "message",
-  message: told.message,
+  message: detail.message,
 });
 
 customElements.define("cc-chat", Chat);

@@ -18,7 +18,7 @@ class ConfigEditor extends Part {
     this.gutter = h("div", { cls: "gutter", "aria-hidden": "true" });
     this.text = h("textarea", {
       "aria-label": "Config file",
-      "aria-describedby": "config-told",
+      "aria-describedby": "config-findings",
       spellcheck: "false",
       autocomplete: "off",
       autocapitalize: "off",
@@ -29,7 +29,7 @@ class ConfigEditor extends Part {
         this.gutter.scrollTop = this.text.scrollTop;
       },
     });
-    this.told = h("div", { cls: "told", id: "config-told", role: "status" });
+    this.findings = h("div", { cls: "findings", id: "config-findings", role: "status" });
     this.clash = h("div", { cls: "clash", role: "alert", hidden: true });
     this.saver = h("button", { type: "submit", cls: "main" }, "Save");
     this.backer = h("button", { type: "button", onclick: () => this.putBack() }, "Put back");
@@ -38,7 +38,7 @@ class ConfigEditor extends Part {
       { "aria-label": "Edit the config", onsubmit: (event) => this.save(event) },
       h("div", { cls: "editor" }, this.gutter, this.text),
       this.clash,
-      this.told,
+      this.findings,
       h("div", { cls: "acts" }, this.saver, this.backer),
     );
     this.inForce = h("pre", { tabindex: "0", "aria-label": "Every key, with its default" });
@@ -58,7 +58,7 @@ class ConfigEditor extends Part {
       this.put(draft.text);
       this.checkSoon();
     }
-    const mended = this.broken && found.written !== null;
+    const fixed = this.broken && found.written !== null;
     this.broken = found.written === null;
     this.showAbout(found);
     this.inForce.textContent = pretty(found.config);
@@ -67,7 +67,7 @@ class ConfigEditor extends Part {
       this.buttons(false);
       return;
     }
-    if (mended && this.dirty) this.checkSoon();
+    if (fixed && this.dirty) this.checkSoon();
     const now = { text: found.written, hash: found.hash };
     if (!this.dirty) this.begin(now);
     else if (now.hash !== this.seen.hash) this.showClash(now);
@@ -90,7 +90,7 @@ class ConfigEditor extends Part {
   }
 
   showAbout({ path, exists, written, warnings = [], issues = [], restart }) {
-    const told = [...issues, ...warnings].map((each) => [each.path, each.message].filter(Boolean).join(": "));
+    const faults = [...issues, ...warnings].map((each) => [each.path, each.message].filter(Boolean).join(": "));
     fill(
       this.about,
       h(
@@ -104,7 +104,7 @@ class ConfigEditor extends Part {
         " and kept as long as that stands there.",
       ),
       restart && h("p", { cls: "warn pending" }, "Saved and not yet in force: ", restart.reason, "."),
-      told.map((text) => h("p", { cls: "warn" }, text)),
+      faults.map((text) => h("p", { cls: "warn" }, text)),
       written === null &&
         empty(
           "It cannot be edited here",
@@ -165,7 +165,7 @@ class ConfigEditor extends Part {
     this.rule(problems);
     if (problems.length) {
       fill(
-        this.told,
+        this.findings,
         h("p", { cls: "problem" }, `${plural(problems.length, "problem")}; nothing is written before it is fixed.`),
         h("ul", { cls: "faults" }, problems.map((each) => this.fault(each))),
       );
@@ -196,7 +196,7 @@ class ConfigEditor extends Part {
   }
 
   tell(words = "", cls = "", warnings = [], good = true) {
-    fill(this.told, words && h("p", { cls: cls || "hint" }, words), warnings.map((each) => h("p", { cls: "warn" }, each)));
+    fill(this.findings, words && h("p", { cls: cls || "hint" }, words), warnings.map((each) => h("p", { cls: "warn" }, each)));
     this.buttons(good);
   }
 

@@ -186,10 +186,10 @@ function chart(steps, shown, { span, by, measure }, width) {
   const wide = Math.max(240, width) - EDGE.left - EDGE.right;
   const high = HEIGHT - EDGE.top - EDGE.bottom;
   const place = { x: (i) => EDGE.left + (wide * i) / steps.length, y: (value) => EDGE.top + high * (1 - value / top), w: wide / steps.length };
-  const told = shown.map((each) => `${each.title} ${each.sum}`).join(", ") || "nothing";
+  const sums = shown.map((each) => `${each.title} ${each.sum}`).join(", ") || "nothing";
   return svg(
     "svg",
-    { role: "img", width: wide + EDGE.left + EDGE.right, height: HEIGHT, "aria-label": `${title}, ${SPANS[span].title.toLowerCase()}, ${DIVIDERS[by].toLowerCase()}: ${told}` },
+    { role: "img", width: wide + EDGE.left + EDGE.right, height: HEIGHT, "aria-label": `${title}, ${SPANS[span].title.toLowerCase()}, ${DIVIDERS[by].toLowerCase()}: ${sums}` },
     axis(top, say, place, wide),
     labels(steps, span, place, wide),
     apart ? lines(steps, shown, place) : bars(steps, shown, place, (i) => `${SPANS[span].name(steps[i])}: ${say(heights[i])}`),

@@ -148,9 +148,9 @@ class GatewayState extends EventTarget {
 /** What was said last, without the marks of Markdown: a list has no room for them. What the gateway asks for and
  * is answered with silence is not said. */
 function lastWords(items) {
-  const told = items.filter(({ role, text }) => role !== "tool" && text.trim());
-  const answer = told.findLast(({ role, text }) => role === "assistant" && !SILENT.test(text));
-  const said = told.at(-1)?.role === "user" ? told.at(-1) : answer;
+  const spoken = items.filter(({ role, text }) => role !== "tool" && text.trim());
+  const answer = spoken.findLast(({ role, text }) => role === "assistant" && !SILENT.test(text));
+  const said = spoken.at(-1)?.role === "user" ? spoken.at(-1) : answer;
   return said?.text
     .replace(REPORT, "$1")
     .replace(/^\s*(#{1,6}|>|[-*+]|```\w*)(\s|$)/gm, "")

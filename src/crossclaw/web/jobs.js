@@ -99,12 +99,12 @@ export class Jobs {
   async showRuns(job, log) {
     try {
       const { entries = [] } = await wire.call("cron.runs", { id: job.id, limit: LOG_RUNS, includeStanding: true });
-      const told = entries.map((each) => [
+      const rows = entries.map((each) => [
         h("time", null, `${dayOf(each.ts || each.runAtMs)}, ${timeOf(each.ts || each.runAtMs)}`),
         stateMark(each.standing),
         h("span", null, each.summary || each.error || ""),
       ]);
-      fill(log, told.length ? told.map((cells) => h("li", null, cells)) : h("li", null, "It has not run yet."));
+      fill(log, rows.length ? rows.map((cells) => h("li", null, cells)) : h("li", null, "It has not run yet."));
       log.hidden = false;
     } catch (error) {
       complain(error);

@@ -75,7 +75,7 @@ export class Reading {
     this.missing = chat.composer.hidden = false;
     fill(chat.log, h("li", { cls: "loading", "aria-hidden": "true" }, h("i"), h("i"), h("i")));
     chat.down.hidden = true;
-    chat.told.textContent = chat.spoken.textContent = "";
+    chat.status.textContent = chat.spoken.textContent = "";
     chat.speaking.show(); // what was said is seen, also while the line is down
   }
 

@@ -73,9 +73,9 @@ export class Speaking {
     this.pending.delete(runId);
     this.draw();
     this.busy();
-    if (state === "error") this.chat.told.textContent = `No answer: ${errorMessage || "the run failed"}`;
-    else if (state === "aborted") this.chat.told.textContent = "Stopped.";
-    else this.chat.told.textContent = "";
+    if (state === "error") this.chat.status.textContent = `No answer: ${errorMessage || "the run failed"}`;
+    else if (state === "aborted") this.chat.status.textContent = "Stopped.";
+    else this.chat.status.textContent = "";
     if (message && state === "final")
       this.chat.spoken.textContent = `${speakerOf(this.chat.key)}: ${oneLine(textOf(message), READ_CHARS)}`;
     this.chat.reading.soon(); // what a command answers is a note, and notes are not told
@@ -190,7 +190,7 @@ export class Speaking {
       },
     };
     this.pending.set(runId, said);
-    this.chat.told.textContent = "";
+    this.chat.status.textContent = "";
     if (!chat.reading.atEnd) chat.reading.load();
     this.show();
     chat.toEnd();
