@@ -70,7 +70,7 @@
       .map((v) => (v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4))
       .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
   const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-  const told = new Set();
+  const reported = new Set();
   while (walker.nextNode()) {
     const element = walker.currentNode.parentElement;
     if (!walker.currentNode.data.trim() || !shown(element) || element.closest(".sr, option, script, svg")) continue;
@@ -82,8 +82,8 @@
     const size = parseFloat(style.fontSize),
       large = size >= 24 || (size >= 18.66 && Number(style.fontWeight) >= 700);
     const sentence = `${say(element)} "${walker.currentNode.data.trim().slice(0, 30)}" has contrast ${ratio.toFixed(2)}`;
-    if (ratio < (large ? 3 : 4.5) && !told.has(say(element))) {
-      told.add(say(element));
+    if (ratio < (large ? 3 : 4.5) && !reported.has(say(element))) {
+      reported.add(say(element));
       wrong.push(sentence);
     }
   }
@@ -105,6 +105,35 @@
     const box = element.getBoundingClientRect();
     if (innerWidth < 500 && element.localName === "button" && (box.width < 24 || box.height < 24))
       wrong.push(`${say(element)} is too small for a finger`);
+  }
+
+  // ── words that are cut ─────────────────────────────────────────────────────────────────
+  // Names and messages of others have any length and here a line or two: they end with an ellipsis, and what they
+  // stand for shows all of them. The page's own words in the rail, links and buttons are never cut.
+  const ANY_LENGTH = ".rows .name, .rows .more, .table .tr > *, .flow .route, .tool .line, .cards .text, .actor span, .step .said, .state";
+  const cutter = (element, words) => {
+    for (let around = element; around && around !== document.body; around = around.parentElement) {
+      const { clipPath, overflowX, overflowY } = getComputedStyle(around);
+      if (clipPath !== "none") return null; // only read aloud
+      if ([overflowX, overflowY].some((way) => way === "auto" || way === "scroll")) return null; // scrolls
+      if (overflowX === "visible" && overflowY === "visible") continue;
+      const edge = around.getBoundingClientRect();
+      const wide = Math.max(edge.left - words.left, words.right - edge.right);
+      const high = Math.max(edge.top - words.top, words.bottom - edge.bottom);
+      if (wide > 0.5 || high > 4) return around; // a line's box is a little higher than its letters
+    }
+    return null;
+  };
+  const all = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (all.nextNode()) {
+    const words = all.currentNode.data.trim(),
+      element = all.currentNode.parentElement;
+    if (!words || !element.closest(".rail, a[href], button, summary")) continue;
+    if (!shown(element) || element.closest(`${ANY_LENGTH}, .sr, option, svg`)) continue;
+    const range = document.createRange();
+    range.selectNodeContents(all.currentNode);
+    const by = cutter(element, range.getBoundingClientRect());
+    if (by) wrong.push(`"${words}" is cut by ${say(by)}`);
   }
 
   // ── words on words ─────────────────────────────────────────────────────────────────────

@@ -11,7 +11,6 @@ from tests.browser.visiting import HARBOUR, MAIN, Place, Visitor, ask_script, op
 
 pytestmark = pytest.mark.spec("N1")
 
-LOOK = (Path(__file__).parent / "looking.js").read_text("utf-8")
 ASK = ask_script("librarian", "Which shelf?", "say: The ninth.", "Thank you, the ninth.")
 WAITS = ask_script("harbour", "When is high water?", "wait: 600\nsay: At ten.", "At ten.")
 
@@ -89,8 +88,7 @@ def test_a_careful_eye_finds_nothing_wrong(
 def _look(visitor: Visitor, where: str, sign: str) -> list[str]:
     visitor.go(where)
     visitor.see(sign)
-    wrong: list[str] = visitor.page.evaluate(LOOK)
-    return wrong
+    return visitor.look()
 
 
 def test_the_careful_eye_sees_what_is_wrong(visit: Visit) -> None:
@@ -105,15 +103,21 @@ def test_the_careful_eye_sees_what_is_wrong(visit: Visit) -> None:
         " for (const [word, left] of [['under', 0], ['over', 20]]) {"
         " const s = document.createElement('span'); s.textContent = word;"
         " s.style.cssText = `position: absolute; top: 0; left: ${left}px`; box.append(s) }"
-        " document.querySelector('main').append(box) }"
+        " document.querySelector('main').append(box);"
+        " const cut = document.createElement('button'); cut.textContent = 'a word that is cut';"
+        " cut.style.cssText = 'width: 60px; white-space: nowrap; overflow: hidden; text-overflow: ellipsis';"
+        " document.querySelector('main').append(cut);"
+        " document.querySelector('.rail a[data-view=map] span').style.cssText = 'width: 9px; overflow: hidden' }"
     )
 
-    wrong = " ".join(visitor.page.evaluate(LOOK))
+    wrong = " ".join(visitor.look())
 
     assert "<button> has no name" in wrong
     assert '"pale" has contrast' in wrong
     assert "<p> jumps ahead" in wrong
     assert '"over" and "under" lie on each other' in wrong or '"under" and "over"' in wrong
+    assert '"a word that is cut" is cut by <button>' in wrong
+    assert '"Map" is cut by <span>' in wrong
 
 
 @pytest.mark.parametrize("view", [view for view in VIEWS if view != "nothing"])

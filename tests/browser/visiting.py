@@ -23,6 +23,7 @@ AGENTS: dict[str, Any] = {
 }
 CONFIG = json.dumps({"agents": AGENTS})
 MAIN, LIBRARIAN, HARBOUR = (f"agent:{name}:main" for name in ("main", "librarian", "harbour"))
+LOOK = (Path(__file__).parent / "looking.js").read_text("utf-8")
 PATIENCE_MS = 30_000  # asked for only where something is wrong, or the machine does much else
 
 
@@ -182,6 +183,11 @@ class Visitor:
         found = self.page.locator(selector, **more).first
         found.wait_for()
         return found
+
+    def look(self) -> list[str]:
+        """What a careful eye finds wrong, in sentences."""
+        wrong: list[str] = self.page.evaluate(LOOK)
+        return wrong
 
     def until(self, script: str, argument: Any = None) -> None:
         self.page.wait_for_function(script, arg=argument, timeout=PATIENCE_MS)
