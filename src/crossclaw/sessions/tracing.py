@@ -61,12 +61,9 @@ class Tracing:
         if run is None and key is not None:
             run_id = await self._newest(key)
             run = await self._ledger.find_run(run_id) if run_id else None
-        if run is None:
+        chain = [*run.cause.chain[:1], run.run_id] if run else []
+        if not (found := await self._watching.runs_by_id(chain)):
             raise NotFound(f"there is no run, exchange or session with runs by the name {name}")
-        chain = [*run.cause.chain[:1], run.run_id]
-        found = await self._watching.runs_by_id(chain)
-        if not found:
-            raise NotFound(f"there is no run {run.run_id}")
         return found[0]
 
     async def _newest(self, key: SessionKey) -> str | None:
