@@ -8,7 +8,7 @@ import pytest
 
 from crossclaw.domain.errors import StoreError
 from crossclaw.domain.keys import SessionKey
-from crossclaw.ledger.gateways import Beat, Share
+from crossclaw.ledger.gateways import BEAT_S, Beat, Share
 from crossclaw.runs.lease import GatewayLease
 
 ANA = SessionKey.named("main", "ana")
@@ -19,6 +19,7 @@ class OneIsDead:
 
     def __init__(self) -> None:
         self.told = False
+        self.looks = 0
 
     async def beat(self) -> Beat:
         await anyio.lowlevel.checkpoint()
@@ -27,6 +28,7 @@ class OneIsDead:
 
     async def list_claimable(self, share: Share) -> Sequence[SessionKey]:
         await anyio.lowlevel.checkpoint()
+        self.looks += 1
         return [ANA]
 
 
@@ -41,6 +43,9 @@ class Neighbours:
         return self
 
     def may_claim(self, key: SessionKey) -> bool:
+        return True
+
+    def is_first(self, key: SessionKey) -> bool:
         return True
 
     async def choose(
@@ -78,3 +83,53 @@ async def test_a_take_over_that_failed_half_way_is_tried_again_before_anything_i
         await lanes.woken.wait()
         tasks.cancel_scope.cancel()
     assert lanes.happened == ["took over", "took over", "woke ana"]
+
+
+@pytest.mark.spec("B6")
+async def test_what_the_dead_have_left_is_taken_over_once() -> None:
+    lanes, around = LanesThatFailOnce(), Neighbours()
+    lease = GatewayLease(OneIsDead(), around, lanes, lambda: None, room=lambda: 9)  # type: ignore[arg-type]
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(lease.renew)
+        tasks.start_soon(lease.look_around)
+        await anyio.sleep(10 * BEAT_S)
+        tasks.cancel_scope.cancel()
+    assert lanes.happened.count("took over") == 2, "once more after the one that failed"
+    assert lanes.happened.count("woke ana") > 5, "what nobody has taken is still looked for"
+
+
+@pytest.mark.spec("B6")
+async def test_a_hint_of_one_session_wakes_that_one_and_is_no_reason_to_look_for_all() -> None:
+    members, lanes, around = OneIsDead(), LanesThatFailOnce(), Neighbours()
+    lease = GatewayLease(members, around, lanes, lambda: None, room=lambda: 9)  # type: ignore[arg-type]
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(lease.look_around)
+        for number in range(50):
+            await anyio.sleep(0.1)
+            lease.hear_lanes(frozenset({f"agent:main:{number}"}))
+        await anyio.sleep(1)
+        tasks.cancel_scope.cancel()
+    hinted = {each for each in lanes.happened if each != "woke ana"}
+    assert hinted == {f"woke {number}" for number in range(50)}
+    assert members.looks <= 7, "once a second"
+
+
+class AskedToDrain(OneIsDead):
+    async def beat(self) -> Beat:
+        await anyio.lowlevel.checkpoint()
+        return Beat(draining=True)
+
+
+@pytest.mark.spec("B6")
+async def test_a_gateway_that_is_asked_to_drain_at_every_beat_begins_it_once() -> None:
+    drained = list[float]()
+    lease = GatewayLease(
+        AskedToDrain(),  # type: ignore[arg-type]
+        Neighbours(),  # type: ignore[arg-type]
+        LanesThatFailOnce(),  # type: ignore[arg-type]
+        lambda: drained.append(anyio.current_time()),
+        room=lambda: 9,
+    )
+    with anyio.move_on_after(3 * BEAT_S):
+        await lease.renew()
+    assert len(drained) == 1
