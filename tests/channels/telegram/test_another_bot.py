@@ -78,10 +78,31 @@ async def test_another_bot_does_not_say_the_rest_of_a_reply_unless_a_person_want
         await anyio.sleep(300)
         (left,) = await gateway.ledger.watching.troubled_deliveries(since=0, limit=9)
         assert (left.state, left.error) == ("failed", ANOTHER)
+        assert left.attempt == 1, "the other bot has made none"
         assert pieces(telegram) == [(700, "a")]
         await call(gateway, "deliveries.resend", id=left.delivery_id)
         await anyio.sleep(60)
     assert pieces(telegram) == [(700, "a"), (800, "b"), (800, "c")]
+
+
+@pytest.mark.spec("N9")
+async def test_while_nobody_knows_who_an_account_is_its_reply_is_looked_at_ever_more_seldom(
+    telegram: FakeTelegram, opened: Opened
+) -> None:
+    home, *_ = telegram.bots.values()
+    async with opened(FIRST):
+        await anyio.sleep(5)
+        go_away(telegram)
+        telegram.say(home, 42, "tell me")
+        await anyio.sleep(60)
+
+    looked_at = set[int]()
+    async with opened(SECOND) as gateway:
+        for _ in range(120):
+            await anyio.sleep(1)
+            (left,) = await gateway.ledger.list_open_deliveries(limit=9)
+            looked_at.add(left.updated_at)
+    assert 2 < len(looked_at) < 10, "after two seconds, four, eight and so on"
 
 
 @pytest.mark.spec("B2", "N9")
