@@ -75,3 +75,24 @@ async def test_a_guest_that_waits_at_one_gateway_hears_what_the_other_has_taken(
     assert (heard[0]["runId"], heard[0]["message"]) == (run_id, "one")
     assert "hint" in msgspec.to_builtins(heard[0])
     await at_a.reply(run_id, "two")
+
+
+async def test_a_guest_hears_what_its_own_gateway_has_taken_before_its_time_is_over(
+    pair: tuple[Linked, Linked],
+) -> None:
+    a, b = pair
+    at_b = Guest(b.gateway, "bob")
+    await at_b.come()
+    heard: list[Any] = []
+
+    async def wait() -> None:
+        heard.append(await at_b.wait(10 * SOON_S))
+
+    a.gateway.slots.close()  # so that the guest's own one takes it
+    with anyio.fail_after(SOON_S):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(wait)
+            await until(lambda: b.gateway.guests.is_here(SessionKey.guest("main", "bob")))
+            run_id = await sent(b, "one")
+    assert (heard[0]["runId"], heard[0]["message"]) == (run_id, "one")
+    await at_b.reply(run_id, "two")

@@ -327,6 +327,20 @@ async def test_a_guest_with_a_message_in_its_hands_is_there_for_longer_without_a
     assert here == [(True, True), (False, True), (False, False)]
 
 
+@pytest.mark.spec("G5", "B6")
+async def test_that_a_guest_is_there_is_told_when_it_comes_and_not_at_every_call() -> None:
+    """The other gateways hear of it: they know then where it is. Whoever was away comes once more."""
+    came = list[float]()
+    presence = GuestPresence(VirtualClock(), lambda: came.append(anyio.current_time()))
+    began = anyio.current_time()
+    for pause_s in (0, AWAY_S - 1, AWAY_S - 1, AWAY_S + 1):
+        await anyio.sleep(pause_s)
+        with presence.heard_of(SessionKey.guest("main", "bob")):
+            pass
+
+    assert [at - began for at in came] == pytest.approx([0, 3 * AWAY_S - 1])
+
+
 @pytest.mark.spec("G5")
 async def test_a_guest_that_was_woken_for_nothing_waits_on_until_its_time_is_over(
     tmp_path: Path,
