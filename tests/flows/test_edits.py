@@ -154,11 +154,13 @@ async def test_an_edited_caption_brings_its_files_and_words_about_them(tmp_path:
         await memory.bring(direct("7", "look", 4, edit_of="2", attachments=files))
         fetched = memory.fetched
         late = await memory.bring(direct("7", "look", 5, edit_of="1", attachments=files))
+        unknown = await memory.bring(direct("7", "look", 6, edit_of="99", attachments=files))
         await gateway.run_store.wait(accepted.run_id or "")
         session = await gateway.ledger.find_session(SessionKey.main("main"))
         assert session is not None
         entries = await gateway.ledger.list_entries(session.session_id, limit=9)
-    assert (late.what, memory.fetched) == ("noted", fetched)  # nothing is fetched for a note
+    assert (late.what, unknown.what) == ("noted", "noted")
+    assert memory.fetched == fetched, "nothing is fetched for a note"
     (shown,) = [
         each.message for each in entries if isinstance(each.message, UserMessage) and isinstance(each.message.content, list) and any(isinstance(b, Image) for b in each.message.content)
     ]  # fmt: skip
