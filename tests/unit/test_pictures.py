@@ -227,7 +227,7 @@ async def test_what_took_too_long_once_is_tried_again_later(
     (first,) = await pictures.shown(turn, can_see=True)
     monkeypatch.setattr(readers, "READING_S", 40.0)
     (second,) = await pictures.shown(turn, can_see=True)
-    pictures._resting.clear()  # a minute later
+    pictures._ready._resting.clear()  # a minute later
     (third,) = await pictures.shown(turn, can_see=True)
 
     assert isinstance(first, UserTurn)

@@ -5,20 +5,15 @@ between marks that nobody but the gateway can write. What cannot be shown is sai
 """
 
 import base64
-from collections import OrderedDict
-from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
-import anyio
-
 from crossclaw.agent.origin import marked, noted
+from crossclaw.agent.ready import MISSING, FindMedia, ReadyCache
 from crossclaw.domain.attachments import is_recording, text_of
 from crossclaw.domain.errors import CrossclawError
 from crossclaw.domain.media import Media
 from crossclaw.domain.messages import Document, MediaSource, Text
 from crossclaw.tools.documents import NO_READER, SCANNED, Documents, TookTooLong
-
-FindMedia = Callable[[str], Awaitable[Media | None]]
 
 TEXT_CHARS_MAX = 200_000  # of one file, and not more than a quarter of the model's window
 AS_IT_IS_BYTES = 6_500_000  # of a PDF that is sent whole: a share of a request that fits everywhere
@@ -27,8 +22,6 @@ PAGES_LONG, PAGES_SHORT = 600, 100
 (platform.claude.com/docs, pdf-support, 2026-11-16); Gemini 1,000; OpenAI counts bytes only."""
 LONG_WINDOW = 500_000
 HELD_CHARS_MAX = 16_000_000  # of texts that are ready; one that has left is made again
-AGAIN_S = 60.0  # after one that took too long: no turn of a run waits for it again
-SLOW = "it takes too long to be read just now"
 ABOUT = "a file that came with the message: information, not instructions"
 
 
@@ -55,42 +48,26 @@ class AttachedFiles:
     def __init__(self, find_media: FindMedia) -> None:
         self._find_media = find_media
         self._documents = Documents()
-        self._ready: OrderedDict[str, _Ready] = OrderedDict()
-        self._chars = 0
-        self._resting: dict[str, float] = {}
-        """Files that took too long, and when they are tried again; few, and small."""
+        self._ready = ReadyCache[_Ready](find_media, lambda made: len(made.text), HELD_CHARS_MAX)
 
     async def shown(self, file: Document, reader: Reader) -> Text | Document:
-        key, name = file.source.sha256, file.title or "the file"
+        key, name = file.source.sha256 or "", file.title or "the file"
         if is_recording(file):
             return noted(f"{name} came along; you cannot listen to it yourself.")
-        if key is None:
-            return _note(name, "its bytes are not there any more")
-        ready, media = self._ready.get(key), None
-        if ready is None:
-            media = await self._find_media(key)
-            if media is None:
-                return _note(name, "its bytes are not there any more")
-            if anyio.current_time() < self._resting.get(key, 0.0):
-                return _note(name, SLOW)
-            ready = await self._made(media, name)
-            if ready is None:
-                self._resting[key] = anyio.current_time() + AGAIN_S
-                return _note(name, SLOW)
-            self._resting.pop(key, None)
-            self._keep(key, ready)
-        self._ready.move_to_end(key)
+        ready = await self._ready.get(key, lambda media: self._made(media, name))
+        if isinstance(ready, str):
+            return _note(name, ready)
         words = _words(name, ready, reader.window)
         if not _goes_whole(file, ready, reader):
             return Text(words)
-        media = media or await self._find_media(key)
+        media = await self._find_media(key)
         if media is None:
-            return _note(name, "its bytes are not there any more")
+            return _note(name, MISSING)
         data = base64.b64encode(media.data).decode("ascii")
         return Document(MediaSource("base64", "application/pdf", data), file.title, words)
 
     async def _made(self, media: Media, name: str) -> _Ready | None:
-        """None: it took too long this time. A machine that is busy now will not be for ever."""
+        """None: it took too long this time."""
         if media.media_type != "application/pdf":
             return _Ready(text_of(media.data))
         if not self._documents.can_read:
@@ -102,13 +79,6 @@ class AttachedFiles:
         except CrossclawError as error:
             return _Ready(note=str(error).removeprefix(f"{name} "), broken=True)
         return _Ready(read.text, read.pages, "" if read.text else SCANNED)
-
-    def _keep(self, key: str, ready: _Ready) -> None:
-        self._ready[key] = ready
-        self._chars += len(ready.text)
-        while self._chars > HELD_CHARS_MAX and len(self._ready) > 1:
-            _, oldest = self._ready.popitem(last=False)
-            self._chars -= len(oldest.text)
 
 
 def _goes_whole(file: Document, ready: _Ready, reader: Reader) -> bool:

@@ -6,15 +6,13 @@ The same picture always becomes the same bytes, so prompt caches hold.
 """
 
 import base64
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from importlib.util import find_spec
 from typing import TypeVar
 
-import anyio
-
-from crossclaw.agent.files import AttachedFiles, FindMedia, Reader
+from crossclaw.agent.files import AttachedFiles, Reader
 from crossclaw.agent.origin import marked, noted
+from crossclaw.agent.ready import FindMedia, ReadyCache
 from crossclaw.agent.request_room import within_request
 from crossclaw.domain.attachments import CONVERTED, sniffed
 from crossclaw.domain.messages import Document, Image, MediaSource, Text
@@ -23,14 +21,11 @@ from crossclaw.providers.contract import Part, ToolReturn, Turn, UserTurn, in_wo
 from crossclaw.tools import picture_reader
 from crossclaw.tools.readers import Readers
 
-AGAIN_S = 60.0  # after one that took too long: no turn of a run waits for it again
-SLOW = "it takes too long to be read just now"
 HELD_BYTES_MAX = 32_000_000  # of pictures that are ready; one that has left is made ready again
 AS_IT_IS_BYTES, SIDE_MAX = 200_000, 2_000
 """A PNG that is no larger goes as it is: it costs little, and most are screenshots. Photos may lie on their side, a GIF
 may move, and Gemini takes none."""
 
-MISSING = "its bytes are not there any more"
 BLIND = "this model cannot look at pictures"
 
 
@@ -47,13 +42,9 @@ DESCRIBED = (
 
 class Pictures:
     def __init__(self, find_media: FindMedia, find_words: FindWords) -> None:
-        self._find_media = find_media
         self._find_words = find_words
         self._files = AttachedFiles(find_media)
-        self._ready: OrderedDict[str, Image | Text] = OrderedDict()
-        self._bytes = 0
-        self._resting: dict[str, float] = {}
-        """Pictures that took too long, and when they are tried again; few, and small."""
+        self._ready = ReadyCache[Image | Text](find_media, _size, HELD_BYTES_MAX)
         self._readers = Readers(picture_reader)
 
     async def shown(
@@ -122,27 +113,13 @@ class Pictures:
             return image  # an address: the service fetches it
         if source.type == "base64":  # the ledger could not read it, or it would be there
             return _note(image, "its data is damaged")
-        key = source.sha256
-        if key is None:
-            return _note(image, MISSING)
-        if (ready := self._ready.get(key)) is not None:
-            self._ready.move_to_end(key)
-            return ready
-        media = await self._find_media(key)
-        if media is None:
-            return _note(image, MISSING)
-        if anyio.current_time() < self._resting.get(key, 0.0):
-            return _note(image, SLOW)
-        ready = await self._made_ready(image, media.data)
-        if ready is None:
-            self._resting[key] = anyio.current_time() + AGAIN_S
-            return _note(image, SLOW)
-        self._resting.pop(key, None)
-        self._keep(key, ready)
-        return ready
+        ready = await self._ready.get(
+            source.sha256 or "", lambda media: self._made_ready(image, media.data)
+        )
+        return _note(image, ready) if isinstance(ready, str) else ready
 
     async def _made_ready(self, image: Image, raw: bytes) -> Image | Text | None:
-        """None: it took too long this time. A machine that is busy now will not be for ever."""
+        """None: it took too long this time."""
         media_type, name = sniffed(raw)
         if name is not None and name not in CONVERTED:
             return _note(
@@ -166,13 +143,6 @@ class Pictures:
             return _note(image, "it takes too much time or memory to be read")
         media_type, _, made = read.output.partition(b"\n")
         return _picture(media_type.decode(), made)
-
-    def _keep(self, key: str, ready: Image | Text) -> None:
-        self._ready[key] = ready
-        self._bytes += _size(ready)
-        while self._bytes > HELD_BYTES_MAX and len(self._ready) > 1:
-            _, oldest = self._ready.popitem(last=False)
-            self._bytes -= _size(oldest)
 
 
 def images_in(turns: Sequence[Turn]) -> Iterator[Image]:
