@@ -13,8 +13,8 @@ from crossclaw.policy.send import channel_of
 from crossclaw.sessions.budgets import BudgetRow
 
 
-class RowFacts(Result, frozen=True, kw_only=True):
-    """What every row of a session says, whoever asks."""
+class RowBasics(Result, frozen=True, kw_only=True):
+    """What every row of a session says, whoever asks: lists, the session tools and the table of the page."""
 
     key: str
     kind: str
@@ -22,46 +22,58 @@ class RowFacts(Result, frozen=True, kw_only=True):
     updated_at: int
     session_id: str
     model: str
-    total_tokens: int
-    system_sent: bool
-    aborted_last_run: bool
     display_name: str | None = None
     label: str | None = None
     context_tokens: int | None = None
-    thinking_level: str | None = None
-    verbose_level: str | None = None
-    send_policy: str | None = None
-    last_channel: str | None = None
-    last_to: str | None = None
-    budget: BudgetRow | None = None
     agent_gone: bool = False
     """True for a session whose agent is no longer configured: it is read and deleted, not talked to."""
     unreadable: bool = False
     """True for a session whose stored form is damaged: `crossclaw doctor` names it."""
 
 
-def row_facts(
-    session: Session, *, window: int, budget: BudgetRow | None, agent_gone: bool
-) -> dict[str, Any]:
-    """All of them but key, kind and model, which have another form for agents than for clients."""
+class RowFacts(RowBasics, frozen=True, kw_only=True):
+    """What the rows of lists and of the session tools say beyond that."""
+
+    total_tokens: int
+    system_sent: bool
+    aborted_last_run: bool
+    thinking_level: str | None = None
+    verbose_level: str | None = None
+    send_policy: str | None = None
+    last_channel: str | None = None
+    last_to: str | None = None
+    budget: BudgetRow | None = None
+
+
+def row_basics(session: Session, *, context_tokens: int | None, agent_gone: bool) -> dict[str, Any]:
+    """All that a `RowBasics` says but key, kind and model, which have another form for agents than for clients."""
     return {
         "channel": channel_field(session),
         "updated_at": session.updated_at,
         "session_id": session.session_id,
+        "display_name": session.display_name,
+        "label": session.label,
+        "context_tokens": context_tokens,
+        "agent_gone": agent_gone,
+        "unreadable": session.unreadable,
+    }
+
+
+def row_facts(
+    session: Session, *, window: int, budget: BudgetRow | None, agent_gone: bool
+) -> dict[str, Any]:
+    """All of them but key, kind and model."""
+    context_tokens = session.context_tokens or window
+    return row_basics(session, context_tokens=context_tokens, agent_gone=agent_gone) | {
         "total_tokens": session.total_tokens,
         "system_sent": session.system_sent,
         "aborted_last_run": session.aborted_last_run,
-        "display_name": session.display_name,
-        "label": session.label,
-        "context_tokens": session.context_tokens or window,
         "thinking_level": session.thinking,
         "verbose_level": session.verbose,
         "send_policy": session.send_policy,
         "last_channel": last_channel(session),
         "last_to": session.last_address.to if session.last_address else None,
         "budget": budget,
-        "agent_gone": agent_gone,
-        "unreadable": session.unreadable,
     }
 
 

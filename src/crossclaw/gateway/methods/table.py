@@ -15,7 +15,7 @@ from crossclaw.door.resolver import Resolver
 from crossclaw.gateway.methods.sessions import SEARCH_CHARS_MAX
 from crossclaw.gateway.publisher import shown_key
 from crossclaw.ledger.watching import Lane, Order, Page, Watching
-from crossclaw.sessions.rows import channel_field
+from crossclaw.sessions.rows import RowBasics, row_basics
 
 ROWS_MAX = 200  # a window shows forty; the next page is one call away
 
@@ -49,36 +49,23 @@ def title_of(text: str) -> str:
     return line[:TITLE_CHARS_MAX].rsplit(" ", 1)[0].rstrip(" ,;:") + "…"
 
 
-class TableRow(Result, frozen=True):
-    key: str
+class TableRow(RowBasics, frozen=True, kw_only=True):
     agent_id: str
-    kind: str
-    channel: str
-    session_id: str
     created_at: int
-    updated_at: int
     tokens: int
     context_used: int
     cost_usd: float
-    model: str
     standing: State
     """What goes on, else how its last run ended."""
     overrides: dict[str, str]
     """What was set on this session: model, thinkingLevel, verboseLevel, sendPolicy."""
-    label: str | None = None
-    display_name: str | None = None
     title: str | None = None
     """Of a conversation that nobody has named: how it began."""
-    context_tokens: int | None = None
     spawned_by: str | None = None
     lane: Lane | None = None
     """What goes on; nothing when it is at rest."""
     archived_at: int | None = None
     """Since when it can be read and no longer written to."""
-    agent_gone: bool = False
-    """Its agent is no longer configured: it is read and deleted, not talked to."""
-    unreadable: bool = False
-    """Its stored form is damaged: `crossclaw doctor` names it."""
 
 
 class TableResult(Result, frozen=True):
@@ -180,25 +167,22 @@ class SessionTable:
             key=shown_key(session.key),
             agent_id=session.key.agent_id,
             kind=CHILD if session.spawned_by else session.key.kind,
-            channel=channel_field(session),
-            session_id=session.session_id,
             created_at=session.created_at,
-            updated_at=session.updated_at,
             tokens=session.input_tokens + session.output_tokens,
             context_used=session.total_tokens,
-            context_tokens=session.context_tokens,
             cost_usd=session.cost_usd,
             model=self._model_of(session.key.agent_id, session.model),
-            label=session.label,
-            display_name=session.display_name,
             title=title,
             spawned_by=session.spawned_by,
             overrides=_overrides(session),
             lane=lane,
             standing=self._standing(session, lane),
             archived_at=session.archived_at,
-            agent_gone=self._is_gone(session.key),
-            unreadable=session.unreadable,
+            **row_basics(
+                session,
+                context_tokens=session.context_tokens,
+                agent_gone=self._is_gone(session.key),
+            ),
         )
 
 
