@@ -19,11 +19,11 @@ from crossclaw.ledger.operations import PinEntry
 from crossclaw.runs.feed import Feed
 from crossclaw.runs.lanes import Lanes
 from crossclaw.runs.run_store import RunStore
+from crossclaw.sessions.newest import find_newest
 from crossclaw.sessions.run_builder import RunBuilder
 
 WAIT_S = 25.0  # clients give up on an answer after thirty
 RUN_MS = 10 * 60_000  # a summary that takes longer helps nobody
-LOOK_BACK = 50  # entries among which the newest message of a person is looked for
 
 NOTHING = "nothing to compact: what there is stays as it is"
 
@@ -89,16 +89,12 @@ class Compacting:
         return entry
 
     async def _newest_words(self, session: Session) -> str:
-        entries = await self._ledger.list_entries(
-            session.session_id, limit=LOOK_BACK, tool_results=False, notes=False
-        )
-        for entry in reversed(entries):
-            message = entry.message
-            if isinstance(message, UserMessage) and (
-                message.provenance is None or message.provenance.kind == "person"
-            ):
-                return entry.entry_id
-        raise NotFound("none of the newest messages was written by a person; say which one to pin")
+        found = await find_newest(self._ledger, session.session_id, _written)
+        if found is None:
+            raise NotFound(
+                "none of the newest messages was written by a person; say which one to pin"
+            )
+        return found
 
     async def _outcome(self, run_id: str, session: Session, wait_s: float) -> Compacted:
         run = await self._run_store.wait(run_id, wait_s)
@@ -119,3 +115,11 @@ class Compacting:
             tokens_after=compaction.tokens_after,
             run_id=run_id,
         )
+
+
+def _written(entry: Entry) -> str | None:
+    """Its id, if a person wrote it."""
+    message = entry.message
+    by = message.provenance if isinstance(message, UserMessage) else None
+    is_written = isinstance(message, UserMessage) and (by is None or by.kind == "person")
+    return entry.entry_id if is_written else None

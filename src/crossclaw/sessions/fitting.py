@@ -24,7 +24,7 @@ from crossclaw.domain.messages import (
 from crossclaw.domain.sessions import Entry
 from crossclaw.domain.texts import with_ellipsis
 from crossclaw.ledger.contract import Ledger
-from crossclaw.sessions.rows import is_unreadable
+from crossclaw.sessions.rows import UNREADABLE, is_unreadable
 
 BEGINNING_CHARS = 400
 
@@ -93,15 +93,14 @@ async def _with_media(
 ) -> list[Entry]:
     """The entries as `fitting` takes them with the same limits: with the bytes of their pictures and files in them,
     as far as these fit. Of others only the size is needed."""
-    most, room, wanted = alone_max or bytes_max, bytes_max, list[Entry]()
-    for entry in entries if oldest else reversed(entries):
-        if room <= 0:
-            break
+    most = alone_max or bytes_max
+
+    def weigh(entry: Entry) -> tuple[Entry, int]:
         hidden = hidden_chars(entry.message, PICTURES)
-        if hidden and hidden <= most and (hidden <= room or room == bytes_max):
-            wanted.append(entry)
-        room -= hidden if hidden <= most else 0
-    return await _filled(ledger, entries, wanted)
+        return entry, hidden if hidden <= most else 0
+
+    near = _within(entries, bytes_max, weigh, oldest=oldest)
+    return await _filled(ledger, entries, [entry for entry in near if weigh(entry)[1]])
 
 
 async def with_small_media(ledger: Ledger, entries: Sequence[Entry], bytes_max: int) -> list[Entry]:
@@ -128,14 +127,28 @@ def fitting(
 ) -> list[T]:
     """In order, from the newest on or from the oldest. `alone_max`, where given, is how large one may
     be that comes alone."""
-    room, fit = bytes_max, list[T]()
+    most = alone_max or bytes_max
+    return _within(
+        entries, bytes_max, lambda entry: _fitted(entry, most, show, shorten), oldest=oldest
+    )
+
+
+def _within(
+    entries: Sequence[Entry],
+    bytes_max: int,
+    fit: Callable[[Entry], tuple[T, int]],
+    *,
+    oldest: bool,
+) -> list[T]:
+    """From one end as many as there is room for, by the size that `fit` says; the first in any case."""
+    room, taken = bytes_max, list[T]()
     for entry in entries if oldest else reversed(entries):
-        shown, size = _fitted(entry, alone_max or bytes_max, show, shorten)
+        made, size = fit(entry)
         room -= size
-        if room < 0 and fit:
+        if room < 0 and taken:
             break
-        fit.append(shown)
-    return fit if oldest else fit[::-1]
+        taken.append(made)
+    return taken if oldest else taken[::-1]
 
 
 def _fitted(
@@ -171,6 +184,16 @@ def role_of(message: Message) -> str:
             return "assistant"
         case ToolResultMessage():
             return "toolResult"
+
+
+def previewed(entry: Entry, chars_max: int) -> dict[str, str]:
+    """As sessions.preview shows it: a line for whoever looks at many sessions."""
+    message = entry.message
+    if message is None:
+        return {"role": "system", "text": UNREADABLE[:chars_max]}
+    role = "tool" if isinstance(message, ToolResultMessage) else role_of(message)
+    text = words_of(message) or beginning_of(message)
+    return {"role": role, "text": with_ellipsis(text, chars_max)}
 
 
 def beginning_of(message: Message) -> str:

@@ -12,7 +12,7 @@ from crossclaw.domain.errors import Invalid, KeyReused, NotFound
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage
 from crossclaw.domain.runs import Cause, NewRun, RunPlan
-from crossclaw.domain.sessions import LABEL_CHARS_MAX, NewSession, Session
+from crossclaw.domain.sessions import LABEL_CHARS_MAX, Entry, NewSession, Session
 from crossclaw.domain.spawns import Cleanup, Spawn
 from crossclaw.domain.tools import SESSION_TOOLS
 from crossclaw.door.registry import Caller, Params, Result, method
@@ -25,11 +25,11 @@ from crossclaw.runs.run_store import RunStore
 from crossclaw.sessions.arrivals import Arrival, Refused, RequestId, SessionFacts
 from crossclaw.sessions.choosing import ModelChoices
 from crossclaw.sessions.intake import Intake
+from crossclaw.sessions.newest import find_newest
 from crossclaw.sessions.origins import from_session
 from crossclaw.sessions.run_builder import RunBuilder
 from crossclaw.sessions.where import address_of
 
-ASKED_WITHIN = 50  # messages since the one that asks; those that came meanwhile are few
 TIMEOUT_MAX_S = 30 * 24 * 3600.0  # a month; a task that takes longer needs no alarm clock
 
 
@@ -217,14 +217,14 @@ class Spawns:
         """The model that asks: a fallback may have answered in the place of the chosen one."""
         if caller.run is None:
             return None
-        newest = await self._ledger.list_entries(
-            caller.run.session_id, limit=ASKED_WITHIN, tool_results=False, notes=False
-        )
-        for entry in reversed(newest):
+        run_id = caller.run.run_id
+
+        def answered(entry: Entry) -> AssistantMessage | None:
             said = entry.message
-            if entry.run_id == caller.run.run_id and isinstance(said, AssistantMessage):
-                return f"{said.provider}/{said.model}" if said.provider and said.model else None
-        return None
+            return said if isinstance(said, AssistantMessage) and entry.run_id == run_id else None
+
+        said = await find_newest(self._ledger, caller.run.session_id, answered)
+        return f"{said.provider}/{said.model}" if said and said.provider and said.model else None
 
     def _authority(
         self, caller: Caller, parent: SessionKey, session: Session | None, asking: str | None

@@ -15,7 +15,7 @@ from crossclaw.domain.ids import follower_id
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage, Provenance, Text, UserMessage
 from crossclaw.domain.runs import Outcome, Run, RunPlan
-from crossclaw.domain.sessions import NewEntry, Session
+from crossclaw.domain.sessions import Entry, NewEntry, Session
 from crossclaw.domain.spawns import (
     AskToAnnounce,
     Spawn,
@@ -38,12 +38,12 @@ from crossclaw.ledger.operations import (
     Timer,
 )
 from crossclaw.policy.send import decide_send
+from crossclaw.sessions.newest import find_newest
 from crossclaw.sessions.origins import from_session
 from crossclaw.sessions.run_builder import RunBuilder
 from crossclaw.sessions.where import address_of
 
 STEP_MS = 10 * 60_000  # an announce that takes longer helps nobody any more
-LOOK_BACK = 20  # entries in which a child's last words are looked for
 ARCHIVE, CLEANUP = "archive", "cleanup"
 """Kinds of timers."""
 
@@ -70,7 +70,7 @@ class SpawnReports:
         if spawn is None or spawn.state == "over":
             return []
         if not outcome.reply and run.kind == "spawn":
-            said = await self._last_words(run.session_id)
+            said = await find_newest(self._ledger, run.session_id, _words)
             outcome = msgspec.structs.replace(outcome, reply=said)
         moved, step = next_step(spawn, run, outcome)
         if run.kind == "spawn":
@@ -78,11 +78,6 @@ class SpawnReports:
         if isinstance(step, AskToAnnounce):
             return [SetSpawn(spawn=moved), await self._ask(moved, run)]
         return await self._report(moved, step, run)
-
-    async def _last_words(self, session_id: str) -> str | None:
-        entries = await self._ledger.list_entries(session_id, limit=LOOK_BACK, tool_results=False)
-        said = [e.message.text for e in entries if isinstance(e.message, AssistantMessage)]
-        return next((text for text in reversed(said) if text.strip()), None)
 
     async def _ask(self, spawn: Spawn, run: Run) -> Submit:
         key = SessionKey.stored(spawn.parent_key)
@@ -208,3 +203,9 @@ def _ask_context(spawn: Spawn) -> str:
             "If nothing needs to be said, reply with exactly ANNOUNCE_SKIP.",
         ]
     )
+
+
+def _words(entry: Entry) -> str | None:
+    """What a model said in it, if anything."""
+    said = entry.message
+    return said.text if isinstance(said, AssistantMessage) and said.text.strip() else None

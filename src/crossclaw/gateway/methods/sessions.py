@@ -13,10 +13,8 @@ from crossclaw.domain.agents import normalize_agent_id
 from crossclaw.domain.aliases import Filled
 from crossclaw.domain.errors import Invalid, NotFound, StoreDamaged
 from crossclaw.domain.keys import SessionKey
-from crossclaw.domain.messages import AssistantMessage, ToolResultMessage, words_of
 from crossclaw.domain.models import LEVELS
-from crossclaw.domain.sessions import LABEL_CHARS_MAX, Entry, Session
-from crossclaw.domain.texts import with_ellipsis
+from crossclaw.domain.sessions import LABEL_CHARS_MAX, Session
 from crossclaw.door.registry import Caller, Params, Result, method
 from crossclaw.door.resolver import Resolver
 from crossclaw.gateway.publisher import shown_key
@@ -26,9 +24,9 @@ from crossclaw.runs.context import ServiceContext
 from crossclaw.sessions.budgets import BudgetRow, Budgets
 from crossclaw.sessions.changing import Changing
 from crossclaw.sessions.choosing import ModelChoices
-from crossclaw.sessions.fitting import beginning_of, is_said
+from crossclaw.sessions.fitting import is_said, previewed
 from crossclaw.sessions.queueing import DEBOUNCE_MS_MAX, DROPS
-from crossclaw.sessions.rows import UNREADABLE, RowFacts, is_unreadable, row_facts
+from crossclaw.sessions.rows import UNREADABLE, RowFacts, row_facts
 
 LIST_MAX = 1_000  # rows of one answer; a page asks for what it shows
 PREVIEW_KEYS_MAX = 64
@@ -334,7 +332,7 @@ class Sessions:
         entries = await self._ledger.list_entries(
             handle.session.session_id, limit=params.limit, notes=False
         )
-        items = [_preview(entry, params.max_chars) for entry in entries if is_said(entry)]
+        items = [previewed(entry, params.max_chars) for entry in entries if is_said(entry)]
         return ("ok" if items else "empty"), items
 
     @method("sessions.describe", "operator.read", "read", "One session's row.")
@@ -443,16 +441,3 @@ def _changes(params: SessionPatchParams) -> dict[str, Any]:
     if given.get("model") == "":
         raise Invalid("invalid model: empty")
     return {_COLUMNS[name]: value for name, value in given.items()}
-
-
-def _preview(entry: Entry, chars_max: int) -> dict[str, str]:
-    message = entry.message
-    if is_unreadable(entry):
-        return {"role": "system", "text": UNREADABLE[:chars_max]}
-    assert message is not None
-    if isinstance(message, ToolResultMessage):
-        role = "tool"
-    else:
-        role = "assistant" if isinstance(message, AssistantMessage) else "user"
-    text = words_of(message) or beginning_of(message)
-    return {"role": role, "text": with_ellipsis(text, chars_max)}
