@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import msgspec
-import pyjson5
 
 from crossclaw.cli.exits import CommandFailed, Exit, UsageError
 from crossclaw.cli.grammar import (
@@ -24,7 +23,7 @@ from crossclaw.cli.say import out_json
 from crossclaw.cli.tables import pairs
 from crossclaw.client.errors import CallRefused
 from crossclaw.client.peer import ADMIN, READ, WRITE, GatewayPeer
-from crossclaw.config.syntax_errors import excerpt, find_fault
+from crossclaw.config.syntax_errors import NotJson5, parse_json5
 from crossclaw.door.registry import Method
 
 CALL_MS = 10_000  # OpenClaw's default
@@ -67,13 +66,9 @@ def _call(arguments: Arguments) -> int:
 
 def _params(text: str) -> dict[str, Any]:
     try:
-        value = pyjson5.decode(text)
-    except pyjson5.Json5DecoderException as error:
-        fault = find_fault(text)
-        raise UsageError(
-            f"--params is not JSON: {fault.why if fault else error.args[0]}",
-            hint=excerpt(text, fault.at) if fault else None,
-        ) from None
+        value = parse_json5(text)
+    except NotJson5 as error:
+        raise UsageError(f"--params is not JSON: {error.why}", hint=error.excerpt) from None
     if not isinstance(value, dict):
         raise UsageError("--params must be an object: {…}")
     return value

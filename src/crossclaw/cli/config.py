@@ -4,8 +4,6 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-import pyjson5
-
 from crossclaw.cli.exits import CommandFailed, Exit, UsageError
 from crossclaw.cli.grammar import Arguments, CommandSpec, Parser, json_option, no_arguments
 from crossclaw.cli.one_file import PATCH, hold_to_all, this_file_option
@@ -19,6 +17,7 @@ from crossclaw.config.load import NO_EFFECT
 from crossclaw.config.no_effect import told
 from crossclaw.config.positions import KeyPath
 from crossclaw.config.source import Source, dotted
+from crossclaw.config.syntax_errors import NotJson5, parse_json5
 
 _KEY = "dotted, as agents.defaults.model or agents.list[0].name"
 
@@ -167,8 +166,8 @@ def _not_there(place: StateLocation, file: ConfigFile, path: KeyPath) -> Command
 def parse_value(text: str) -> Any:
     """What reads as JSON5 is that; anything else is the text itself, as people type it."""
     try:
-        return pyjson5.decode(text)
-    except pyjson5.Json5DecoderException:
+        return parse_json5(text)
+    except NotJson5:
         return text
 
 

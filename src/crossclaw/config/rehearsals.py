@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
-import pyjson5
 
+from crossclaw.config.syntax_errors import NotJson5, parse_json5
 from crossclaw.domain.errors import Invalid
 
 SHIPPED = ("two-agents", "team", "kill-me", "budget")
-NESTING_MAX = 50
 START_S_MAX = 60.0  # until a stage answers: a busy machine takes long to start a program
 VARIABLES_KEPT = ("PATH", "HOME", "LANG", "TMPDIR", "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
 """What the program of a stage is given of the environment: no keys."""
@@ -80,10 +79,10 @@ def read_shipped(name: str) -> RehearsalFile:
 
 def parse_rehearsal(text: str, name: str) -> RehearsalFile:
     try:
-        return msgspec.convert(pyjson5.decode(text, NESTING_MAX), RehearsalFile)
+        return msgspec.convert(parse_json5(text), RehearsalFile)
     except msgspec.ValidationError as error:
         raise Invalid(f"{name}: {error}") from error
-    except pyjson5.Json5DecoderException as error:
+    except NotJson5 as error:
         raise Invalid(f"{name} is not JSON5: {error}") from error
 
 

@@ -5,23 +5,19 @@ objects deeply, lists end to end; what stands beside `$include` comes last and w
 """
 
 import os
-import re
 from collections.abc import Iterable, Mapping
 from functools import reduce
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pyjson5
-
 from crossclaw.config.positions import KeyPath, keys_twice, lines_of
-from crossclaw.config.syntax_errors import SyntaxFault, excerpt, find_fault, place_of
+from crossclaw.config.syntax_errors import NESTING_MAX, NestedTooDeeply, NotJson5, parse_json5
 from crossclaw.domain.errors import ConfigInvalid
 
 INCLUDE = "$include"
 OLD, DEFAULTS = "agent", ("agents", "defaults")
 """`agent: {…}` of an early OpenClaw is `agents.defaults` today; what stands there goes before it."""
 INCLUDE_DEPTH_MAX = 10  # as OpenClaw: deeper is a mistake, not an order
-NESTING_MAX = 32  # a real config needs about ten; twice this, by includes, fits Python's stack
 
 
 class Spot(NamedTuple):
@@ -266,26 +262,17 @@ def read_text(file: Path) -> str:
 
 def parse(text: str, file: Path) -> Any:
     try:
-        return pyjson5.decode(text, NESTING_MAX)
-    except pyjson5.Json5NestingTooDeep:
+        return parse_json5(text)
+    except NestedTooDeeply:
         raise ConfigInvalid(f"{file} is nested deeper than {NESTING_MAX} levels") from None
-    except pyjson5.Json5DecoderException as error:
+    except NotJson5 as error:
         raise _explained(text, file, error) from None
 
 
-def _explained(text: str, file: Path, error: Exception) -> ConfigInvalid:
+def _explained(text: str, file: Path, error: NotJson5) -> ConfigInvalid:
     if not text.strip():
         return ConfigInvalid(f"{file} is empty; write {{}} into it or remove it")
-    fault = find_fault(text) or SyntaxFault(
-        _near(error), "it is not clear to the parser either why"
-    )
-    line, column = place_of(text, fault.at)
-    explained = ConfigInvalid(f"{file}:{line}:{column}: this is not JSON5: {fault.why}")
-    explained.excerpt = excerpt(text, fault.at)
+    place = f"{file}:{error.line}:{error.column}"
+    explained = ConfigInvalid(f"{place}: this is not JSON5: {error.why}")
+    explained.excerpt = error.excerpt
     return explained
-
-
-def _near(error: Exception) -> int:
-    """The fast parser says `near 17`, counting characters."""
-    near = re.search(r"near (\d+)", str(error.args[0]))
-    return max(0, int(near[1]) - 1) if near else 0

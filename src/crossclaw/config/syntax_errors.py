@@ -1,15 +1,18 @@
-"""Broken: where a text stops being JSON5, and what the likely cause is, in plain words.
+"""Reads JSON5; where a text stops being that, says what the likely cause is, in plain words.
 
-Only read when the parser has refused a text. What is said goes to logs and over the wire, so it names
-marks, lines and keys, but never a value: that may be a secret.
+The cause is looked for only when the parser has refused a text. What is said goes to logs and over the wire, so it
+names marks, lines and keys, but never a value: that may be a secret.
 """
 
 import re
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import pyjson5
 
 from crossclaw.config.positions import Token, tokens_of
+from crossclaw.domain.errors import Invalid
+
+NESTING_MAX = 32  # a real config needs about ten; twice this, by includes, fits Python's stack
 
 Expected = Literal["value", "item", "key", "colon", "comma", "end"]
 
@@ -25,6 +28,38 @@ class SyntaxFault(NamedTuple):
     at: int
     """The character where it shows, counted from 0."""
     why: str
+
+
+class NotJson5(Invalid):
+    """A text could not be read. Its words name place and cause, for whoever says of what."""
+
+    def __init__(self, text: str, fault: SyntaxFault) -> None:
+        self.why = fault.why
+        self.line, self.column = place_of(text, fault.at)
+        self.excerpt = excerpt(text, fault.at)
+        """For a terminal: other things stand on that line too."""
+        super().__init__(f"line {self.line}, column {self.column}: {fault.why}")
+
+
+class NestedTooDeeply(NotJson5):
+    pass
+
+
+def parse_json5(text: str) -> Any:
+    try:
+        return pyjson5.decode(text, NESTING_MAX)
+    except pyjson5.Json5NestingTooDeep as error:
+        why = f"it is nested deeper than {NESTING_MAX} levels"
+        raise NestedTooDeeply(text, SyntaxFault(_near(error), why)) from None
+    except pyjson5.Json5DecoderException as error:
+        unclear = SyntaxFault(_near(error), "it is not clear to the parser either why")
+        raise NotJson5(text, find_fault(text) or unclear) from None
+
+
+def _near(error: Exception) -> int:
+    """The fast parser says `near 17`, counting characters."""
+    near = re.search(r"near (\d+)", str(error.args[0]))
+    return max(0, int(near[1]) - 1) if near else 0
 
 
 class _Broken(Exception):

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from crossclaw.config.syntax_errors import NotJson5, parse_json5
 from crossclaw.domain.errors import Invalid, InvalidKey
 from crossclaw.domain.keys import RESERVED, SHARED, SessionKey
 from crossclaw.sandbox.files import find_file
@@ -188,8 +189,6 @@ def number_of(value: Any) -> int | None:
 
 def read_store(raw: bytes) -> Any:
     """What a sessions.json says, also one that somebody edited by hand."""
-    import pyjson5  # noqa: PLC0415  only an import needs it
-
     try:
         return msgspec.json.decode(raw)
     except RecursionError:
@@ -197,6 +196,6 @@ def read_store(raw: bytes) -> Any:
     except (msgspec.DecodeError, UnicodeDecodeError):
         text = mend_halves(raw).decode("utf-8", "replace")
     try:
-        return pyjson5.decode(text)
-    except pyjson5.Json5Exception as error:
+        return parse_json5(text)
+    except NotJson5 as error:
         raise Invalid(f"no JSON: {error}") from None

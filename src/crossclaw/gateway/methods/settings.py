@@ -16,7 +16,6 @@ import anyio
 import anyio.from_thread
 import anyio.to_thread
 import msgspec
-import pyjson5
 
 from crossclaw import __version__
 from crossclaw.config import Config, Loaded, load
@@ -27,6 +26,7 @@ from crossclaw.config.hiding import HIDDEN, without_secrets
 from crossclaw.config.positions import KeyPath
 from crossclaw.config.section import Loose, Secrets
 from crossclaw.config.source import child_of, dotted, read_text
+from crossclaw.config.syntax_errors import NotJson5, parse_json5
 from crossclaw.domain.aliases import Filled
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import ConfigInvalid, Invalid
@@ -269,9 +269,9 @@ class Settings:
     def _patch(self, params: ConfigPatchParams) -> dict[str, Any]:
         file = self._open(params)
         try:
-            changes = pyjson5.decode(params.raw)
-        except pyjson5.Json5DecoderException as error:
-            raise Invalid(f"config.patch raw is not JSON5: {error.args[0]}") from None
+            changes = parse_json5(params.raw)
+        except NotJson5 as error:
+            raise Invalid(f"config.patch raw is not JSON5: {error}") from None
         if not isinstance(changes, dict):
             raise Invalid("config.patch raw must be an object")
         before, text = file.value, file.text
