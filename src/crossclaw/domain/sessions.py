@@ -63,17 +63,22 @@ class Session(msgspec.Struct, frozen=True):
     """Its stored form is damaged: it is shown in lists, and nothing else."""
 
 
-class NewSession(msgspec.Struct, frozen=True, kw_only=True):
-    """What a session begins with, should it not be there yet."""
+class SessionFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What a session begins with that is not there yet."""
 
-    key: SessionKey
-    session_id: str
     channel: str | None = None
     display_name: str | None = None
     label: str | None = None
     spawned_by: str | None = None
     address: Address | None = None
     authority: Authority = UNBOUND
+
+
+class NewSession(SessionFacts, frozen=True, kw_only=True):
+    """A session to be begun, should it not be there yet."""
+
+    key: SessionKey
+    session_id: str
 
 
 class NewEntry(msgspec.Struct, frozen=True, kw_only=True):

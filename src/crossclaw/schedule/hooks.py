@@ -13,7 +13,7 @@ from crossclaw.domain.jobs import ACK_CHARS_MAX, WakeMode, beyond_heartbeat
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import Provenance
 from crossclaw.domain.runs import Outcome, Run, RunPlan
-from crossclaw.domain.sessions import NewEntry
+from crossclaw.domain.sessions import NewEntry, SessionFacts
 from crossclaw.door.registry import Caller, Params, Result, method
 from crossclaw.door.resolver import Resolver
 from crossclaw.ledger.operations import Inject, Op
@@ -23,7 +23,6 @@ from crossclaw.schedule.work import bound_accounts, find_address, told_of_run
 from crossclaw.sessions.arrivals import (
     Arrival,
     RequestId,
-    SessionFacts,
     begin_authority,
 )
 from crossclaw.sessions.intake import Intake

@@ -24,14 +24,14 @@ from crossclaw.domain.jobs import (
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import Provenance, UserMessage
 from crossclaw.domain.runs import Outcome, Run, RunPlan
-from crossclaw.domain.sessions import NewEntry, Session
+from crossclaw.domain.sessions import NewEntry, Session, SessionFacts
 from crossclaw.door.resolver import SessionHandle
 from crossclaw.ledger.jobs import DeleteJob, SettleTick
 from crossclaw.ledger.operations import Inject, Op, ResetSession
 from crossclaw.runs.context import ServiceContext
 from crossclaw.schedule.heartbeats import Heartbeats
 from crossclaw.schedule.notices import NOTICE_CHARS_MAX, Notices
-from crossclaw.sessions.arrivals import Arrival, SessionFacts
+from crossclaw.sessions.arrivals import Arrival
 
 NO_ADDRESS = (
     "the run is done, but its reply has no address: set delivery.channel and delivery.to, "

@@ -10,12 +10,11 @@ from typing import Any, Literal
 import msgspec
 
 from crossclaw.config import Config
-from crossclaw.domain.addresses import Address
 from crossclaw.domain.authority import Authority
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import Provenance, UserBlock
 from crossclaw.domain.runs import Cause, NewRun, Run, RunKind, RunPlan
-from crossclaw.domain.sessions import UNBOUND
+from crossclaw.domain.sessions import SessionFacts
 from crossclaw.door.registry import Caller
 from crossclaw.door.resolver import SessionHandle
 from crossclaw.ledger.operations import Op
@@ -67,17 +66,6 @@ class SessionNamed(msgspec.Struct, frozen=True):
 
     reference: str
     agent_id: str | None = None
-
-
-class SessionFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What a session begins with that is not there yet."""
-
-    channel: str | None = None
-    display_name: str | None = None
-    label: str | None = None
-    spawned_by: str | None = None
-    address: Address | None = None
-    authority: Authority = UNBOUND
 
 
 class RequestId(msgspec.Struct, frozen=True, kw_only=True):

@@ -16,7 +16,7 @@ from crossclaw.domain.errors import Invalid, TooMuchFollows
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import Provenance, UserBlock, UserMessage, content_of
 from crossclaw.domain.runs import NewRun, RunPlan
-from crossclaw.domain.sessions import NewSession, Session
+from crossclaw.domain.sessions import NewSession, Session, SessionFacts
 from crossclaw.door.principal import Principal
 from crossclaw.door.registry import Caller
 from crossclaw.door.resolver import Resolver, SessionHandle
@@ -39,7 +39,6 @@ from crossclaw.sessions.arrivals import (
     Refused,
     Replied,
     RequestId,
-    SessionFacts,
     SessionNamed,
     begin_authority,
 )
@@ -386,17 +385,7 @@ class Intake:
 
 
 def _session(arrival: Arrival, key: SessionKey, session_id: str) -> NewSession:
-    facts = arrival.facts
-    return NewSession(
-        key=key,
-        session_id=session_id,
-        channel=facts.channel,
-        display_name=facts.display_name,
-        label=facts.label,
-        spawned_by=facts.spawned_by,
-        address=facts.address,
-        authority=facts.authority,
-    )
+    return NewSession(key=key, session_id=session_id, **msgspec.structs.asdict(arrival.facts))
 
 
 def _limited(caller: Caller, limits: Authority) -> Caller:

@@ -12,7 +12,7 @@ from crossclaw.domain.errors import Invalid, KeyReused, NotFound
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage
 from crossclaw.domain.runs import Cause, NewRun, RunPlan
-from crossclaw.domain.sessions import LABEL_CHARS_MAX, Entry, NewSession, Session
+from crossclaw.domain.sessions import LABEL_CHARS_MAX, Entry, NewSession, Session, SessionFacts
 from crossclaw.domain.spawns import Cleanup, Spawn
 from crossclaw.domain.tools import SESSION_TOOLS
 from crossclaw.door.registry import Caller, Params, Result, method
@@ -22,7 +22,7 @@ from crossclaw.ledger.operations import EnsureSession, Op, PatchSession, PutSpaw
 from crossclaw.policy.sandbox import as_arm
 from crossclaw.policy.subagents import decide_spawn
 from crossclaw.runs.run_store import RunStore
-from crossclaw.sessions.arrivals import Arrival, Refused, RequestId, SessionFacts
+from crossclaw.sessions.arrivals import Arrival, Refused, RequestId
 from crossclaw.sessions.choosing import ModelChoices
 from crossclaw.sessions.intake import Intake
 from crossclaw.sessions.newest import find_newest

@@ -13,6 +13,7 @@ from crossclaw.domain.errors import Invalid
 from crossclaw.domain.media import SLICE_CHARS, decode_base64
 from crossclaw.domain.messages import Document, Image, MediaSource, Provenance
 from crossclaw.domain.runs import Run, RunPlan
+from crossclaw.domain.sessions import SessionFacts
 from crossclaw.door.registry import Caller, Params, Result, method
 from crossclaw.door.resolver import Resolver
 from crossclaw.gateway.messages import entry_message, short_message
@@ -23,7 +24,6 @@ from crossclaw.sessions.arrivals import (
     Arrival,
     Replied,
     RequestId,
-    SessionFacts,
     SessionNamed,
 )
 from crossclaw.sessions.changing import Changing

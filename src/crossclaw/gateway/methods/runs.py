@@ -12,12 +12,13 @@ from crossclaw.domain.errors import CrossclawError, Invalid, NotFound
 from crossclaw.domain.ids import entry_id_of
 from crossclaw.domain.messages import AssistantMessage, Provenance, Usage
 from crossclaw.domain.runs import Run, RunPlan
+from crossclaw.domain.sessions import SessionFacts
 from crossclaw.door.registry import Caller, Params, Result, TwoAnswers, method
 from crossclaw.gateway.methods.chat import Attachments, RequestKey, blocks_of
 from crossclaw.gateway.methods.sessions import Label
 from crossclaw.ledger.contract import Ledger
 from crossclaw.runs.run_store import RunStore
-from crossclaw.sessions.arrivals import Arrival, RequestId, SessionFacts, SessionNamed
+from crossclaw.sessions.arrivals import Arrival, RequestId, SessionNamed
 from crossclaw.sessions.choosing import ModelChoices
 from crossclaw.sessions.intake import Intake
 
