@@ -2,6 +2,7 @@
 
 __all__ = [
     "dispatch",
+    "held_credentials",
     "open_calls",
     "principal",
     "registry",

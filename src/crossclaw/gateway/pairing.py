@@ -13,7 +13,6 @@ import secrets
 from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
-import anyio
 import msgspec
 
 from crossclaw.domain.agents import DEFAULT_AGENT_ID
@@ -22,6 +21,7 @@ from crossclaw.domain.credentials import Credential, Particulars
 from crossclaw.domain.errors import Busy, CrossclawError, Fenced, Invalid, NotFound
 from crossclaw.domain.ids import Ids
 from crossclaw.domain.secret import Secret
+from crossclaw.door.held_credentials import HeldCredentials
 from crossclaw.door.principal import Principal, includes, person_principal
 from crossclaw.gateway.auth import DeviceTokenMismatch, Lock
 from crossclaw.ledger.contract import Ledger
@@ -74,7 +74,7 @@ class Paired(msgspec.Struct, frozen=True):
     """A new one for the device to keep; it is nowhere else."""
 
 
-class Pairings:
+class Pairings(HeldCredentials):
     def __init__(
         self,
         ledger: Ledger,
@@ -83,20 +83,12 @@ class Pairings:
         ids: Ids,
         credentials: Credentials | None = None,
     ) -> None:
-        self._ledger = ledger
-        self._credentials = credentials or Credentials()
+        super().__init__(ledger, credentials or Credentials())
         self._tell = tell
         self._clock = clock
         self._ids = ids
         self._devices: dict[str, Credential] = {}
         self._pending: dict[str, Credential] = {}
-        self._changing = anyio.Lock()
-
-    async def load(self) -> None:
-        """As the ledger has them; those that it has no longer are forgotten. Not while one is changed here: what was read
-        before that would undo it."""
-        async with self._changing:
-            await self._load()
 
     async def _load(self) -> None:
         """Who asked on another gateway, and was answered there, is told of as here."""

@@ -7,13 +7,12 @@ device's token, or the gateway's) holds the names that it was the first to use.
 import secrets
 from collections.abc import Collection
 
-import anyio
-
 from crossclaw.domain.authority import Authority
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.credentials import Credential, Particulars
 from crossclaw.domain.errors import Busy, Fenced, Forbidden, Invalid, NotFound
 from crossclaw.domain.secret import Secret
+from crossclaw.door.held_credentials import HeldCredentials
 from crossclaw.door.principal import Principal
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.operations import DeleteCredential, PutCredential
@@ -25,19 +24,11 @@ SCOPES = ("operator.read", "operator.write")
 """What a guest's own token is good for: the session tools, as its own session."""
 
 
-class GuestNames:
+class GuestNames(HeldCredentials):
     def __init__(self, ledger: Ledger, credentials: Credentials, clock: Clock) -> None:
-        self._ledger = ledger
-        self._credentials = credentials
+        super().__init__(ledger, credentials)
         self._clock = clock
         self._names: dict[str, Credential] = {}
-        self._changing = anyio.Lock()
-
-    async def load(self) -> None:
-        """As the ledger has them; those that it has no longer are forgotten. Not while one is changed here: what was read
-        before that would undo it."""
-        async with self._changing:
-            await self._load()
 
     async def _load(self) -> None:
         stored = [each for each in await self._ledger.list_credentials() if each.kind == "guest"]
