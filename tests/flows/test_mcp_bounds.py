@@ -12,9 +12,10 @@ import pytest
 from crossclaw.app import Gateway
 from crossclaw.domain.authority import Authority
 from crossclaw.domain.messages import ToolUse
+from crossclaw.tools.contract import RESULT_CHARS_MAX
 from crossclaw.tools.mcp_filter import MESSAGE_BYTES_MAX, PARTS_MAX, MessageFilter
 from crossclaw.tools.mcp_http import Bounded, TooLarge
-from crossclaw.tools.mcp_tool import DESCRIPTION_CHARS_MAX, RESULT_CHARS_MAX
+from crossclaw.tools.mcp_tool import DESCRIPTION_CHARS_MAX
 from tests.flows.talking import results_of, say
 from tests.flows.test_mcp_servers import MAIN, in_a_gateway
 

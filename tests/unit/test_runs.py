@@ -13,7 +13,7 @@ import pytest
 
 from crossclaw.agent import history as bounds
 from crossclaw.agent.history import History
-from crossclaw.agent.toolbox import IMAGES_CHARS_MAX, IMAGES_MAX, RESULT_CHARS_MAX, _bounded
+from crossclaw.agent.toolbox import IMAGES_CHARS_MAX, IMAGES_MAX, _bounded
 from crossclaw.domain.compactions import Compaction
 from crossclaw.domain.errors import Busy, StoreError
 from crossclaw.domain.events import EntryAppended, Event, RunAccepted, SessionChanged
@@ -46,6 +46,7 @@ from crossclaw.runs.run_store import LOOK_AGAIN_S, NOTHING, Follow, RunStore
 from crossclaw.runs.slots import Slots
 from crossclaw.runs.sweep import TIMERS_AT_ONCE, Fire, Sweep
 from crossclaw.testing import ScriptedProvider, VirtualClock, open_gateway
+from crossclaw.tools.contract import RESULT_CHARS_MAX
 from tests.ledger.making import ANA, BEN, begun, claim, says, session, submit
 from tests.ledger.making import run as new_run
 

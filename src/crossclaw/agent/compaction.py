@@ -16,7 +16,7 @@ from crossclaw.agent.history import History
 from crossclaw.agent.refusals import Refusal, refused_pictures, unanswered
 from crossclaw.agent.run_setup import RunSetup
 from crossclaw.agent.summary import TIMEOUT_S, Summarizer, is_a_persons
-from crossclaw.agent.weight import BYTES_A_TOKEN, counted, weigh, weigh_text
+from crossclaw.agent.weight import counted, weigh, weigh_text
 from crossclaw.domain.budgets import Amount
 from crossclaw.domain.compactions import (
     KEPT_CHARS_MAX,
@@ -27,6 +27,7 @@ from crossclaw.domain.compactions import (
 from crossclaw.domain.errors import ProviderError
 from crossclaw.domain.events import CompactionPhase
 from crossclaw.domain.messages import AssistantMessage, ToolResultMessage, Usage, UserMessage
+from crossclaw.domain.models import BYTES_A_TOKEN
 from crossclaw.domain.runs import Run
 from crossclaw.domain.runtime import under_way_lines
 from crossclaw.domain.sessions import Entry

@@ -10,8 +10,9 @@ from typing import TypeVar
 import msgspec
 
 from crossclaw.agent.origin import CLOSE, OPEN
-from crossclaw.agent.weight import BYTES_A_TOKEN, IMAGE_TOKENS, weigh_request
+from crossclaw.agent.weight import IMAGE_TOKENS, weigh_request
 from crossclaw.domain.messages import Document, Image, Text
+from crossclaw.domain.models import BYTES_A_TOKEN
 from crossclaw.domain.texts import without_middle
 from crossclaw.providers.contract import (
     AssistantTurn,

@@ -12,11 +12,12 @@ import anyio
 import anyio.lowlevel
 import msgspec
 
-from crossclaw.agent.weight import BYTES_A_TOKEN, weigh_request
+from crossclaw.agent.weight import weigh_request
 from crossclaw.domain.budgets import Amount, Grant, Purse
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import CrossclawError, OverBudget
 from crossclaw.domain.messages import AssistantMessage, Usage
+from crossclaw.domain.models import BYTES_A_TOKEN
 from crossclaw.domain.runs import Run
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.operations import Reserve, Spend

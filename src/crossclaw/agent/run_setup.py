@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from hashlib import blake2s
-from typing import Any, NamedTuple, Protocol, get_args
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -18,7 +18,7 @@ from crossclaw.config.model import ChosenModel
 from crossclaw.domain.agents import ThinkingLevel
 from crossclaw.domain.budgets import Amount
 from crossclaw.domain.messages import AssistantMessage
-from crossclaw.domain.models import ListedModel, ModelFacts
+from crossclaw.domain.models import LEVELS, ListedModel, ModelFacts
 from crossclaw.domain.runs import Run
 from crossclaw.domain.sessions import Session
 from crossclaw.providers.contract import ModelRequest, Provider, ToolSpec
@@ -26,7 +26,6 @@ from crossclaw.providers.fallback import Choice, Fallbacks, Find, Rests
 from crossclaw.sessions.choosing import ModelChoices
 from crossclaw.tools.toolset import Toolset, Toolsets
 
-LEVELS = get_args(ThinkingLevel)
 DIGESTS_KEPT = 2_000  # of the sessions at work; some 300 bytes each
 OUTPUT_TOKENS_MAX = 8_192  # where the model's own limit is not known
 DESCRIPTION_TOKENS_MAX = 2_048  # of a picture: a page of small print
@@ -226,7 +225,7 @@ class RunSetups:
 def _thinking(run: Run, session: Session | None, profile: ModelProfile) -> ThinkingLevel:
     """What the message says, else the session, else the agent."""
     level = run.plan.thinking or (session.thinking if session else None)
-    return level if level in LEVELS else profile.thinking  # type: ignore[return-value]
+    return level if level in LEVELS else profile.thinking
 
 
 class _Digests:

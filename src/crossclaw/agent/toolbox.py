@@ -30,13 +30,12 @@ from crossclaw.providers.calls import raw_arguments
 from crossclaw.runs.context import ServiceContext
 from crossclaw.runs.run_store import RunStore
 from crossclaw.tools.approving import ApprovalGate
-from crossclaw.tools.contract import Tool, ToolContext, context_of
+from crossclaw.tools.contract import RESULT_CHARS_MAX, Tool, ToolContext, context_of
 from crossclaw.tools.toolset import Toolset
 
 log = logging.getLogger(__name__)
 
 ARGUMENTS_CHARS = 200  # shown of arguments that cannot be read
-RESULT_CHARS_MAX = 400_000  # about half of a large window; more would push out everything else
 IMAGES_MAX = 8  # of one result; a model looks at few at once
 IMAGES_CHARS_MAX = 8_000_000  # of them together, in base64: two of the largest that `read` shows
 

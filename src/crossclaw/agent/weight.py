@@ -17,10 +17,10 @@ from crossclaw.domain.messages import (
     ToolResultMessage,
     UserMessage,
 )
+from crossclaw.domain.models import BYTES_A_TOKEN
 from crossclaw.domain.sessions import Entry
 from crossclaw.providers.contract import ModelRequest, UserTurn
 
-BYTES_A_TOKEN = 4
 PDF_BYTES = 40  # of a PDF for a token of its text
 FILE_TOKENS_MAX = 50_000  # as much as a file's text is shown
 IMAGE_TOKENS = 1_600  # what the services count for a picture of the usual size

@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from crossclaw.domain.errors import CrossclawError, Invalid
+from crossclaw.sandbox.contract import PROMPT_FILES
 from crossclaw.sandbox.files import PLACEHOLDER, LeadsOut, find_file, list_folder, names_there
 
 log = logging.getLogger(__name__)
 
-# In the order of the prompt: what to do, who one is, what there is, for whom.
-FILES = ("AGENTS.md", "SOUL.md", "TOOLS.md", "IDENTITY.md", "USER.md", "BOOTSTRAP.md")
+HEARTBEAT = "HEARTBEAT.md"  # the message of a heartbeat; no prompt shows it
+FILES = tuple(name for name in PROMPT_FILES if name != HEARTBEAT)
 SUBAGENT_FILES = ("AGENTS.md", "TOOLS.md")  # a child works; it needs no character
 NOTES_FILES = ("MEMORY.md", "memory.md")  # the first that is there
 

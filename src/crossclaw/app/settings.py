@@ -23,6 +23,7 @@ from crossclaw.delivery.outbox import GivesUp
 from crossclaw.delivery.prefixes import PrefixFacts, with_prefix
 from crossclaw.disk.threads import Disk
 from crossclaw.domain.addresses import Address
+from crossclaw.domain.agents import AGENTS_REMEMBERED
 from crossclaw.domain.approvals import NewApproval
 from crossclaw.domain.authority import Authority
 from crossclaw.domain.budgets import Allowance
@@ -51,7 +52,6 @@ PROMPT_THREADS = 4  # a workspace on a slow disk must not hold up the others
 WORDS_MAX = (
     32_000  # of one answer where the config says nothing; a long file fits, a mistake stays cheap
 )
-AGENTS_REMEMBERED = 1_024  # far more than anybody configures
 
 
 def compaction(config: Config) -> CompactionSettings:

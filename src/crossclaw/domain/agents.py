@@ -5,6 +5,7 @@ from typing import Literal
 from unicodedata import combining, normalize
 
 DEFAULT_AGENT_ID = "main"
+AGENTS_REMEMBERED = 1_024  # with what was found out about each; far more than anybody configures
 AGENT_ID_CHARS_MAX = 64  # it becomes a folder name; the longest that every file system takes easily
 
 ThinkingLevel = Literal["off", "minimal", "low", "medium", "high", "xhigh"]

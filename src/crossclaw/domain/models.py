@@ -1,6 +1,6 @@
 """Models: what is known about one, wherever that knowledge comes from."""
 
-from typing import Literal
+from typing import Literal, get_args
 
 import msgspec
 
@@ -13,7 +13,8 @@ by a level (Gemini's word for the same)."""
 OffMode = Literal["omit", "disabled", "between_tools", "none", "never"]
 """How a model is asked not to think: by saying nothing, by a word, or not at all, because it always does."""
 
-LEVELS: tuple[ThinkingLevel, ...] = ("off", "minimal", "low", "medium", "high", "xhigh")
+LEVELS: tuple[ThinkingLevel, ...] = get_args(ThinkingLevel)
+BYTES_A_TOKEN = 4  # near for English; each service counts by its own tokenizer
 
 
 class ModelFacts(msgspec.Struct, frozen=True):

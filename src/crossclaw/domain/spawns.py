@@ -15,13 +15,12 @@ import msgspec
 from crossclaw.domain.addresses import Address
 from crossclaw.domain.exchanges import CONTROL_TOKENS, is_silent
 from crossclaw.domain.runs import EndStatus, Outcome, Run
-from crossclaw.domain.texts import short_count, with_ellipsis
+from crossclaw.domain.texts import NO_OUTPUT, short_count, with_ellipsis
 
 Cleanup = Literal["delete", "keep"]
 SpawnState = Literal["running", "announcing", "over"]
 SpawnStatus = Literal["success", "error", "timeout", "aborted"]
 
-NO_OUTPUT = "(no output)"
 NO_NOTES = "none"
 TASK_CHARS_SHOWN = 80  # of a task without a label, where it stands for the child's name
 

@@ -4,6 +4,8 @@ from typing import Any
 
 import msgspec
 
+NO_OUTPUT = "(no output)"  # what a model reads where nothing was said
+
 
 def text_or_json(value: Any) -> str:
     """A text as it is, everything else as JSON."""

@@ -395,6 +395,7 @@ class ArmTimer(Op[None], frozen=True):
     timer: Timer
 
 
+FAR_MS = 2**62  # later than any time
 JUMP_MS = 120_000  # a clock set by less was put right; a gateway is restarted in less
 
 

@@ -13,12 +13,12 @@ from crossclaw.config.current import CurrentConfig
 from crossclaw.config.model import default_model
 from crossclaw.config.named_models import named_models
 from crossclaw.config.providers import ProviderEntry
+from crossclaw.domain.agents import AGENTS_REMEMBERED
 from crossclaw.domain.authority import Authority
 from crossclaw.domain.errors import Forbidden
 from crossclaw.policy.decision import Decision
 
 LISTED_MAX = 20  # in a refusal; a longer list helps nobody to choose
-AGENTS_REMEMBERED = 1_024  # far more than anybody configures
 
 
 class ModelNotAllowed(Forbidden):

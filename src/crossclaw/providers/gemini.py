@@ -11,6 +11,7 @@ from crossclaw.domain.messages import (
     Usage,
 )
 from crossclaw.domain.models import ListedModel, ModelFacts
+from crossclaw.domain.texts import NO_OUTPUT
 from crossclaw.providers.calls import plain_schema, tool_names
 from crossclaw.providers.contract import (
     AssistantTurn,
@@ -25,7 +26,7 @@ from crossclaw.providers.contract import (
 )
 from crossclaw.providers.listing import size
 from crossclaw.providers.options import ModelOptions, with_params
-from crossclaw.providers.parts import NO_OUTPUT, NO_SIGNATURE, NO_WORDS, media_type, pictures, told
+from crossclaw.providers.parts import NO_SIGNATURE, NO_WORDS, media_type, pictures, told
 from crossclaw.providers.room import answer_limit, thinking_budget
 from crossclaw.providers.wire import WireAnswer, WireProvider
 

@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Sequence
 
 from crossclaw.domain.messages import AssistantBlock, Document, Image, Text, Thinking
+from crossclaw.domain.texts import NO_OUTPUT
 from crossclaw.providers.contract import Part, ToolReturn
 
 NO_WORDS = "(no words)"
-NO_OUTPUT = "(no output)"
 NO_SIGNATURE = "skip_thought_signature_validator"
 """Google's own word for a call that another model made (ai.google.dev/gemini-api/docs/thought-signatures)."""
 

@@ -10,7 +10,7 @@ from crossclaw.domain.errors import CrossclawError
 from crossclaw.domain.events import Event, RunEnded
 from crossclaw.domain.keys import SessionKey
 from crossclaw.ledger.contract import Ledger
-from crossclaw.ledger.operations import PassTime, PruneDedupe, Timer
+from crossclaw.ledger.operations import FAR_MS, PassTime, PruneDedupe, Timer
 
 log = logging.getLogger(__name__)
 
@@ -21,7 +21,6 @@ REST_FIRST_S, REST_MAX_S = 1.0, 300.0  # for a timer that failed: trying more of
 DEDUPE_KEPT_MS = 7 * 24 * 3600 * 1000  # clients retry for minutes; a week forgives a long outage
 PRUNE_EVERY_MS = 3600 * 1000
 LOOK_EVERY_S = 60.0  # how often it is written down that time has passed
-FAR_MS = 2**62
 
 Fire = Callable[[Timer], Awaitable[None]]
 

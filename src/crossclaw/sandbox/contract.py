@@ -78,7 +78,7 @@ class FolderRoom(Protocol):
 PROMPT_FILES = (
     *("AGENTS.md", "SOUL.md", "TOOLS.md", "IDENTITY.md", "USER.md", "HEARTBEAT.md", "BOOTSTRAP.md"),
 )
-"""What the owner says to an agent: a system prompt shows them as the owner's words, so no sandboxed
+"""What the owner says to an agent, in the order of the prompt: what to do, who one is, what there is, for whom. A system prompt shows them as the owner's words, so no sandboxed
 session writes them. MEMORY.md and memory/ are the agent's own notes and are shown as such."""
 
 

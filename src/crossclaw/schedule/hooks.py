@@ -93,7 +93,7 @@ class Hooks:
             _filled(params.text, "text"),
             params.mode,
             "hook",
-            Provenance("hook", sender=plain_name(params.name)),
+            Provenance("hook", sender=hook_name(params.name)),
             begin_authority(caller, self._config, owner=False),
             _once(params.idempotency_key, "wake", params.text, params.mode),
         )
@@ -101,7 +101,7 @@ class Hooks:
 
     @method("hooks.agent", "hook", "run", "A hook's words for a session of its own.", hidden=True)
     async def agent(self, caller: Caller, params: HookAgentParams) -> HookAccepted:
-        text, name = _filled(params.message, "message"), plain_name(params.name)
+        text, name = _filled(params.message, "message"), hook_name(params.name)
         agent_id = self._agent(params.agent_id)
         key = self._key(params, agent_id)
         spelled = (params.session_key or "").strip().startswith("agent:")
@@ -197,7 +197,7 @@ class Hooks:
         return [Inject(key=main, entries=[entry], at=at)]
 
 
-def plain_name(text: str) -> str:
+def hook_name(text: str) -> str:
     """A name from outside, fit to stand in our own line: no brackets, no line breaks, not long."""
     kept = "".join(c if c.isalnum() or c in " ._-/#@" else " " for c in text)
     return " ".join(kept.split())[:NAME_CHARS_MAX] or "Hook"

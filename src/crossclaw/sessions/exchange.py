@@ -24,10 +24,8 @@ from crossclaw.domain.sessions import NewEntry, Session
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.operations import Inject, NewDelivery, Op, PutDelivery, SetExchange, Submit
 from crossclaw.sessions.origins import from_session
-from crossclaw.sessions.run_builder import RunBuilder
+from crossclaw.sessions.run_builder import STEP_MS, RunBuilder
 from crossclaw.sessions.where import address_of
-
-STEP_MS = 10 * 60_000  # a round or an announce that takes longer helps nobody any more
 
 
 class Exchanges:

@@ -1,5 +1,6 @@
 """Routing: which agent answers a chat, and in which of its sessions; and whose chat an address is."""
 
+from crossclaw.channels.contract import DEFAULT_ACCOUNT
 from crossclaw.channels.registry import find_manifest
 from crossclaw.channels.spelling import read_chat
 from crossclaw.config import Config
@@ -10,7 +11,6 @@ from crossclaw.domain.keys import SessionKey, ThreadWord
 from crossclaw.domain.sessions import Session
 from crossclaw.ledger.contract import Ledger
 
-DEFAULT_ACCOUNT = "default"
 ANY_ACCOUNT = "*"
 
 

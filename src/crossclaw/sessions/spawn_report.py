@@ -40,10 +40,9 @@ from crossclaw.ledger.operations import (
 from crossclaw.policy.send import decide_send
 from crossclaw.sessions.newest import find_newest
 from crossclaw.sessions.origins import from_session
-from crossclaw.sessions.run_builder import RunBuilder
+from crossclaw.sessions.run_builder import STEP_MS, RunBuilder
 from crossclaw.sessions.where import address_of
 
-STEP_MS = 10 * 60_000  # an announce that takes longer helps nobody any more
 ARCHIVE, CLEANUP = "archive", "cleanup"
 """Kinds of timers."""
 

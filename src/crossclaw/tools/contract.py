@@ -16,6 +16,10 @@ from crossclaw.domain.tools import Effect, ToolDeclaration
 from crossclaw.providers.contract import ToolSpec
 
 P = TypeVar("P", bound=msgspec.Struct)
+
+RESULT_CHARS_MAX = (
+    400_000  # of text: about half of a large window; more would push out everything else
+)
 About = Mapping[str, str | dict[str, Any]]
 
 

@@ -12,7 +12,7 @@ from crossclaw.domain.errors import ToolFailed
 from crossclaw.domain.messages import Image, MediaSource, Text
 from crossclaw.domain.tools import mcp_declaration
 from crossclaw.providers.contract import ToolSpec
-from crossclaw.tools.contract import Tool, ToolContext
+from crossclaw.tools.contract import RESULT_CHARS_MAX, Tool, ToolContext
 
 if TYPE_CHECKING:
     from mcp import types
@@ -22,7 +22,6 @@ NAME_CHARS_MAX = 64  # what providers accept
 _CUT_AT = NAME_CHARS_MAX - 9  # a digest of eight follows, so that two long names stay two
 DESCRIPTION_CHARS_MAX = 4_000  # a page; what every request carries must be worth it
 BLOCKS_MAX = 1_000  # parts of one result
-RESULT_CHARS_MAX = 400_000  # text of one result: a model's window is not much larger
 IMAGE_CHARS_MAX = 3_000_000  # in base64; about what `read` shows, and what every provider takes
 
 CallServer = Callable[[str, dict[str, Any], Tell], Awaitable["types.CallToolResult"]]

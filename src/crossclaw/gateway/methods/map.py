@@ -12,6 +12,7 @@ import msgspec
 
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import Forbidden
+from crossclaw.domain.figures import HOUR_MS
 from crossclaw.domain.keys import SHARED, SessionKey
 from crossclaw.domain.sight import EVERYTHING
 from crossclaw.door.registry import Caller, Params, Result, method
@@ -20,7 +21,6 @@ from crossclaw.gateway.methods.table import SessionTable, TableRow
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.watching import RUNS_MAX, SeenRun, SeenSpawn, SeenWait
 
-HOUR_MS = 3_600_000
 SETTLED_MS = 30_000  # longer than a transaction lasts, and than clocks differ
 NODES_MAX = 1_000  # what a page draws at thirty frames a second
 IDLE_MAX = 400  # of those that took no part: a page folds them, and shows some when asked

@@ -9,13 +9,11 @@ from crossclaw.config import Config
 from crossclaw.domain.authority import Authority
 from crossclaw.domain.errors import Invalid
 from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.models import BYTES_A_TOKEN
 from crossclaw.domain.runs import Cause, Run, RunPlan
 from crossclaw.door.registry import Caller, Params, Result, method
 from crossclaw.tools.contract import Tool
 from crossclaw.tools.toolset import Toolsets
-
-BYTES_A_TOKEN = 4  # near for English; the service counts by its own tokenizer
-
 
 SystemOf = Callable[[Run, Mapping[str, Tool[Any]]], Awaitable[str]]
 """The system prompt of a run with these tools."""

@@ -9,7 +9,7 @@ from msgspec import UNSET, UnsetType
 
 from crossclaw.config.doors import QueueMode
 from crossclaw.domain.addresses import Address
-from crossclaw.domain.agents import normalize_agent_id
+from crossclaw.domain.agents import AGENTS_REMEMBERED, normalize_agent_id
 from crossclaw.domain.aliases import Filled
 from crossclaw.domain.errors import Invalid, NotFound, StoreDamaged
 from crossclaw.domain.keys import SessionKey
@@ -30,7 +30,6 @@ from crossclaw.sessions.rows import UNREADABLE, RowFacts, row_facts
 
 LIST_MAX = 1_000  # rows of one answer; a page asks for what it shows
 PREVIEW_KEYS_MAX = 64
-AGENTS_REMEMBERED = 1_024  # with their models; far more than anybody configures
 
 SEARCH_CHARS_MAX = 1_000  # longer than any name; SQLite itself refuses patterns of 50,000
 Label = Annotated[

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from crossclaw.domain.keys import SessionKey
 from crossclaw.ledger.database import Database
 from crossclaw.ledger.operations import (
+    FAR_MS,
     JUMP_MS,
     ArmTimer,
     Audit,
@@ -24,7 +25,6 @@ from crossclaw.ledger.sqlite.outbox import drop_old_files
 from crossclaw.ledger.sqlite.rows import EXPORT, TIMER, export_of, timer_of, to_json
 from crossclaw.ledger.sqlite.writer import Transaction
 
-FAR_MS = 2**62
 _GAP = "gap:"
 """And when it began; the mark is where it ended."""
 _IS_GAP = f"substr(name, 1, {len(_GAP)}) = '{_GAP}'"
