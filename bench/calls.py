@@ -12,7 +12,7 @@ from bench.served import instant_model_url
 from bench.stores import Stores
 from bench.work import Base, Reference, Row, Spent, Stopwatch, Work
 from crossclaw.domain.messages import Text
-from crossclaw.providers.contract import ModelRequest, Piece, UserTurn
+from crossclaw.providers.contract import ModelPiece, ModelRequest, UserTurn
 from crossclaw.providers.openai import OpenAIProvider, completion_params
 
 CALLS, CALLS_TO_WARM_UP = 300, 20
@@ -49,7 +49,7 @@ async def _official(url: str) -> Spent:
         return await _timed(call)
 
 
-def _ignore(_piece: Piece) -> None:
+def _ignore(_piece: ModelPiece) -> None:
     pass
 
 

@@ -24,7 +24,7 @@ from crossclaw.channels.registry import list_manifests
 from crossclaw.config import Config
 from crossclaw.config.channels import ChannelDefaults, ChannelSettings
 from crossclaw.config.check import Problem
-from crossclaw.config.no_effect import Group, judge
+from crossclaw.config.no_effect import NoEffectGroup, judge
 from crossclaw.config.section import Section
 from crossclaw.display.languages import SPOKEN, catalogue
 from crossclaw.domain.secret import Secret
@@ -330,7 +330,7 @@ def channel_unread_keys() -> list[str]:
 
 def without_effect() -> dict[str, str]:
     """The keys that nobody reads, by their groups."""
-    groups: dict[str, list[str]] = {group: [] for group in get_args(Group)}
+    groups: dict[str, list[str]] = {group: [] for group in get_args(NoEffectGroup)}
     refused: list[str] = []
     for key in [*unread_keys(), *channel_unread_keys()]:
         plain = key.replace("[]", "")

@@ -15,8 +15,8 @@ from crossclaw.domain.errors import ProviderError
 from crossclaw.domain.messages import AssistantMessage, Text, Usage
 from crossclaw.providers.contract import (
     AssistantTurn,
+    ModelPiece,
     ModelRequest,
-    Piece,
     ToolReturn,
     ToolSpec,
     Turn,
@@ -87,7 +87,7 @@ def _spent(answer: AssistantMessage) -> Usage:
     return answer.usage or Usage()
 
 
-def _ignore(_piece: Piece) -> None:
+def _ignore(_piece: ModelPiece) -> None:
     pass
 
 

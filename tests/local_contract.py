@@ -26,8 +26,8 @@ from crossclaw.providers.anthropic import AnthropicProvider
 from crossclaw.providers.contract import (
     AssistantTurn,
     LostSpending,
+    ModelPiece,
     ModelRequest,
-    Piece,
     Provider,
     TextPiece,
     ToolPiece,
@@ -136,7 +136,7 @@ def examples(tool: str, name: str, values: list[str]) -> list[Turn]:
 
 
 async def test_it_streams_counts_and_stops_at_the_limit(provider: Provider) -> None:
-    told: list[Piece] = []
+    told: list[ModelPiece] = []
     request = ask(user("Tell me a story about a crab."), output_tokens_max=16)
     answer = await provider.complete(request, told.append)
     again = await provider.complete(request, told.append)
@@ -157,7 +157,7 @@ async def test_it_streams_counts_and_stops_at_the_limit(provider: Provider) -> N
 async def test_it_calls_a_tool_and_answers_from_the_result(provider: Provider) -> None:
     """With calls and ids of another model in the conversation, and thinking that is nobody's."""
     before = examples("read", "path", ["a.md", "b.md", "c.md"])
-    told: list[Piece] = []
+    told: list[ModelPiece] = []
     asked = [*before, user("read d.md")]
     answer = await provider.complete(ask(*asked, tools=[READ], output_tokens_max=60), told.append)
     (call,) = answer.tool_calls
@@ -239,10 +239,10 @@ async def test_another_address_is_told_as_one(llama: str, wire: str) -> None:
 async def test_a_stopped_call_ends_has_cost_something_and_the_next_is_answered(
     provider: Provider,
 ) -> None:
-    told: list[Piece] = []
+    told: list[ModelPiece] = []
     with anyio.CancelScope() as scope:
 
-        def stop(piece: Piece) -> None:
+        def stop(piece: ModelPiece) -> None:
             told.append(piece)
             scope.cancel()
 

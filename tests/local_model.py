@@ -12,9 +12,9 @@ import pytest
 from crossclaw import app
 from crossclaw.config import Config, Paths
 from crossclaw.domain.errors import ContextOverflow, ProviderMissing
-from crossclaw.domain.events import Event, ReplyPiece
+from crossclaw.domain.events import FeedEvent, ReplyPiece
 from crossclaw.domain.messages import AssistantMessage, Text
-from crossclaw.providers.contract import ModelRequest, Piece, TextPiece, ToolSpec, UserTurn
+from crossclaw.providers.contract import ModelPiece, ModelRequest, TextPiece, ToolSpec, UserTurn
 from crossclaw.providers.local import (
     OUTPUT_TOKENS_MAX,
     WINDOW_TOKENS,
@@ -43,7 +43,7 @@ def ask(text: str, **fields: object) -> ModelRequest:
 
 async def test_it_streams_counts_and_stops_at_its_limit() -> None:
     provider = LocalProvider()
-    told: list[Piece] = []
+    told: list[ModelPiece] = []
     answer = await provider.complete(ask("Tell me a story about a crab."), told.append)
     again = await provider.complete(ask("Tell me a story about a crab."), told.append)
     await provider.close()
@@ -106,7 +106,7 @@ async def test_a_conversation_through_a_gateway_is_streamed_stored_and_remembere
 ) -> None:
     raw = {"agents": {"defaults": {"model": "local/smollm2"}}}
     paths = Paths(tmp_path, tmp_path / "state", tmp_path / "openclaw.json")
-    heard: list[Event] = []
+    heard: list[FeedEvent] = []
     config = msgspec.convert(raw, Config)
     async with app.open_gateway(config, paths, app.Outside(environ={})) as gateway:
         gateway.feed.subscribe(heard.append)

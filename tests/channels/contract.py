@@ -21,7 +21,7 @@ import pytest
 from crossclaw.delivery.files import file_to_send
 from crossclaw.domain.messages import AssistantMessage, Text
 from crossclaw.ledger.operations import NewDelivery, PutDelivery
-from crossclaw.providers.contract import ModelRequest, Tell, TextPiece
+from crossclaw.providers.contract import ModelRequest, TellPiece, TextPiece
 from tests.channels.driving import (
     PICTURE,
     QUIET_S,
@@ -52,7 +52,7 @@ class Verbose(Recording):
         super().__init__(0.1)
         self.words = [f"word{number:05}" for number in range(chars // 10)]
 
-    async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
+    async def complete(self, request: ModelRequest, tell: TellPiece) -> AssistantMessage:
         lines = [" ".join(self.words[at : at + 20]) for at in range(0, len(self.words), 20)]
         return AssistantMessage([Text("\n\n".join(lines))], stop_reason="end_turn")
 
@@ -64,7 +64,7 @@ class Slowly(Recording):
         super().__init__()
         self.parts = [f"This is part {number} of it. " for number in range(10)]
 
-    async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
+    async def complete(self, request: ModelRequest, tell: TellPiece) -> AssistantMessage:
         for part in self.parts:
             tell(TextPiece(part))
             await anyio.sleep(3)

@@ -11,7 +11,7 @@ import pytest
 
 from crossclaw.delivery import signals
 from crossclaw.domain.messages import AssistantMessage, Text
-from crossclaw.providers.contract import ModelRequest, Tell, TextPiece, ThinkingPiece
+from crossclaw.providers.contract import ModelRequest, TellPiece, TextPiece, ThinkingPiece
 from crossclaw.testing import MemoryChannel, ScriptedProvider
 from tests.cluster.linked import Linked, linked, see_each_other, until
 from tests.ending import SOON_S
@@ -32,7 +32,7 @@ class Dictated:
         self.asked = anyio.Event()
         self.parts = [anyio.Event() for _ in PARTS]
 
-    async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
+    async def complete(self, request: ModelRequest, tell: TellPiece) -> AssistantMessage:
         self.asked.set()
         for part, go in zip(PARTS, self.parts, strict=True):
             await go.wait()

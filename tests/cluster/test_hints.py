@@ -17,7 +17,7 @@ from crossclaw.ledger.hints import ENDED, ENTRIES, LANES, Hints
 from crossclaw.ledger.operations import DeleteCredential, EndRun, PutCredential
 from crossclaw.ledger.postgres import listener, store, writer
 from crossclaw.ledger.postgres.errors import ConnectionLost
-from crossclaw.ledger.postgres.wire import Fate, Group, PgWire
+from crossclaw.ledger.postgres.wire import Fate, PgWire, StatementGroup
 from crossclaw.testing import ScriptedProvider
 from tests.cluster.test_server import end_connections
 from tests.cluster.test_several_writers import Pair
@@ -32,7 +32,7 @@ class UnansweredWire(PgWire):
 
     cut = False
 
-    def fly(self, groups: Sequence[Group]) -> list[Fate]:
+    def fly(self, groups: Sequence[StatementGroup]) -> list[Fate]:
         if not UnansweredWire.cut or groups[0][-1].statement.sql != b"COMMIT":
             return super().fly(groups)
         UnansweredWire.cut = False

@@ -15,8 +15,7 @@ from crossclaw.client import connect_async
 from crossclaw.client.asynchronous import AsyncGatewayClient
 from crossclaw.client.peer import Event
 from crossclaw.config import Config, Loaded, Paths
-from crossclaw.domain.events import Event as GatewayEvent
-from crossclaw.domain.events import ReplyPiece, ToolEnded
+from crossclaw.domain.events import FeedEvent, ReplyPiece, ToolEnded
 from crossclaw.domain.keys import SessionKey
 from crossclaw.gateway.linking import LinkReader, LinkWriter
 from crossclaw.ledger.opening import open_ledger
@@ -150,7 +149,7 @@ async def test_words_are_put_together_again_and_nobody_shows_a_text_without_its_
 ) -> None:
     ledger = open_ledger(tmp_path / "l.sqlite", inline=True)
     writer, reader, late = LinkWriter(), LinkReader(ledger), LinkReader(ledger)
-    said: list[GatewayEvent] = [
+    said: list[FeedEvent] = [
         ReplyPiece("r1", MAIN, "Hel", "Hel"),
         ReplyPiece("r1", MAIN, "lo", "Hello"),
         ReplyPiece("r1", MAIN, "Oh", "Oh", restarted=True),

@@ -21,7 +21,7 @@ from crossclaw.ledger.operations import ArmTimer, Inject, Submit, Timer
 from crossclaw.ledger.postgres import store, writer
 from crossclaw.ledger.postgres.errors import ConnectionLost, ServerTrouble
 from crossclaw.ledger.postgres.migrate import SCHEMA
-from crossclaw.ledger.postgres.wire import Fate, Group, PgWire
+from crossclaw.ledger.postgres.wire import Fate, PgWire, StatementGroup
 from crossclaw.ledger.sqlite.migrate import VERSION
 from tests.cluster.server import Server, free_port, serving
 from tests.ledger.making import ANA, BEN, begun, run, says, session, submit
@@ -141,7 +141,7 @@ class FailingWire(PgWire):
         self._count()
         super().script(sql)
 
-    def fly(self, groups: Sequence[Group]) -> list[Fate]:
+    def fly(self, groups: Sequence[StatementGroup]) -> list[Fate]:
         self._count()
         return super().fly(groups)
 
@@ -258,7 +258,7 @@ class CutWire(PgWire):
 
     cut: str | None = None
 
-    def fly(self, groups: Sequence[Group]) -> list[Fate]:
+    def fly(self, groups: Sequence[StatementGroup]) -> list[Fate]:
         commits = groups[-1][-1].statement.sql == b"COMMIT"
         if not commits or CutWire.cut is None:
             return super().fly(groups)
@@ -302,7 +302,7 @@ class HastyWire(PgWire):
             self.close()
             raise ConnectionLost("cut")
 
-    def fly(self, groups: Sequence[Group]) -> list[Fate]:
+    def fly(self, groups: Sequence[StatementGroup]) -> list[Fate]:
         self._ends = groups[0][-1].statement.sql == b"COMMIT"
         return super().fly(groups)
 
@@ -419,7 +419,7 @@ async def test_reads_that_wait_share_a_flight(
     flights: list[int] = []
     fly = PgWire.fly
 
-    def counted(wire: PgWire, groups: Sequence[Group]) -> list[Fate]:
+    def counted(wire: PgWire, groups: Sequence[StatementGroup]) -> list[Fate]:
         flights.append(len(groups))
         return fly(wire, groups)
 

@@ -38,7 +38,7 @@ from crossclaw.ledger.postgres import locking, store, writer
 from crossclaw.ledger.postgres.ledger import PostgresLedger
 from crossclaw.ledger.postgres.migrate import SCHEMA
 from crossclaw.ledger.postgres.store import DatabaseAddress
-from crossclaw.ledger.postgres.wire import Fate, Group, PgWire
+from crossclaw.ledger.postgres.wire import Fate, PgWire, StatementGroup
 from crossclaw.ledger.sqlite import entries as entries_rules
 from crossclaw.ledger.sqlite.migrate import VERSION
 from tests.cluster.test_server import ask
@@ -56,7 +56,7 @@ class HeldWire(PgWire):
     held = threading.Event()
     go_on = threading.Event()
 
-    def fly(self, groups: Sequence[Group]) -> list[Fate]:
+    def fly(self, groups: Sequence[StatementGroup]) -> list[Fate]:
         writes = any(each.statement.writes for each in groups[0])
         commits = groups[0][-1].statement.sql == b"COMMIT"
         if HeldWire.hold == "second account":

@@ -21,7 +21,7 @@ from crossclaw.domain.messages import AssistantMessage, Text, ToolUse
 from crossclaw.door.principal import person_principal
 from crossclaw.ledger.operations import DeleteCredential, PutCredential
 from crossclaw.ledger.postgres import listener
-from crossclaw.providers.contract import ModelRequest, Provider, Tell
+from crossclaw.providers.contract import ModelRequest, Provider, TellPiece
 from crossclaw.runs import lanes
 from crossclaw.testing import MemoryChannel, ScriptedProvider, heard, open_gateway
 from tests.cluster.test_gateways import ask
@@ -116,7 +116,7 @@ class Waiting:
         with anyio.fail_after(SOON_S):
             await self.asked.wait()
 
-    async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
+    async def complete(self, request: ModelRequest, tell: TellPiece) -> AssistantMessage:
         self.times += 1
         self.asked.set()
         try:

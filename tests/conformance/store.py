@@ -21,7 +21,7 @@ from typing import Any
 import apsw
 
 from crossclaw.domain.messages import ToolUse
-from crossclaw.testing.fake_models import Answer, FakeModelServer, FakeRequest
+from crossclaw.testing.fake_models import FakeModelServer, FakeRequest, ServerAnswer
 from tests.conformance.installing import install, node, package
 from tests.ending import bury
 
@@ -182,7 +182,7 @@ def _text(content: Any) -> str:
     return "".join(part.get("text", "") for part in content or [] if part.get("type") == "text")
 
 
-def _answer(request: FakeRequest) -> Answer:
+def _answer(request: FakeRequest) -> ServerAnswer:
     if "use a tool" in request.last_text:
         return [ToolUse("call_1", "session_status", {})]
     return "Noted, and answered."

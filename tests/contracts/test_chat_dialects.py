@@ -11,7 +11,7 @@ from crossclaw.domain.models import ModelFacts
 from crossclaw.providers.contract import (
     AssistantTurn,
     CacheMarks,
-    Piece,
+    ModelPiece,
     Provider,
     TextPiece,
     ThinkingPiece,
@@ -128,7 +128,7 @@ async def test_thoughts_between_tags_are_told_as_thoughts(
     chat: Provider, server: FakeModelServer
 ) -> None:
     server.queue(Raw([words("<think>a "), words("b</th"), words("ink>c"), words(" <d"), FINISH]))
-    pieces: list[Piece] = []
+    pieces: list[ModelPiece] = []
     await chat.complete(ask("chat"), pieces.append)
     assert pieces == [ThinkingPiece("a "), ThinkingPiece("b"), TextPiece("c"), TextPiece(" <d")]
 

@@ -12,10 +12,10 @@ from crossclaw import app
 from crossclaw.config import Config, Paths
 from crossclaw.domain.errors import ContextOverflow, ProviderError, ProviderOverloaded
 from crossclaw.domain.messages import AssistantBlock, Text, ToolUse
-from crossclaw.providers.contract import Again, Piece, Provider, TextPiece
+from crossclaw.providers.contract import Again, ModelPiece, Provider, TextPiece
 from crossclaw.providers.registry import Providers, ProviderSettings
 from crossclaw.providers.retry import Retrying, RetryLimits
-from crossclaw.testing.fake_models import Answer, Broken, FakeModelServer, Refuse
+from crossclaw.testing.fake_models import Broken, FakeModelServer, Refuse, ServerAnswer
 from crossclaw.testing.fake_wires import Reply
 from tests.contracts.test_providers import ask, ignore, make
 from tests.flows.talking import call, say
@@ -51,7 +51,7 @@ def served_gateway(api: str, server: FakeModelServer, patience: RetryLimits = SH
     return Providers({api: settings}, {}, patience=patience)
 
 
-PASSING: list[Answer] = [
+PASSING: list[ServerAnswer] = [
     Refuse("rate_limit"),
     Refuse("rate_limit", retry_after="0.02"),
     Refuse("overloaded"),
@@ -66,12 +66,12 @@ PASSING: list[Answer] = [
 
 @pytest.mark.parametrize("trouble", PASSING, ids=str)
 async def test_a_trouble_that_passes_costs_one_more_call_and_is_told(
-    api: str, server: FakeModelServer, trouble: Answer
+    api: str, server: FakeModelServer, trouble: ServerAnswer
 ) -> None:
     providers = served_gateway(api, server)
     provider, _ = providers.get(f"{api}/claude-opus-4-8")
     server.queue(trouble)
-    told: list[Piece] = []
+    told: list[ModelPiece] = []
     answer = await provider.complete(ask(), told.append)
     await providers.close()
     assert answer.text == BETTER
@@ -83,7 +83,7 @@ async def test_a_trouble_that_passes_costs_one_more_call_and_is_told(
 
 @pytest.mark.parametrize("trouble", PASSING, ids=str)
 async def test_one_that_does_not_pass_ends_within_the_budget_of_calls(
-    api: str, server: FakeModelServer, trouble: Answer
+    api: str, server: FakeModelServer, trouble: ServerAnswer
 ) -> None:
     providers = served_gateway(api, server)
     provider, _ = providers.get(f"{api}/claude-opus-4-8")
@@ -156,7 +156,7 @@ async def test_others_are_answered_while_one_waits(api: str, server: FakeModelSe
     server.queue(Refuse("overloaded"))
     waits = anyio.Event()
 
-    def hear(piece: Piece) -> None:
+    def hear(piece: ModelPiece) -> None:
         if isinstance(piece, Again):
             waits.set()
 

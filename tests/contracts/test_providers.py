@@ -36,8 +36,8 @@ from crossclaw.providers.anthropic import AnthropicProvider, message_params
 from crossclaw.providers.calls import raw_arguments
 from crossclaw.providers.contract import (
     AssistantTurn,
+    ModelPiece,
     ModelRequest,
-    Piece,
     Provider,
     TextPiece,
     ThinkingPiece,
@@ -110,7 +110,7 @@ def ask(*turns: Turn, **fields: Any) -> ModelRequest:
     return ModelRequest(turns=list(turns) or [user("hello")], **fields)
 
 
-def ignore(_piece: Piece) -> None:
+def ignore(_piece: ModelPiece) -> None:
     pass
 
 
@@ -125,7 +125,7 @@ async def test_words_are_told_in_order_and_the_message_is_the_whole(
     provider: Provider, server: FakeModelServer
 ) -> None:
     server.queue("one two\nthree — ÄÖ 🦀")
-    pieces: list[Piece] = []
+    pieces: list[ModelPiece] = []
     answer = await provider.complete(ask(), pieces.append)
     assert answer.text == "one two\nthree — ÄÖ 🦀"
     assert [piece.text for piece in pieces if isinstance(piece, TextPiece)] == [
@@ -140,7 +140,7 @@ async def test_thinking_is_told_apart_from_words(
     provider: Provider, server: FakeModelServer
 ) -> None:
     server.queue([Thinking("let me see", signature="sig"), Text("done")])
-    pieces: list[Piece] = []
+    pieces: list[ModelPiece] = []
     answer = await provider.complete(ask(thinking="low"), pieces.append)
     thoughts = [piece.thinking for piece in pieces if isinstance(piece, ThinkingPiece)]
     assert thoughts == ["let ", "me ", "see"]
@@ -153,7 +153,7 @@ async def test_thinking_is_told_apart_from_words(
 
 async def test_one_tool_call(provider: Provider, server: FakeModelServer) -> None:
     server.queue([Text("I look."), ToolUse("call_1", "read", {"path": "ä.txt"})])
-    pieces: list[Piece] = []
+    pieces: list[ModelPiece] = []
     answer = await provider.complete(ask(tools=[READ]), pieces.append)
     assert answer.blocks == [Text("I look."), ToolUse("call_1", "read", {"path": "ä.txt"})]
     assert pieces[-1] == ToolPiece("call_1", "read")
@@ -510,11 +510,11 @@ async def test_a_cancelled_call_ends_at_once_and_leaves_the_line(
 ) -> None:
     await complete(provider)
     server.queue(Broken("silence", after=5, seconds=30))
-    pieces: list[Piece] = []
+    pieces: list[ModelPiece] = []
     began = time.monotonic()
     with anyio.CancelScope() as scope:
 
-        def stop(piece: Piece) -> None:
+        def stop(piece: ModelPiece) -> None:
             pieces.append(piece)
             scope.cancel()
 

@@ -34,7 +34,7 @@ from crossclaw.providers.contract import (
     AssistantTurn,
     CacheMarks,
     LostSpending,
-    Piece,
+    ModelPiece,
     Provider,
     TextPiece,
     ThinkingPiece,
@@ -91,7 +91,7 @@ async def test_words_are_told_in_order_and_the_message_is_the_whole(
     provider: Provider, server: FakeModelServer
 ) -> None:
     server.queue("one two\nthree — ÄÖ 🦀")
-    pieces: list[Piece] = []
+    pieces: list[ModelPiece] = []
     answer = await provider.complete(ask(provider.name), pieces.append)
     assert answer.text == "one two\nthree — ÄÖ 🦀"
     assert [piece.text for piece in pieces if isinstance(piece, TextPiece)] == [
@@ -106,7 +106,7 @@ async def test_a_thought_a_word_and_calls_keep_their_order(
 ) -> None:
     calls = [ToolUse("a", "read", {"path": "ä"}), ToolUse("b", "list", {})]
     server.queue([Thinking("let me see"), Text("I look."), *calls])
-    pieces: list[Piece] = []
+    pieces: list[ModelPiece] = []
     request = ask(provider.name, thinking="low", tools=[READ])
     answer = await provider.complete(request, pieces.append)
     assert plain(answer.blocks) == [
@@ -425,7 +425,7 @@ async def test_a_model_that_declines_is_no_answer_and_has_cost_something(
     server: FakeModelServer, wire: str, reply: Reply
 ) -> None:
     server.queue(reply)
-    pieces: list[Piece] = []
+    pieces: list[ModelPiece] = []
     async with opened(wire, server) as provider:
         with pytest.raises(ModelDeclined, match="declined"):
             await provider.complete(ask(wire), pieces.append)
@@ -486,7 +486,7 @@ async def test_an_answer_that_breaks_off_has_cost_something(
     server: FakeModelServer, wire: str
 ) -> None:
     server.queue(Broken("cut", after=5, reply=Reply([Text("one two three four five six")])))
-    pieces: list[Piece] = []
+    pieces: list[ModelPiece] = []
     async with opened(wire, server) as provider:
         with pytest.raises(ProviderOverloaded):
             await provider.complete(ask(wire, user("x" * 4000)), pieces.append)
@@ -499,11 +499,11 @@ async def test_an_answer_that_breaks_off_has_cost_something(
 async def test_what_a_stopped_call_had_cost_is_told(server: FakeModelServer) -> None:
     usage = Usage(input=12_486, output=1)
     server.queue(Broken("silence", after=4, seconds=30, reply=Reply([Text("a b c")], usage=usage)))
-    pieces: list[Piece] = []
+    pieces: list[ModelPiece] = []
     async with opened("anthropic", server) as provider:
         with anyio.CancelScope() as scope:
 
-            def stop(piece: Piece) -> None:
+            def stop(piece: ModelPiece) -> None:
                 pieces.append(piece)
                 scope.cancel()
 

@@ -14,8 +14,8 @@ from crossclaw.domain.messages import (
 )
 from crossclaw.providers.anthropic import AnthropicProvider
 from crossclaw.providers.contract import (
+    ModelPiece,
     ModelRequest,
-    Piece,
     Provider,
     ToolReturn,
     ToolSpec,
@@ -91,7 +91,7 @@ def ask(wire: str, *turns: Turn, **fields: Any) -> ModelRequest:
     return ModelRequest(turns=list(turns) or [user("hello")], **fields)
 
 
-def ignore(_piece: Piece) -> None:
+def ignore(_piece: ModelPiece) -> None:
     pass
 
 

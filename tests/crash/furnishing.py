@@ -12,7 +12,7 @@ import msgspec
 from crossclaw.app import Gateway
 from crossclaw.channels.contract import ChannelHost, GivenChannel, Piece
 from crossclaw.domain.keys import SessionKey
-from crossclaw.domain.tools import Effect
+from crossclaw.domain.tools import ToolEffect
 from crossclaw.testing import submit
 from crossclaw.tools.contract import Tool, ToolContext
 from tests.flows.tools import declared
@@ -72,7 +72,7 @@ class Look(Tool[Token]):
 class Stamp(Tool[Token]):
     description, params = "Leaves a mark that stays.", Token
 
-    def __init__(self, folder: Path, effect: Effect) -> None:
+    def __init__(self, folder: Path, effect: ToolEffect) -> None:
         self.declared = declared("stamp", effect)
         self._file = os.open(folder / STAMPS, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 
@@ -127,7 +127,7 @@ class Fall(Tool[Token]):
 
     description, params = "Poison.", Token
 
-    def __init__(self, name: str, effect: Effect) -> None:
+    def __init__(self, name: str, effect: ToolEffect) -> None:
         self.declared = declared(name, effect)
 
     async def call(self, context: ToolContext, params: Token) -> str:

@@ -45,10 +45,10 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage
 from crossclaw.domain.runs import Run
 from crossclaw.domain.spawns import Spawn, SpawnReport
-from crossclaw.domain.tools import Effect
+from crossclaw.domain.tools import ToolEffect
 from crossclaw.ledger.operations import ASIDE_AFTER_MS, LANE_RUNS_MAX, Inject, Op
 from crossclaw.ledger.sqlite import recovering
-from crossclaw.providers.contract import ModelRequest, Tell
+from crossclaw.providers.contract import ModelRequest, TellPiece
 from crossclaw.providers.rehearsal import RehearsalProvider
 from crossclaw.sessions.spawn_report import SpawnReports
 from crossclaw.testing import submit
@@ -110,7 +110,7 @@ class AwayModel(RehearsalProvider):
         super().__init__()
         self._back_at = time.monotonic() + away_s
 
-    async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
+    async def complete(self, request: ModelRequest, tell: TellPiece) -> AssistantMessage:
         if time.monotonic() < self._back_at:
             raise ProviderOverloaded(AWAY)
         return await super().complete(request, tell)
@@ -130,7 +130,7 @@ class Victim:
             "sure": Chat("sure", knows_key_s=inf),
             "loose": Chat("loose", knows_key_s=inf if opening.build == "pushing" else 0),
         }
-        effect: Effect = "once" if opening.build == "careless" else "effects"
+        effect: ToolEffect = "once" if opening.build == "careless" else "effects"
         self._stamp = Stamp(self._folder, effect)
         self._ask = Ask()
         self._trouble = Trouble.of(self._folder)

@@ -27,7 +27,7 @@ from crossclaw.domain.errors import CrossclawError
 from crossclaw.domain.ids import RandomIds
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage
-from crossclaw.providers.contract import ModelRequest, Tell, UserTurn
+from crossclaw.providers.contract import ModelRequest, TellPiece, UserTurn
 from crossclaw.providers.rehearsal import RehearsalProvider
 from crossclaw.testing import submit
 from tests.crash.furnishing import Fall, Look, Stamp, tell
@@ -82,7 +82,7 @@ class LoggedModel(RehearsalProvider):
         super().__init__()
         self._asked = WorldFile(world / "asked.txt")
 
-    async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
+    async def complete(self, request: ModelRequest, tell: TellPiece) -> AssistantMessage:
         last = next(
             turn for turn in reversed(request.turns) if isinstance(turn, UserTurn) and turn.content
         )

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Sequence
 
 from crossclaw.ledger.postgres import store
-from crossclaw.ledger.postgres.wire import Fate, Group, PgWire
+from crossclaw.ledger.postgres.wire import Fate, PgWire, StatementGroup
 from tests.crash.furnishing import tell
 
 PATIENCE_S = 30.0  # of a writer whose rig has forgotten it
@@ -20,7 +20,7 @@ class TrapWire(PgWire):
     at = ""
     go_on = threading.Event()
 
-    def fly(self, groups: Sequence[Group]) -> list[Fate]:
+    def fly(self, groups: Sequence[StatementGroup]) -> list[Fate]:
         ends = groups[0][-1].statement.sql == b"COMMIT"
         begins = groups[0][0].statement.sql == b"BEGIN"
         writes = any(each.statement.writes for each in groups[0])
@@ -49,7 +49,7 @@ class TrapWire(PgWire):
         TrapWire.go_on.wait(PATIENCE_S)
 
 
-def _size(groups: Sequence[Group]) -> int:
+def _size(groups: Sequence[StatementGroup]) -> int:
     return sum(
         len(value) for group in groups for each in group for value in each.data or () if value
     )

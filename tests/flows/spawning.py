@@ -11,7 +11,7 @@ from crossclaw.config import Config
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage, Text, ToolUse, UserMessage
 from crossclaw.domain.spawns import Spawn
-from crossclaw.providers.contract import ModelRequest, Tell, UserTurn
+from crossclaw.providers.contract import ModelRequest, TellPiece, UserTurn
 from crossclaw.testing import ScriptedProvider, told
 
 MAIN = SessionKey.main("main")
@@ -23,7 +23,7 @@ class Family(ScriptedProvider):
 
     child_s = 0.0
 
-    async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
+    async def complete(self, request: ModelRequest, tell: TellPiece) -> AssistantMessage:
         if "You are a sub-agent" in told(request):
             await anyio.sleep(self.child_s)
         return await super().complete(request, tell)

@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from crossclaw.app import Gateway
-from crossclaw.domain.events import Event, RunStarted
+from crossclaw.domain.events import FeedEvent, RunStarted
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.sessions import Session
 from crossclaw.providers.rehearsal import RehearsalProvider
@@ -71,7 +71,7 @@ async def test_a_clock_set_ahead_between_the_claim_and_the_first_word_takes_no_t
 ) -> None:
     clock = SetClock()
 
-    def set_ahead(_event: Event) -> None:
+    def set_ahead(_event: FeedEvent) -> None:
         clock.ahead_ms = YEAR_MS
 
     async with open_gateway(tmp_path, RehearsalProvider(), clock=clock) as gateway:

@@ -8,7 +8,14 @@ import pytest
 
 from crossclaw.domain.addresses import Address, Inbound
 from crossclaw.domain.errors import ProviderRefused
-from crossclaw.domain.events import Event, ReplyPiece, RunEnded, RunStarted, ToolEnded, ToolStarted
+from crossclaw.domain.events import (
+    FeedEvent,
+    ReplyPiece,
+    RunEnded,
+    RunStarted,
+    ToolEnded,
+    ToolStarted,
+)
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import (
     AssistantMessage,
@@ -77,7 +84,7 @@ async def test_people_can_read_the_conversation_in_a_file(tmp_path: Path) -> Non
 
 
 async def test_listeners_hear_a_run_from_its_start_to_its_end(tmp_path: Path) -> None:
-    heard: list[Event] = []
+    heard: list[FeedEvent] = []
     model = ScriptedProvider([[ToolUse("c1", "count", {})], "one two"])
 
     async with open_gateway(tmp_path, model, tools=[Counting("count")]) as gateway:

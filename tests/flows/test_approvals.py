@@ -18,7 +18,7 @@ from crossclaw.domain.approvals import Approval
 from crossclaw.domain.authority import Maker
 from crossclaw.domain.clock import SystemClock
 from crossclaw.domain.errors import CrossclawError, NotFound
-from crossclaw.domain.events import ApprovalAsked, ApprovalSettled, Event
+from crossclaw.domain.events import ApprovalAsked, ApprovalSettled, FeedEvent
 from crossclaw.domain.messages import ToolUse
 from crossclaw.domain.tools import ToolDeclaration
 from crossclaw.door.dispatch import MissingScope
@@ -83,7 +83,7 @@ async def ended(gateway: Gateway, run_id: str) -> list[Any]:
 @pytest.mark.spec("B9")
 async def test_a_call_waits_for_a_yes_and_is_made_once_it_is_there(tmp_path: Path) -> None:
     stamp, model = Stamp(), ScriptedProvider([asks("letter"), "done"])
-    heard: list[Event] = []
+    heard: list[FeedEvent] = []
 
     async with open_gateway(tmp_path, model, config=config_of(ASKING), tools=[stamp]) as gateway:
         gateway.feed.subscribe(heard.append, ApprovalAsked, ApprovalSettled)
@@ -225,7 +225,7 @@ async def test_a_run_that_ends_withdraws_what_it_asked_for(tmp_path: Path) -> No
     stamp, model = Stamp(), ScriptedProvider([asks()])
     settled: list[str] = []
 
-    def hear(event: Event) -> None:
+    def hear(event: FeedEvent) -> None:
         if isinstance(event, ApprovalSettled):
             settled.append(event.approval.status)
 

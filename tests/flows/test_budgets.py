@@ -20,7 +20,7 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage, Text, ToolUse, Usage
 from crossclaw.domain.runs import Run
 from crossclaw.ledger.operations import Reserve
-from crossclaw.providers.contract import ModelRequest, Tell, UserTurn
+from crossclaw.providers.contract import ModelRequest, TellPiece, UserTurn
 from crossclaw.testing import ScriptedProvider, VirtualClock, heard, open_gateway, submit, told
 from tests.flows.crashing import crashed_copy
 from tests.flows.spawning import announces_in, family, reported
@@ -336,7 +336,7 @@ async def side_by_side(folder: Path, delay_s: float) -> tuple[Run, Run]:
         return costing("done", 100, 1)
 
     class Slow(ScriptedProvider):
-        async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
+        async def complete(self, request: ModelRequest, tell: TellPiece) -> AssistantMessage:
             if len(self.seen) == 1:
                 self.seen.append(request)  # so that the other one is not slow as well
                 await anyio.sleep(delay_s)
@@ -401,7 +401,7 @@ async def test_what_is_still_queued_when_the_time_is_over_asks_no_model(tmp_path
         return sends("when you can", timeout_s=0) if said_last(request) == "go" else "done"
 
     class Slow(ScriptedProvider):
-        async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
+        async def complete(self, request: ModelRequest, tell: TellPiece) -> AssistantMessage:
             if has_heard(request, "busy"):
                 await anyio.sleep(100)
             return await super().complete(request, tell)
@@ -448,7 +448,7 @@ async def test_a_call_that_is_stopped_is_paid_for_as_far_as_anybody_knows(tmp_pa
 @pytest.mark.spec("B5", "M5")
 async def test_a_summary_that_is_stopped_is_paid_for_as_well(tmp_path: Path) -> None:
     class Slow(ScriptedProvider):
-        async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
+        async def complete(self, request: ModelRequest, tell: TellPiece) -> AssistantMessage:
             if request.system.startswith(SYSTEM):
                 await anyio.sleep(500)
             return await super().complete(request, tell)

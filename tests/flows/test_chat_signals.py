@@ -33,7 +33,7 @@ from crossclaw.ledger.opening import open_ledger
 from crossclaw.ledger.operations import Taken
 from crossclaw.policy.decision import Decision
 from crossclaw.policy.signals import decide_ack
-from crossclaw.providers.contract import ModelRequest, Tell, TextPiece
+from crossclaw.providers.contract import ModelRequest, TellPiece, TextPiece
 from crossclaw.testing import MemoryChannel, VirtualClock, VirtualLoop, open_gateway
 from tests.flows.crashing import crashed_copy
 from tests.flows.talking import call
@@ -63,7 +63,7 @@ class Writing(Recording):
         super().__init__()
         self.parts, self.pause_s = parts, pause_s
 
-    async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
+    async def complete(self, request: ModelRequest, tell: TellPiece) -> AssistantMessage:
         for part in self.parts:
             tell(TextPiece(part))
             await anyio.sleep(self.pause_s)
@@ -127,7 +127,7 @@ async def test_typing_begins_as_the_config_says(
             began.append(anyio.current_time())
 
     class Late(Writing):
-        async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
+        async def complete(self, request: ModelRequest, tell: TellPiece) -> AssistantMessage:
             await anyio.sleep(10)
             return await super().complete(request, tell)
 
@@ -334,7 +334,7 @@ async def test_a_reply_is_shown_in_one_message_that_grows(tmp_path: Path) -> Non
     channel, seen = streaming(), list[str]()
 
     class Watching(Writing):
-        async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
+        async def complete(self, request: ModelRequest, tell: TellPiece) -> AssistantMessage:
             for part in self.parts:
                 tell(TextPiece(part))
                 await anyio.sleep(self.pause_s)
@@ -384,7 +384,7 @@ async def test_nothing_is_kept_of_a_beginning_without_an_end(tmp_path: Path, sto
     """A reply that was stopped, and one that became silence."""
 
     class Silent(Writing):
-        async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
+        async def complete(self, request: ModelRequest, tell: TellPiece) -> AssistantMessage:
             await super().complete(request, tell)
             return AssistantMessage([Text("NO_REPLY")], stop_reason="end_turn")
 

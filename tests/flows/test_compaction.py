@@ -15,7 +15,7 @@ from crossclaw.config import Config
 from crossclaw.config.doors import Messages
 from crossclaw.domain.compactions import KEPT_CHARS_MAX, Compaction, compaction_of
 from crossclaw.domain.errors import ContextOverflow, Invalid, NotFound, ProviderOverloaded
-from crossclaw.domain.events import CompactionPhase, Event, RunStarted
+from crossclaw.domain.events import CompactionPhase, FeedEvent, RunStarted
 from crossclaw.domain.exchanges import Exchange
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage, Text, ToolUse, UserMessage
@@ -23,7 +23,7 @@ from crossclaw.domain.runs import Run
 from crossclaw.ledger.operations import PINS_MAX, ArmTimer, PutExchange, Timer
 from crossclaw.providers.contract import ModelRequest, UserTurn
 from crossclaw.testing import ScriptedProvider, heard, open_gateway, told
-from crossclaw.testing.scripted import Answer
+from crossclaw.testing.scripted import ScriptedAnswer
 from tests.flows.crashing import crashed_copy
 from tests.flows.talking import call, say
 from tests.flows.tools import Counting
@@ -52,11 +52,11 @@ def words(request: ModelRequest) -> str:
     return "\n".join(part.text for part in [*parts, *results] if hasattr(part, "text"))
 
 
-def remembering(*replies: Answer, delay_s: float = 0.0) -> ScriptedProvider:
+def remembering(*replies: ScriptedAnswer, delay_s: float = 0.0) -> ScriptedProvider:
     """Sums up as `THE STORY SO FAR`; answers anything else from the replies, then with `ok`."""
     left = list(replies)
 
-    def answer(request: ModelRequest) -> Answer:
+    def answer(request: ModelRequest) -> ScriptedAnswer:
         if is_summary(request):
             return "THE STORY SO FAR"
         return left.pop(0) if left else "ok"
@@ -126,7 +126,7 @@ async def _long_result(context: object, params: object) -> str:
 async def test_a_request_that_the_model_refuses_is_compacted_and_sent_again(tmp_path: Path) -> None:
     refusals = [ContextOverflow("too long")]
 
-    def answer(request: ModelRequest) -> Answer:
+    def answer(request: ModelRequest) -> ScriptedAnswer:
         if is_summary(request):
             return "THE STORY SO FAR"
         if len(request.turns) > 5 and refusals:
@@ -134,7 +134,7 @@ async def test_a_request_that_the_model_refuses_is_compacted_and_sent_again(tmp_
         return "ok"
 
     model = ScriptedProvider(answer)
-    heard: list[Event] = []
+    heard: list[FeedEvent] = []
     async with open_gateway(tmp_path, model) as gateway:
         gateway.feed.subscribe(heard.append)
         for number in range(4):
@@ -152,7 +152,7 @@ async def test_a_request_that_the_model_refuses_is_compacted_and_sent_again(tmp_
 async def test_a_model_that_refuses_everything_is_asked_a_bounded_number_of_times(
     tmp_path: Path,
 ) -> None:
-    def answer(request: ModelRequest) -> Answer:
+    def answer(request: ModelRequest) -> ScriptedAnswer:
         if is_summary(request):
             return "THE STORY SO FAR"
         return ContextOverflow("too long, try /compact") if len(model.seen) > 3 else "ok"
@@ -176,7 +176,7 @@ async def test_one_result_that_alone_is_too_much_is_left_out(tmp_path: Path) -> 
     count = Counting("count")
     count.call = _long_result  # type: ignore[method-assign]
 
-    def answer(request: ModelRequest) -> Answer:
+    def answer(request: ModelRequest) -> ScriptedAnswer:
         if LONG in words(request):
             return ContextOverflow("too long")
         return "it was too much" if CLEARED in words(request) else [ToolUse("c1", "count", {})]
@@ -313,7 +313,7 @@ async def test_a_crash_in_the_middle_of_a_compaction_loses_nothing(tmp_path: Pat
     (folder := tmp_path / "gateway").mkdir()
     begun = anyio.Event()
 
-    def hang(request: ModelRequest) -> Answer:
+    def hang(request: ModelRequest) -> ScriptedAnswer:
         if is_summary(request):
             begun.set()
         return "ok"
@@ -345,7 +345,7 @@ async def test_a_crash_in_the_middle_of_a_compaction_loses_nothing(tmp_path: Pat
 
 @pytest.mark.spec("M5")
 async def test_when_no_model_can_summarise_the_requests_are_listed(tmp_path: Path) -> None:
-    def answer(request: ModelRequest) -> Answer:
+    def answer(request: ModelRequest) -> ScriptedAnswer:
         return ContextOverflow("no") if is_summary(request) else "ok"
 
     model = ScriptedProvider(answer)
@@ -362,7 +362,7 @@ async def test_when_no_model_can_summarise_the_requests_are_listed(tmp_path: Pat
 
 @pytest.mark.spec("M5")
 async def test_an_outage_while_summarising_does_not_stop_the_conversation(tmp_path: Path) -> None:
-    def answer(request: ModelRequest) -> Answer:
+    def answer(request: ModelRequest) -> ScriptedAnswer:
         return ProviderOverloaded("later") if is_summary(request) else "ok"
 
     async with open_gateway(tmp_path, ScriptedProvider(answer), config=small()) as gateway:
@@ -446,7 +446,7 @@ async def _put_spawn(folder: Path, parent: str) -> None:
 @pytest.mark.spec("M5")
 async def test_the_request_under_way_stays_through_a_long_chain_of_tools(tmp_path: Path) -> None:
     count = Counting("count")
-    calls: list[Answer] = [
+    calls: list[ScriptedAnswer] = [
         [Text(f"step {n} {LONG}"), ToolUse(f"c{n}", "count", {})] for n in range(60)
     ]
     model = remembering("hello", *calls, "done")
@@ -467,10 +467,10 @@ async def test_the_request_under_way_stays_through_a_long_chain_of_tools(tmp_pat
 @pytest.mark.spec("M5")
 @pytest.mark.parametrize(("mode", "before"), [("collect", ["hello"]), ("steer", [])])
 async def test_requests_that_are_answered_together_stay_together(
-    tmp_path: Path, mode: str, before: list[Answer]
+    tmp_path: Path, mode: str, before: list[ScriptedAnswer]
 ) -> None:
     """They waited behind a busy run, or were let into it; the chain of tools after them is long."""
-    calls: list[Answer] = [
+    calls: list[ScriptedAnswer] = [
         [Text(f"step {n} {LONG}"), ToolUse(f"c{n}", "count", {})] for n in range(60)
     ]
     model = remembering("good", *before, *calls, "done", delay_s=5)
@@ -498,7 +498,7 @@ async def test_requests_that_are_answered_together_stay_together(
 async def test_before_a_summary_the_model_writes_down_what_should_last_and_nobody_sees_it(
     tmp_path: Path,
 ) -> None:
-    def answer(request: ModelRequest) -> Answer:
+    def answer(request: ModelRequest) -> ScriptedAnswer:
         if is_summary(request):
             return "THE STORY SO FAR"
         if "about to be summarised" in told(request):
@@ -527,7 +527,7 @@ async def test_before_a_summary_the_model_writes_down_what_should_last_and_nobod
 async def test_half_a_summary_is_not_remembered_as_the_whole(tmp_path: Path) -> None:
     half = AssistantMessage([Text("## Goal half a")], stop_reason="max_tokens")
 
-    def answer(request: ModelRequest) -> Answer:
+    def answer(request: ModelRequest) -> ScriptedAnswer:
         if is_summary(request):
             return "WHOLE" if "Keep it under" in words(request) else half
         return "ok"

@@ -9,7 +9,7 @@ import pytest
 
 from crossclaw.config import Config
 from crossclaw.domain.errors import Invalid, NotFound
-from crossclaw.domain.events import EntryAppended, Event, JobNews, RunEnded
+from crossclaw.domain.events import EntryAppended, FeedEvent, JobNews, RunEnded
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import Text, UserMessage
 from crossclaw.providers.contract import ModelRequest, UserTurn
@@ -280,7 +280,7 @@ async def test_words_for_the_main_session_wake_it_or_wait_for_its_next_run(tmp_p
 async def test_whoever_follows_a_session_hears_of_words_that_wait_for_its_next_run(
     tmp_path: Path,
 ) -> None:
-    heard: list[Event] = []
+    heard: list[FeedEvent] = []
     async with open_gateway(tmp_path, ScriptedProvider(lambda _: "noted")) as gateway:
         gateway.feed.subscribe(heard.append, EntryAppended, RunEnded)
         await call(gateway, "wake", mode="next-heartbeat", text="the bell rings")
@@ -295,7 +295,7 @@ async def test_whoever_follows_a_session_hears_of_words_that_wait_for_its_next_r
 @pytest.mark.anyio
 @pytest.mark.spec("G2")
 async def test_a_job_is_changed_run_by_hand_and_removed(tmp_path: Path) -> None:
-    heard: list[Event] = []
+    heard: list[FeedEvent] = []
     provider = ScriptedProvider(lambda request: last_words(request))
     async with open_gateway(tmp_path, provider) as gateway:
         gateway.feed.subscribe(heard.append)

@@ -12,7 +12,7 @@ from crossclaw.app import Gateway
 from crossclaw.config import Config
 from crossclaw.domain.authority import Authority
 from crossclaw.domain.errors import DeliveryError, Invalid
-from crossclaw.domain.events import Event, RunEnded, SpeechAllowed
+from crossclaw.domain.events import FeedEvent, RunEnded, SpeechAllowed
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.runs import Cause, Outcome, Run, RunKind, RunPlan
 from crossclaw.door.registry import Caller, Listening
@@ -195,7 +195,7 @@ async def test_a_denial_is_not_forgotten_with_the_group_that_it_protected(
 async def test_listeners_are_told_when_a_session_may_not_speak_and_when_it_may_again(
     tmp_path: Path,
 ) -> None:
-    told: list[Event] = []
+    told: list[FeedEvent] = []
     chat, provider = MemoryChannel(), Recording(10.0)
     async with open_gateway(tmp_path, provider, channels=[chat]) as gateway:
         gateway.feed.subscribe(told.append)

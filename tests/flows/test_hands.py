@@ -16,7 +16,7 @@ import pytest
 from crossclaw.app import Gateway
 from crossclaw.config import Config
 from crossclaw.domain.clock import SystemClock
-from crossclaw.domain.events import Event, ToolProgress
+from crossclaw.domain.events import FeedEvent, ToolProgress
 from crossclaw.domain.messages import ToolUse
 from crossclaw.sandbox import programs
 from crossclaw.testing import ScriptedProvider, open_gateway
@@ -94,7 +94,7 @@ def test_a_slow_tool_gives_signs_of_life(tmp_path: Path, monkeypatch: pytest.Mon
     model = ScriptedProvider([ToolUse("c1", "exec", {"command": command}), "done"])
     heard: list[ToolProgress] = []
 
-    def listen(event: Event) -> None:
+    def listen(event: FeedEvent) -> None:
         if isinstance(event, ToolProgress):
             heard.append(event)
             (tmp_path / "state" / "workspace" / "go").touch()

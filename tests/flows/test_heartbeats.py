@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from crossclaw.config import Config
-from crossclaw.domain.events import Event, HeartbeatNews
+from crossclaw.domain.events import FeedEvent, HeartbeatNews
 from crossclaw.domain.jobs import beyond_heartbeat
 from crossclaw.sandbox.files import PLACEHOLDER
 from crossclaw.testing import MemoryChannel, ScriptedProvider, open_gateway
@@ -35,7 +35,7 @@ async def test_nobody_is_set_to_work_by_silence(tmp_path: Path) -> None:
 async def test_a_heartbeat_comes_every_so_often_and_speaks_only_when_there_is_something(
     tmp_path: Path,
 ) -> None:
-    channel, heard = MemoryChannel(), list[Event]()
+    channel, heard = MemoryChannel(), list[FeedEvent]()
     script = ["hello", "HEARTBEAT_OK", "**HEARTBEAT_OK** is not the whole: the oven is on"]
     provider = ScriptedProvider(script)
     async with open_gateway(
@@ -58,7 +58,7 @@ async def test_a_heartbeat_comes_every_so_often_and_speaks_only_when_there_is_so
 @pytest.mark.anyio
 @pytest.mark.spec("K3")
 async def test_heartbeats_keep_quiet_hours_and_wait_for_what_is_being_said(tmp_path: Path) -> None:
-    heard: list[Event] = []
+    heard: list[FeedEvent] = []
     night = {"start": "22:00", "end": "06:00", "timezone": "UTC"}  # the tests begin at noon
     async with open_gateway(
         tmp_path, ScriptedProvider([]), config=config(every="10m", activeHours=night)

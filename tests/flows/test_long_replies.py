@@ -8,11 +8,11 @@ import pytest
 
 from crossclaw.agent.continuation import CONTINUATIONS_MAX, STILL_CUT
 from crossclaw.agent.view import CUT
-from crossclaw.domain.events import EntryAppended, Event, ReplyPiece
+from crossclaw.domain.events import EntryAppended, FeedEvent, ReplyPiece
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage, Text, ToolResultMessage, ToolUse
 from crossclaw.domain.sessions import Entry
-from crossclaw.providers.contract import ModelRequest, Tell, TextPiece
+from crossclaw.providers.contract import ModelRequest, TellPiece, TextPiece
 from crossclaw.providers.rehearsal import RehearsalProvider
 from crossclaw.testing import MemoryChannel, ScriptedProvider, heard, open_gateway
 from tests.flows.crashing import crashed_copy
@@ -61,7 +61,7 @@ async def test_a_cut_reply_is_continued_and_stored_shown_and_delivered_as_one(
 async def test_whoever_listens_hears_one_text_that_grows(tmp_path: Path) -> None:
     heard: list[str] = []
 
-    def listen(event: Event) -> None:
+    def listen(event: FeedEvent) -> None:
         if isinstance(event, ReplyPiece):
             heard.append(event.text)
 
@@ -79,7 +79,7 @@ async def test_a_crash_between_the_pieces_neither_loses_nor_doubles_one(tmp_path
     copies: list[Path] = []
     async with open_gateway(folder, RehearsalProvider()) as gateway:
 
-        def snapshot(event: Event) -> None:
+        def snapshot(event: FeedEvent) -> None:
             if isinstance(event, EntryAppended | ReplyPiece):
                 copies.append(crashed_copy(folder, f"moment {len(copies)}"))
 
@@ -123,7 +123,7 @@ async def test_what_is_said_when_a_continued_reply_is_stopped_stays(tmp_path: Pa
     class Slow:
         name = "slow"
 
-        async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
+        async def complete(self, request: ModelRequest, tell: TellPiece) -> AssistantMessage:
             if len(request.turns) == 1:
                 return cut(Text("first half, "))
             tell(TextPiece("second"))

@@ -19,7 +19,7 @@ from crossclaw.app import Gateway
 from crossclaw.config import Config
 from crossclaw.domain.authority import Authority
 from crossclaw.domain.clock import SystemClock
-from crossclaw.domain.events import Event, ToolProgress
+from crossclaw.domain.events import FeedEvent, ToolProgress
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import ToolResultMessage, ToolUse
 from crossclaw.domain.runs import Run
@@ -284,7 +284,7 @@ def test_a_server_gets_few_variables_and_those_of_its_setting(
 
 
 def test_progress_is_passed_on_and_an_abort_does_not_wait(tmp_path: Path) -> None:
-    heard: list[Event] = []
+    heard: list[FeedEvent] = []
 
     async def story(gateway: Gateway) -> None:
         gateway.feed.subscribe(heard.append)

@@ -9,11 +9,11 @@ import pytest
 
 from crossclaw.app import Gateway
 from crossclaw.config import Config
-from crossclaw.domain.events import Event, RunAccepted, RunEnded
+from crossclaw.domain.events import FeedEvent, RunAccepted, RunEnded
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage, Text, ToolUse, UserMessage, words_of
 from crossclaw.domain.runs import Run
-from crossclaw.providers.contract import ModelRequest, Tell, TextPiece
+from crossclaw.providers.contract import ModelRequest, TellPiece, TextPiece
 from crossclaw.testing import MemoryChannel, ScriptedProvider, heard, open_gateway, submit
 from tests.flows.crashing import crashed_copy
 from tests.flows.talking import call, say
@@ -32,7 +32,7 @@ class Slow:
         self.asked: list[list[str]] = []
         self.at: list[float] = []
 
-    async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
+    async def complete(self, request: ModelRequest, tell: TellPiece) -> AssistantMessage:
         words = heard(request.turns[-1])
         self.asked.append(words)
         self.at.append(anyio.current_time())
@@ -78,7 +78,7 @@ async def test_what_came_while_the_session_was_busy_is_answered_together(tmp_pat
     model = Slow()
     ended: list[Run] = []
 
-    def hear(event: Event) -> None:
+    def hear(event: FeedEvent) -> None:
         if isinstance(event, RunEnded):
             ended.append(event.run)
 
@@ -470,7 +470,7 @@ async def test_an_interruption_that_a_crash_cut_short_happens_after_the_restart(
 ) -> None:
     left: list[Path] = []
 
-    def crash(event: Event) -> None:
+    def crash(event: FeedEvent) -> None:
         if isinstance(event, RunAccepted) and event.run_id == "b":
             left.append(crashed_copy(folder))  # accepted, and nobody was stopped yet
 

@@ -17,12 +17,12 @@ from crossclaw.domain.errors import (
     ProviderOverloaded,
     ProviderRefused,
 )
-from crossclaw.domain.events import CallRepeated, Event, ReplyPiece
+from crossclaw.domain.events import CallRepeated, FeedEvent, ReplyPiece
 from crossclaw.domain.messages import AssistantMessage, Text, ToolUse
 from crossclaw.providers.contract import UserTurn
 from crossclaw.providers.retry import RetryBudget
 from crossclaw.testing import ScriptedProvider, VirtualClock, open_gateway
-from crossclaw.testing.scripted import Answer, Answerer, CutOff
+from crossclaw.testing.scripted import CutOff, ScriptedAnswer, ScriptedAnswerer
 from tests.flows.talking import call, say
 
 MAIN = "agent:main:main"
@@ -48,7 +48,7 @@ async def test_a_run_that_fails_before_a_model_is_asked_says_so_in_the_history(
 async def test_an_answer_that_broke_off_is_said_anew_and_stored_once(tmp_path: Path) -> None:
     cut = CutOff("Once upon", ProviderOverloaded("broke off"))
     model = ScriptedProvider([cut, "Once upon a time."])
-    heard: list[Event] = []
+    heard: list[FeedEvent] = []
     async with open_gateway(tmp_path, model) as gateway:
         gateway.feed.subscribe(heard.append)
         run = await say(gateway, MAIN, "tell me", "r1")
@@ -63,7 +63,7 @@ async def test_an_answer_that_broke_off_is_said_anew_and_stored_once(tmp_path: P
 
 
 async def test_when_no_further_words_come_the_first_ones_are_kept(tmp_path: Path) -> None:
-    lines: list[Answer | Answerer] = [
+    lines: list[ScriptedAnswer | ScriptedAnswerer] = [
         CutOff("Half a", ProviderOverloaded("gone")),
         *[ProviderOverloaded("gone")] * 3,
     ]
@@ -100,7 +100,7 @@ async def test_the_fallback_of_the_config_answers_and_is_named_in_the_transcript
     outside = app.Outside(
         environ={}, clock=VirtualClock(), providers={"first": first, "second": second}, inline=True
     )
-    heard: list[Event] = []
+    heard: list[FeedEvent] = []
     async with app.open_gateway(config, paths, outside) as gateway:
         gateway.feed.subscribe(heard.append)
         run = await say(gateway, MAIN, "hi", "r1")
@@ -176,7 +176,7 @@ def _reads_then_tells(asked: Any) -> Any:
 
 async def test_sessions_in_trouble_all_end_and_do_not_slow_the_others(tmp_path: Path) -> None:
     """Forty sessions meet every fault there is, again and again; a hundred others meet none."""
-    faults: list[Answer] = [
+    faults: list[ScriptedAnswer] = [
         ProviderOverloaded("429", 2.0),
         ProviderOverloaded("529"),
         ProviderOverloaded("silent for 120 s"),
@@ -190,7 +190,7 @@ async def test_sessions_in_trouble_all_end_and_do_not_slow_the_others(tmp_path: 
     ]
     numbers = itertools.count()
 
-    def answer(asked: Any) -> Answer:
+    def answer(asked: Any) -> ScriptedAnswer:
         troubled = "troubled" in asked.turns[-1].content[-1].text
         return faults[next(numbers) % len(faults)] if troubled else "fine"
 

@@ -17,7 +17,7 @@ from crossclaw.domain.messages import AssistantMessage
 from crossclaw.door.principal import session_principal
 from crossclaw.ledger.sqlite import damage as damage_module
 from crossclaw.ledger.sqlite.inspecting import damaged_rows
-from crossclaw.providers.contract import ModelRequest, Tell
+from crossclaw.providers.contract import ModelRequest, TellPiece
 from crossclaw.testing import ScriptedProvider, open_gateway
 from tests.flows.talking import call, say
 
@@ -222,7 +222,7 @@ class Waiting(ScriptedProvider):
         super().__init__(answer)
         self.at_work, self.go_on = anyio.Event(), anyio.Event()
 
-    async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
+    async def complete(self, request: ModelRequest, tell: TellPiece) -> AssistantMessage:
         self.at_work.set()
         await self.go_on.wait()
         return await super().complete(request, tell)

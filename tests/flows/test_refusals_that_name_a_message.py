@@ -14,7 +14,7 @@ from crossclaw.domain.errors import ProviderRefused
 from crossclaw.domain.messages import Image, MediaSource, Text, UserMessage
 from crossclaw.providers.failures import part_at
 from crossclaw.testing import FakeModelServer
-from crossclaw.testing.fake_models import Answer, FakeRequest, Refuse, Status
+from crossclaw.testing.fake_models import FakeRequest, Refuse, ServerAnswer, Status
 from tests.contracts.wires import MODELS, complete, opened, user
 from tests.flows.talking import call
 from tests.flows.test_no_message_blocks_a_session import give
@@ -62,7 +62,7 @@ class Service:
         self.wire = wire
         self.is_strict = False
 
-    def __call__(self, request: FakeRequest) -> Answer:
+    def __call__(self, request: FakeRequest) -> ServerAnswer:
         for place, text in places(request.body):
             if self.is_strict and str(BAD.source.data) in text:
                 return Refuse("invalid", message=WORDS[self.wire](place))

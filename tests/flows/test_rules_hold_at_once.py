@@ -9,7 +9,7 @@ import pytest
 
 from crossclaw.app import Gateway
 from crossclaw.config import Config
-from crossclaw.domain.events import Event, SpeechAllowed
+from crossclaw.domain.events import FeedEvent, SpeechAllowed
 from crossclaw.domain.messages import ToolUse
 from crossclaw.testing import MemoryChannel, ScriptedProvider, open_gateway
 from crossclaw.testing.gateway import config_for
@@ -126,7 +126,7 @@ async def test_those_who_hear_a_reply_as_it_is_written_are_told_when_it_is_denie
 ) -> None:
     from crossclaw.app.serving import _tell_who_may_speak  # noqa: PLC0415
 
-    heard: list[Event] = []
+    heard: list[FeedEvent] = []
     model = ScriptedProvider(["hello"], delay_s=5)
     async with open_gateway(tmp_path, model) as gateway:
         gateway.feed.subscribe(heard.append, SpeechAllowed)

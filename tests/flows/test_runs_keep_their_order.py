@@ -14,7 +14,7 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage, Text, ToolUse, UserMessage
 from crossclaw.domain.runs import Run
 from crossclaw.ledger.operations import Submit
-from crossclaw.providers.contract import ModelRequest, Tell, TextPiece
+from crossclaw.providers.contract import ModelRequest, TellPiece, TextPiece
 from crossclaw.testing import ScriptedProvider, open_gateway, submit
 from tests.flows.tools import Hanging
 
@@ -32,7 +32,7 @@ class Recording:
         self.at_once = 0
         self.most_at_once = 0
 
-    async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
+    async def complete(self, request: ModelRequest, tell: TellPiece) -> AssistantMessage:
         words = [block.text for block in request.turns[-1].content if isinstance(block, Text)][-1]
         self.at_once += 1
         self.most_at_once = max(self.most_at_once, self.at_once)
@@ -144,7 +144,7 @@ async def test_a_run_over_its_time_is_stopped_and_the_next_one_runs(tmp_path: Pa
 
 async def test_an_aborted_run_keeps_the_words_it_had_said(tmp_path: Path) -> None:
     class Halfway(Recording):
-        async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
+        async def complete(self, request: ModelRequest, tell: TellPiece) -> AssistantMessage:
             tell(TextPiece("Once upon a "))
             return await super().complete(request, tell)
 

@@ -10,7 +10,7 @@ import pytest
 from crossclaw.app import Gateway
 from crossclaw.domain.authority import Authority
 from crossclaw.domain.errors import Invalid, ProviderRefused
-from crossclaw.domain.events import Event, Injected
+from crossclaw.domain.events import FeedEvent, Injected
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import Text, ToolUse
 from crossclaw.domain.sessions import Session
@@ -331,7 +331,7 @@ async def test_the_report_reaches_the_parents_transcript_and_the_chat_it_asked_i
 async def test_the_parents_next_turn_knows_the_report_and_no_run_was_started_for_it(
     tmp_path: Path,
 ) -> None:
-    model, events = family(), list[Event]()
+    model, events = family(), list[FeedEvent]()
     async with open_gateway(tmp_path, model) as gateway:
         gateway.feed.subscribe(events.append)
         await say(gateway, "main", "go", "r1")

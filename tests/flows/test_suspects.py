@@ -11,7 +11,7 @@ from crossclaw.domain.sessions import NewEntry
 from crossclaw.domain.suspects import SUSPECT_AFTER
 from crossclaw.ledger.opening import open_ledger
 from crossclaw.ledger.operations import Append, BeginWait, Recover
-from crossclaw.providers.contract import ModelRequest, Tell, UserTurn
+from crossclaw.providers.contract import ModelRequest, TellPiece, UserTurn
 from crossclaw.testing import open_gateway, submit
 from tests.flows.crashing import crashed_copy
 from tests.flows.talking import say, two_agents
@@ -125,7 +125,7 @@ class Model:
         self.asked = anyio.Event()
         self._silent = silent
 
-    async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
+    async def complete(self, request: ModelRequest, tell: TellPiece) -> AssistantMessage:
         last = request.turns[-1]
         assert isinstance(last, UserTurn)
         words = [block.text for block in last.content if isinstance(block, Text)]

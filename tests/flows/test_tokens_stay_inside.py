@@ -7,7 +7,7 @@ import pytest
 
 from crossclaw.domain.exchanges import CONTROL_TOKENS
 from crossclaw.domain.messages import AssistantMessage, Text
-from crossclaw.providers.contract import ModelRequest, Tell
+from crossclaw.providers.contract import ModelRequest, TellPiece
 from crossclaw.testing import MemoryChannel, ScriptedProvider, open_gateway
 from tests.flows.spawning import announces_in, family, reported
 
@@ -37,7 +37,7 @@ async def test_an_agent_that_has_nothing_to_say_in_a_chat_says_nothing(
 @pytest.mark.spec("S7", "S6")
 async def test_a_token_in_several_blocks_is_still_one(tmp_path: Path) -> None:
     class InBlocks(ScriptedProvider):
-        async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
+        async def complete(self, request: ModelRequest, tell: TellPiece) -> AssistantMessage:
             whole = await super().complete(request, tell)
             return AssistantMessage([Text("NO_"), Text("REPLY")], whole.timestamp)
 

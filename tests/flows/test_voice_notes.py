@@ -21,7 +21,7 @@ from crossclaw.domain.errors import Invalid
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage, Text, UserMessage, words_of
 from crossclaw.domain.secret import Secret
-from crossclaw.providers.contract import ModelRequest, Tell, UserTurn
+from crossclaw.providers.contract import ModelRequest, TellPiece, UserTurn
 from crossclaw.providers.speech import SpeechEndpoint
 from crossclaw.sessions import channel_media
 from crossclaw.testing import MemoryChannel, open_gateway
@@ -50,7 +50,7 @@ class Reading:
         self.shown: list[str] = []
         self.asked = anyio.Event()
 
-    async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
+    async def complete(self, request: ModelRequest, tell: TellPiece) -> AssistantMessage:
         turns = [turn for turn in request.turns if isinstance(turn, UserTurn)]
         blocks = [block for turn in turns for block in turn.content]
         self.shown = [block.text if isinstance(block, Text) else "?" for block in blocks]

@@ -17,7 +17,7 @@ from crossclaw.domain.messages import (
     Usage,
 )
 from crossclaw.providers.calls import RAW
-from crossclaw.providers.contract import LostSpending, ModelRequest, Tell, TextPiece
+from crossclaw.providers.contract import LostSpending, ModelRequest, TellPiece, TextPiece
 from crossclaw.testing import ScriptedProvider, open_gateway
 from tests.flows.talking import call, say
 from tests.flows.tools import Counting
@@ -94,7 +94,7 @@ class Breaking:
         self._for_ever = for_ever
         self.calls = 0
 
-    async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
+    async def complete(self, request: ModelRequest, tell: TellPiece) -> AssistantMessage:
         self.calls += 1
         if self.calls > 1:
             return AssistantMessage("whole", usage=Usage(input=100, output=3))

@@ -21,7 +21,7 @@ from crossclaw.ledger.operations import EnsureSession, Op, ResetSession, SettleD
 from crossclaw.providers.contract import ModelRequest
 from crossclaw.providers.rehearsal import RehearsalProvider
 from crossclaw.testing import MemoryChannel, ScriptedProvider, open_gateway, told
-from crossclaw.testing.scripted import Answer
+from crossclaw.testing.scripted import ScriptedAnswer
 from crossclaw.tools.contract import ToolContext
 from tests.flows.talking import OWNER, call, results_of, say, two_agents
 from tests.flows.test_runs_keep_their_order import Recording
@@ -159,7 +159,7 @@ async def test_a_model_that_repeats_its_call_ids_loses_nothing(tmp_path: Path) -
     def send(text: str) -> list[ToolUse]:
         return [ToolUse("call_0", "sessions_send", {"agentId": "librarian", "message": text})]
 
-    script: list[Answer] = [send("one"), "re", send("two"), "re", send("one"), "re", "done"]
+    script: list[ScriptedAnswer] = [send("one"), "re", send("two"), "re", send("one"), "re", "done"]
     async with open_gateway(tmp_path, ScriptedProvider(script), config=two_agents()) as gateway:
         run = await say(gateway, "main", "go", "r1")
         results = await results_of(gateway, run)

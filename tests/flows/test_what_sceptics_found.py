@@ -10,7 +10,7 @@ import pytest
 from crossclaw.config import Config
 from crossclaw.domain.authority import Authority
 from crossclaw.domain.errors import Invalid, KeyReused, ProviderRefused
-from crossclaw.domain.events import Event, Injected, RunEnded
+from crossclaw.domain.events import FeedEvent, Injected, RunEnded
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import ToolUse
 from crossclaw.domain.runs import Outcome
@@ -157,7 +157,7 @@ async def test_nothing_of_a_report_is_shown_on_the_page_of_a_denied_session(
     tmp_path: Path, wakes: bool
 ) -> None:
     config = config_of({"agents": {"defaults": {"subagents": {"wakeParent": wakes}}}})
-    heard: list[Event] = []
+    heard: list[FeedEvent] = []
     async with open_gateway(tmp_path, family(child_s=5), config=config) as gateway:
         gateway.feed.subscribe(heard.append)
         answer = await call(gateway, "sessions.spawn", sessionKey=DESK.text, task="work")

@@ -8,7 +8,7 @@ import pytest
 from crossclaw.config.hooks import HooksConfig
 from crossclaw.domain.authority import HOOKS, Authority, Maker
 from crossclaw.door.principal import person_principal
-from crossclaw.providers.contract import ModelRequest, Tell
+from crossclaw.providers.contract import ModelRequest, TellPiece
 from crossclaw.providers.rehearsal import RehearsalProvider
 from crossclaw.testing import open_gateway
 from tests.flows.talking import call, say, two_agents
@@ -25,7 +25,7 @@ class Noting(RehearsalProvider):
         super().__init__()
         self.asked: list[ModelRequest] = []
 
-    async def complete(self, request: ModelRequest, tell: Tell):  # type: ignore[no-untyped-def]
+    async def complete(self, request: ModelRequest, tell: TellPiece):  # type: ignore[no-untyped-def]
         self.asked.append(request)
         return await super().complete(request, tell)
 

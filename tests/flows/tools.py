@@ -6,11 +6,11 @@ from typing import Any
 import anyio
 import msgspec
 
-from crossclaw.domain.tools import Effect, ToolDeclaration
+from crossclaw.domain.tools import ToolDeclaration, ToolEffect
 from crossclaw.tools.contract import Tool, ToolContext
 
 
-def declared(name: str, effect: Effect = "pure") -> ToolDeclaration:
+def declared(name: str, effect: ToolEffect = "pure") -> ToolDeclaration:
     """A tool that no rule is about, and that children have."""
     return ToolDeclaration(name=name, group="other", effect=effect, children=True)
 
@@ -30,7 +30,7 @@ class Counting(Tool[Nothing]):
     params = Nothing
 
     def __init__(
-        self, name: str, effect: Effect = "pure", before: Callable[[], Any] | None = None
+        self, name: str, effect: ToolEffect = "pure", before: Callable[[], Any] | None = None
     ) -> None:
         self.declared, self.calls = declared(name, effect), 0
         self._before = before

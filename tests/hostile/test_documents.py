@@ -17,7 +17,7 @@ from crossclaw.app import Outside, open_gateway
 from crossclaw.config import Config, Paths, load
 from crossclaw.domain.clock import SystemClock
 from crossclaw.domain.errors import ConfigInvalid, CrossclawError, Invalid
-from crossclaw.domain.jobs import At, CronSchedule, Every, Schedule
+from crossclaw.domain.jobs import At, CronSchedule, Every, JobSchedule
 from crossclaw.domain.sight import EVERYTHING
 from crossclaw.gateway.messages import entry_message
 from crossclaw.ledger.sqlite.ledger import SqliteLedger
@@ -184,7 +184,7 @@ _schedules: Any = st.one_of(
 @hostile(80)
 @given(_schedules, st.sampled_from(_EDGES), st.integers(-DAY, DAY), st.sampled_from(_ZONES))
 def test_any_schedule_has_a_next_tick_or_none_or_is_refused(
-    schedule: Schedule, edge: int, beside: int, zone: str
+    schedule: JobSchedule, edge: int, beside: int, zone: str
 ) -> None:
     after, local = max(0, edge + beside), UTC if zone == "UTC" else ZoneInfo(zone)
     try:

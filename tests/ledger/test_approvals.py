@@ -3,7 +3,14 @@
 import msgspec
 import pytest
 
-from crossclaw.domain.approvals import Answer, Approval, ExecRule, NewApproval, StandingGrant, Wish
+from crossclaw.domain.approvals import (
+    Approval,
+    ApprovalAnswer,
+    ExecRule,
+    NewApproval,
+    StandingGrant,
+    Wish,
+)
 from crossclaw.domain.authority import Maker
 from crossclaw.domain.errors import Busy, Fenced, Invalid, NotFound
 from crossclaw.domain.runs import Fence, Run
@@ -34,7 +41,7 @@ async def ask(ledger: Ledger, run: Run, asked: NewApproval | None = None) -> App
 
 
 def answer(
-    approval_id: str = "a1", word: Answer = "allow-once", at: int = 20, **more: object
+    approval_id: str = "a1", word: ApprovalAnswer = "allow-once", at: int = 20, **more: object
 ) -> AnswerApproval:
     given = {"by": "ana", "makers": (Maker("device:x", 3),)} | more
     return AnswerApproval(approval_id=approval_id, answer=word, at=at, **given)  # type: ignore[arg-type]

@@ -18,7 +18,7 @@ from crossclaw.config import Config
 from crossclaw.domain.addresses import Address
 from crossclaw.domain.authority import Authority
 from crossclaw.domain.errors import KeyRefused
-from crossclaw.domain.events import Event, RunEnded
+from crossclaw.domain.events import FeedEvent, RunEnded
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage, ToolUse
 from crossclaw.domain.runs import Run
@@ -30,7 +30,7 @@ from crossclaw.gateway.limits import GatewayLimits
 from crossclaw.gateway.publisher import EventPublisher
 from crossclaw.gateway.subscribers import Audience
 from crossclaw.ledger.operations import EnsureSession
-from crossclaw.providers.contract import ModelRequest, Tell, UserTurn
+from crossclaw.providers.contract import ModelRequest, TellPiece, UserTurn
 from crossclaw.testing import MemoryChannel, ScriptedProvider, VirtualClock, open_gateway
 from tests.flows.tools import Counting
 
@@ -93,7 +93,7 @@ class Cast(ScriptedProvider):
         self.spoken = [0] * len(told)
         self.insisted = [False] * len(told)
 
-    async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
+    async def complete(self, request: ModelRequest, tell: TellPiece) -> AssistantMessage:
         if self._word(request) == "timeout":
             self.spoken[_number(request)] += 1
             await anyio.sleep(FOR_EVER_S)
@@ -186,7 +186,7 @@ def _watch(gateway: Gateway, page: Page, tasks: Any) -> list[Run]:
     audience.join(page, is_page=True)
     publisher = EventPublisher(audience, VirtualClock(), limits)
 
-    def hear(event: Event) -> None:
+    def hear(event: FeedEvent) -> None:
         if isinstance(event, RunEnded):
             ended.append(event.run)
 

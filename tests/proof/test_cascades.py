@@ -16,7 +16,7 @@ from crossclaw.app import Gateway
 from crossclaw.config import Config
 from crossclaw.domain.authority import Authority
 from crossclaw.domain.errors import Invalid
-from crossclaw.domain.events import Event, RunAccepted, RunEnded
+from crossclaw.domain.events import FeedEvent, RunAccepted, RunEnded
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import ToolUse
 from crossclaw.domain.runs import Run
@@ -139,7 +139,7 @@ class Heard:
         self.ended: list[Run] = []
         gateway.feed.subscribe(self._hear)
 
-    def _hear(self, event: Event) -> None:
+    def _hear(self, event: FeedEvent) -> None:
         match event:
             case RunAccepted(run_id=run_id):
                 self.open.add(run_id)

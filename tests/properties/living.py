@@ -15,10 +15,10 @@ from crossclaw.app import Gateway
 from crossclaw.channels.contract import Piece
 from crossclaw.config import Config
 from crossclaw.domain.errors import CrossclawError, ProviderRefused
-from crossclaw.domain.events import Event, RunEnded
+from crossclaw.domain.events import FeedEvent, RunEnded
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage, Text, ToolUse
-from crossclaw.providers.contract import ModelRequest, Tell, TextPiece, UserTurn
+from crossclaw.providers.contract import ModelRequest, TellPiece, TextPiece, UserTurn
 from crossclaw.testing import MemoryChannel, VirtualClock, open_gateway
 from crossclaw.testing.time import NOON_MS
 from tests.flows.crashing import crashed_copy
@@ -69,7 +69,7 @@ class Actor:
     def __init__(self) -> None:
         self._calls = 0
 
-    async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
+    async def complete(self, request: ModelRequest, tell: TellPiece) -> AssistantMessage:
         self._calls += 1
         tell(TextPiece("Well. "))
         last = request.turns[-1]
@@ -177,7 +177,7 @@ class Life:
             tasks.cancel_scope.cancel()
         return home, len(plan) + 1
 
-    def _hear(self, event: Event) -> None:
+    def _hear(self, event: FeedEvent) -> None:
         if isinstance(event, RunEnded):
             self._ended[event.run.run_id] += 1
 

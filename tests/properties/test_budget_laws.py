@@ -19,7 +19,7 @@ from crossclaw.config import Config
 from crossclaw.domain.budgets import Amount
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantBlock, AssistantMessage, Text, ToolUse, Usage
-from crossclaw.providers.contract import ModelRequest, Tell
+from crossclaw.providers.contract import ModelRequest, TellPiece
 from crossclaw.testing import open_gateway, submit
 from tests.proof.size import examples
 from tests.stores import copy_state
@@ -65,7 +65,7 @@ class Spender:
         self.overdraft = 0
         """Of the calls under way when the last one began, and of that one."""
 
-    async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
+    async def complete(self, request: ModelRequest, tell: TellPiece) -> AssistantMessage:
         number, step = self._calls, self._script[self._calls % len(self._script)]
         self._calls += 1
         weight = weigh_request(request)

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from crossclaw.config import Config
-from crossclaw.domain.events import Event, RunAccepted, RunEnded
+from crossclaw.domain.events import FeedEvent, RunAccepted, RunEnded
 from crossclaw.domain.messages import ToolUse
 from crossclaw.domain.runs import Run
 from crossclaw.providers.contract import ModelRequest, UserTurn
@@ -112,7 +112,7 @@ class Ends:
         self.open: set[str] = set()
         self.ended: list[Run] = []
 
-    def hear(self, event: Event) -> None:
+    def hear(self, event: FeedEvent) -> None:
         match event:
             case RunAccepted(run_id=run_id):
                 self.open.add(run_id)

@@ -13,7 +13,7 @@ from trio.testing import MockClock
 
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage, Text
-from crossclaw.providers.contract import ModelRequest, Tell
+from crossclaw.providers.contract import ModelRequest, TellPiece
 from crossclaw.testing import open_gateway, submit
 from tests.proof.size import examples
 
@@ -32,7 +32,7 @@ class Slow:
     def __init__(self) -> None:
         self.spans: dict[str, list[tuple[int, float, float]]] = {}
 
-    async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
+    async def complete(self, request: ModelRequest, tell: TellPiece) -> AssistantMessage:
         words = [block.text for block in request.turns[-1].content if isinstance(block, Text)]
         session, number, seconds = words[-1].split()
         began = anyio.current_time()

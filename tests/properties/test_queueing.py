@@ -19,7 +19,7 @@ from crossclaw.domain.messages import AssistantMessage, Text, ToolUse, UserMessa
 from crossclaw.domain.queueing import Queueing, next_batch
 from crossclaw.domain.runs import Run
 from crossclaw.domain.sessions import Entry
-from crossclaw.providers.contract import ModelRequest, Tell
+from crossclaw.providers.contract import ModelRequest, TellPiece
 from crossclaw.testing import MemoryChannel, open_gateway
 from tests.flows.crashing import crashed_copy
 from tests.flows.talking import call
@@ -53,7 +53,7 @@ class Working:
         self._life = life
         self._calls = 0
 
-    async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
+    async def complete(self, request: ModelRequest, tell: TellPiece) -> AssistantMessage:
         self._calls += 1
         number = self._calls
         await anyio.sleep(5)

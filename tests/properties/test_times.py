@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crossclaw.domain.jobs import CronSchedule, Every, Schedule
+from crossclaw.domain.jobs import CronSchedule, Every, JobSchedule
 from crossclaw.schedule.times import MISSED_ROWS_MAX, due_since, next_after
 from tests.proof.size import examples
 
@@ -36,7 +36,7 @@ zones = st.sampled_from(ZONES)
 @settings(max_examples=examples(100, 300), deadline=None)
 @given(schedules, moments, zones)
 def test_the_next_tick_is_later_and_nothing_lies_between(
-    schedule: Schedule, after: int, zone: ZoneInfo
+    schedule: JobSchedule, after: int, zone: ZoneInfo
 ) -> None:
     tick = next_after(schedule, after, BEGIN, zone)
     assert tick is not None
@@ -49,7 +49,7 @@ def test_the_next_tick_is_later_and_nothing_lies_between(
 @settings(max_examples=examples(66, 200), deadline=None)
 @given(schedules, moments, st.integers(0, 60 * DAY), zones)
 def test_what_is_due_after_a_gap_is_every_tick_of_it_once(
-    schedule: Schedule, begin: int, gap: int, zone: ZoneInfo
+    schedule: JobSchedule, begin: int, gap: int, zone: ZoneInfo
 ) -> None:
     first = next_after(schedule, begin, BEGIN, zone)
     assert first is not None

@@ -10,7 +10,7 @@ import pytest
 from crossclaw.config.providers import KNOWN_AT, Models, model_fault
 from crossclaw.domain.errors import ProviderMissing, ProviderRefused
 from crossclaw.domain.messages import AssistantMessage, Text, ToolUse
-from crossclaw.providers.contract import ModelRequest, Tell, TextPiece, ToolPiece, UserTurn
+from crossclaw.providers.contract import ModelRequest, TellPiece, TextPiece, ToolPiece, UserTurn
 from crossclaw.providers.registry import Providers, ProviderSettings
 from crossclaw.testing.scripted import ScriptedProvider, ScriptExhausted
 
@@ -76,7 +76,7 @@ async def test_at_most_so_many_calls_run_at_once() -> None:
         name = "counting"
         now = peak = 0
 
-        async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
+        async def complete(self, request: ModelRequest, tell: TellPiece) -> AssistantMessage:
             self.now += 1
             self.peak = max(self.peak, self.now)
             await anyio.sleep(0.001)
@@ -100,7 +100,7 @@ async def test_calls_that_nobody_watches_leave_a_place_for_a_person() -> None:
     class Slow:
         name = "slow"
 
-        async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
+        async def complete(self, request: ModelRequest, tell: TellPiece) -> AssistantMessage:
             begun.append("hook" if request.patient else "person")
             if request.patient:
                 await never.wait()
@@ -129,7 +129,7 @@ async def test_calls_of_hooks_leave_places_for_jobs_and_agents() -> None:
     class Slow:
         name = "slow"
 
-        async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
+        async def complete(self, request: ModelRequest, tell: TellPiece) -> AssistantMessage:
             begun.append("hook" if request.outside else "job")
             if request.outside:
                 await never.wait()

@@ -7,8 +7,8 @@ from crossclaw.domain.errors import ProviderError
 from crossclaw.domain.messages import AssistantMessage, Text, Thinking, ToolUse
 from crossclaw.providers.contract import (
     AssistantTurn,
+    ModelPiece,
     ModelRequest,
-    Piece,
     TextPiece,
     ThinkingPiece,
     ToolPiece,
@@ -37,7 +37,7 @@ def said(answer: AssistantMessage) -> AssistantTurn:
 
 
 async def ask(
-    *turns: Turn, system: str = "", pieces: list[Piece] | None = None
+    *turns: Turn, system: str = "", pieces: list[ModelPiece] | None = None
 ) -> AssistantMessage:
     tell = pieces.append if pieces is not None else lambda _piece: None
     request = ModelRequest(model="rehearsal", system=system, turns=list(turns))
@@ -74,7 +74,7 @@ async def test_a_channel_prefix_does_not_hide_the_first_line() -> None:
 
 
 async def test_pieces_come_in_order_and_join_to_the_message() -> None:
-    pieces: list[Piece] = []
+    pieces: list[ModelPiece] = []
     answer = await ask(user("think: hm  well\nsay: one  two\nsay: three\ntool: t"), pieces=pieces)
     assert answer.blocks[0] == Thinking("hm  well")
     thoughts = [piece for piece in pieces if isinstance(piece, ThinkingPiece)]
@@ -195,12 +195,12 @@ async def test_wait_sleeps_and_can_be_cancelled() -> None:
 
 
 async def test_long_streams_so_many_words_and_can_be_cancelled_between_them() -> None:
-    pieces: list[Piece] = []
+    pieces: list[ModelPiece] = []
     answer = await ask(user("long: 100"), pieces=pieces)
     assert len(pieces) == len(answer.text.split()) == 100
     with anyio.CancelScope() as scope:
 
-        def stop(_piece: Piece) -> None:
+        def stop(_piece: ModelPiece) -> None:
             scope.cancel()
 
         request = ModelRequest(model="rehearsal", system="", turns=[user("long: 100000")])

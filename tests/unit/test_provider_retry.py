@@ -20,10 +20,10 @@ from crossclaw.domain.messages import AssistantMessage, Text, Thinking, Usage
 from crossclaw.providers.contract import (
     Again,
     AssistantTurn,
+    ModelPiece,
     ModelRequest,
-    Piece,
     Provider,
-    Tell,
+    TellPiece,
     TextPiece,
     UserTurn,
 )
@@ -71,7 +71,7 @@ def test_every_trouble_of_a_provider_has_words_of_its_own() -> None:
 
 async def test_a_trouble_that_passes_is_waited_out_longer_each_time() -> None:
     script = ScriptedProvider([busy(), busy(), busy(), "here I am"])
-    told: list[Piece] = []
+    told: list[ModelPiece] = []
     began_s = anyio.current_time()
     answer = await retrying(script, jitter=1.0).complete(REQUEST, told.append)
     assert answer.text == "here I am"
@@ -140,7 +140,7 @@ async def test_what_does_not_pass_is_not_tried_again(error: Exception) -> None:
 @pytest.mark.parametrize("error", [busy(), ProviderError("malformed in the middle")])
 async def test_an_answer_that_broke_off_is_asked_for_again(error: Exception) -> None:
     script = ScriptedProvider([CutOff("one two", error), "one two three"])
-    told: list[Piece] = []
+    told: list[ModelPiece] = []
     answer = await retrying(script).complete(REQUEST, told.append)
     assert answer.text == "one two three"
     broken = [n for n, piece in enumerate(told) if isinstance(piece, Again)]
@@ -223,7 +223,7 @@ CHOICES = [Choice("first/a", 100), Choice("second/b", 200)]
 async def test_the_next_model_answers_when_the_first_cannot() -> None:
     first = ScriptedProvider([ProviderRefused("no credit")], name="first")
     second = ScriptedProvider(["I can"], name="second")
-    told: list[Piece] = []
+    told: list[ModelPiece] = []
     answer = await Fallbacks(several(first, second), CHOICES, Rests()).complete(
         REQUEST, told.append
     )
@@ -352,7 +352,7 @@ async def test_the_cap_of_a_provider_is_its_own_setting() -> None:
         name = "x"
         now = peak = 0
 
-        async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
+        async def complete(self, request: ModelRequest, tell: TellPiece) -> AssistantMessage:
             self.now += 1
             self.peak = max(self.peak, self.now)
             await anyio.sleep(1)

@@ -16,7 +16,7 @@ from crossclaw.agent.history import History
 from crossclaw.agent.toolbox import IMAGES_CHARS_MAX, IMAGES_MAX, _bounded
 from crossclaw.domain.compactions import Compaction
 from crossclaw.domain.errors import Busy, StoreError
-from crossclaw.domain.events import EntryAppended, Event, RunAccepted, SessionChanged
+from crossclaw.domain.events import EntryAppended, FeedEvent, RunAccepted, SessionChanged
 from crossclaw.domain.jobs import AgentTurn, Every, Job, JobSpec, Tick, TickId
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage, Image, MediaSource, Text
@@ -55,9 +55,9 @@ CHANGED = SessionChanged(SessionKey.main("main"), "patch")
 
 
 def test_a_listener_that_fails_does_not_stop_the_others(caplog: pytest.LogCaptureFixture) -> None:
-    feed, heard = Feed(), list[Event]()
+    feed, heard = Feed(), list[FeedEvent]()
 
-    def fails(event: Event) -> None:
+    def fails(event: FeedEvent) -> None:
         raise RuntimeError("not today")
 
     feed.subscribe(fails)
@@ -71,7 +71,7 @@ def test_a_listener_that_fails_does_not_stop_the_others(caplog: pytest.LogCaptur
 
 
 def test_a_listener_that_names_kinds_hears_no_others() -> None:
-    feed, heard, all_heard = Feed(), list[Event](), list[Event]()
+    feed, heard, all_heard = Feed(), list[FeedEvent](), list[FeedEvent]()
     feed.publish(EVENT)
     feed.subscribe(all_heard.append)
     end = feed.subscribe(heard.append, SessionChanged)

@@ -14,7 +14,7 @@ from crossclaw.domain.authority import Authority
 from crossclaw.domain.keys import SessionKey
 from crossclaw.policy.agent_to_agent import decide_reach, reachable
 from crossclaw.policy.sandbox import confined, why_sandboxed
-from crossclaw.policy.visibility import Mode, Viewer, decide_visible, sight_of, viewer_of
+from crossclaw.policy.visibility import Viewer, VisibilityMode, decide_visible, sight_of, viewer_of
 
 MAIN = SessionKey.main("main")
 NOTES = SessionKey.named("main", "notes")
@@ -54,7 +54,7 @@ def sees(viewer: Viewer, target: SessionKey, *above: SessionKey) -> bool:
     ],
 )
 def test_each_mode_sees_what_it_says(
-    mode: Mode, own: bool, child: bool, grandchild: bool, sibling: bool, foreign: bool
+    mode: VisibilityMode, own: bool, child: bool, grandchild: bool, sibling: bool, foreign: bool
 ) -> None:
     viewer = Viewer(key=MAIN, mode=mode)
     below = SessionKey.subagent("main", "2")
@@ -68,7 +68,7 @@ def test_each_mode_sees_what_it_says(
 
 @pytest.mark.spec("V2", "S8")
 @pytest.mark.parametrize("mode", ["spawned", "tree", "all"])
-def test_no_mode_reaches_an_agent_that_agent_to_agent_keeps_away(mode: Mode) -> None:
+def test_no_mode_reaches_an_agent_that_agent_to_agent_keeps_away(mode: VisibilityMode) -> None:
     viewer = Viewer(key=MAIN, mode=mode, reach=AgentToAgent(enabled=False))
     decision = decide_visible(viewer, OTHER, MAIN.text, line(OTHER, MAIN))
 
@@ -190,7 +190,7 @@ def test_the_reach_of_one_and_of_all_are_the_same_rule(
 
 @pytest.mark.spec("V3")
 def test_every_refusal_names_a_setting() -> None:
-    modes: tuple[Mode, ...] = ("spawned", "self", "tree", "agent", "all")
+    modes: tuple[VisibilityMode, ...] = ("spawned", "self", "tree", "agent", "all")
     for mode, enabled in product(modes, (True, False)):
         viewer = Viewer(key=MAIN, mode=mode, reach=AgentToAgent(enabled=enabled))
         decision = decide_visible(viewer, OTHER, None, line(OTHER))

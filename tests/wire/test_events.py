@@ -13,7 +13,7 @@ from crossclaw.domain.events import ReplyPiece
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage
 from crossclaw.gateway.limits import GatewayLimits
-from crossclaw.providers.contract import ModelRequest, Tell
+from crossclaw.providers.contract import ModelRequest, TellPiece
 from crossclaw.testing import ScriptedProvider, open_gateway, submit
 from tests.flows.talking import call
 from tests.wire.serving import Peer, Served, dial, guest, open_server
@@ -63,7 +63,7 @@ class Gated(ScriptedProvider):
         super().__init__(["first", "together"])
         self.open = anyio.Event()
 
-    async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
+    async def complete(self, request: ModelRequest, tell: TellPiece) -> AssistantMessage:
         await self.open.wait()
         return await super().complete(request, tell)
 

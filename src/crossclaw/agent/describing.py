@@ -21,7 +21,7 @@ from crossclaw.domain.sessions import NewEntry
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.media import DescribeMedia
 from crossclaw.policy.models import ModelNotAllowed
-from crossclaw.providers.contract import LostSpending, ModelRequest, Piece, Turn, UserTurn
+from crossclaw.providers.contract import LostSpending, ModelPiece, ModelRequest, Turn, UserTurn
 from crossclaw.runs.run_store import RunStore
 
 log = logging.getLogger(__name__)
@@ -111,10 +111,10 @@ class Describing:
         keep_newest(self._failed, (run.run_id, key), why, FAILED_MAX)
 
 
-def _counting(count: Callable[[Usage], None]) -> Callable[[Piece], None]:
+def _counting(count: Callable[[Usage], None]) -> Callable[[ModelPiece], None]:
     """Of calls that brought nothing is still counted what they have cost."""
 
-    def tell(piece: Piece) -> None:
+    def tell(piece: ModelPiece) -> None:
         if isinstance(piece, LostSpending):
             count(piece.usage)
 

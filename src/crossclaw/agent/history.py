@@ -14,7 +14,7 @@ from crossclaw.agent.memory import HistoryCache
 from crossclaw.agent.session_files import files_told, is_files_note
 from crossclaw.agent.view import Prefix, Thinker, build_view, extend_prefix, has_pictures
 from crossclaw.domain.compactions import Compaction, compaction_of
-from crossclaw.domain.events import EntryAppended, Event
+from crossclaw.domain.events import EntryAppended, FeedEvent
 from crossclaw.domain.messages import ToolResultMessage
 from crossclaw.domain.runs import Run
 from crossclaw.domain.sessions import Entry
@@ -123,7 +123,7 @@ class History:
         held = self._held.get(session_id)
         return held[-1].seq if held else 0
 
-    def hear(self, event: Event) -> None:
+    def hear(self, event: FeedEvent) -> None:
         """A listener of the feed: what was just stored need not be read again. Results of tools are
         read: only the ledger says how a value of any kind looks once it was stored."""
         if not isinstance(event, EntryAppended) or isinstance(

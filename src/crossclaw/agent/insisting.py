@@ -9,7 +9,7 @@ import msgspec
 from crossclaw.agent.continuation import cut_call, is_empty
 from crossclaw.domain.errors import AnswerCut
 from crossclaw.domain.messages import AssistantMessage, Usage
-from crossclaw.providers.contract import Again, LostSpending, ModelRequest, Provider, Tell
+from crossclaw.providers.contract import Again, LostSpending, ModelRequest, Provider, TellPiece
 
 NO_WORD = "the model used the whole length of its answer to think and said nothing"
 TRY = (
@@ -18,7 +18,9 @@ TRY = (
 )
 
 
-async def with_words(provider: Provider, request: ModelRequest, tell: Tell) -> AssistantMessage:
+async def with_words(
+    provider: Provider, request: ModelRequest, tell: TellPiece
+) -> AssistantMessage:
     """An answer with something in it."""
     answer = await provider.complete(request, tell)
     if answer.stop_reason != "max_tokens" or not is_empty(answer):

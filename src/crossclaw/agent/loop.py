@@ -51,8 +51,8 @@ from crossclaw.providers.contract import (
     Again,
     CacheMarks,
     LostSpending,
+    ModelPiece,
     ModelRequest,
-    Piece,
     TextPiece,
     ThinkingPiece,
     ToolPiece,
@@ -360,7 +360,7 @@ class _Telling:
         self.lost: Usage | None = None
         """What calls have cost that brought no answer."""
 
-    def __call__(self, piece: Piece) -> None:
+    def __call__(self, piece: ModelPiece) -> None:
         match piece:
             case TextPiece(text=text):
                 restarted, self._begins_anew = self._begins_anew, False

@@ -24,10 +24,10 @@ from crossclaw.ledger.operations import Reserve, Spend
 from crossclaw.providers.contract import (
     THINKING_TOKENS,
     LostSpending,
+    ModelPiece,
     ModelRequest,
-    Piece,
     Provider,
-    Tell,
+    TellPiece,
     TextPiece,
     ThinkingPiece,
 )
@@ -36,7 +36,7 @@ from crossclaw.providers.fallback import Find
 WAIT_S = 120.0  # for others' calls of one budget; most take seconds, and whoever asked waits too
 AGAIN_S = 1.0  # between two looks at the account
 
-Price = Callable[[str, Usage], Awaitable[float | None]]
+PriceOf = Callable[[str, Usage], Awaitable[float | None]]
 """What so much of `provider/model` costs; None where nobody knows."""
 
 
@@ -50,7 +50,7 @@ def usual_room(_address: str, request: ModelRequest) -> int:
 
 class Meters:
     def __init__(
-        self, ledger: Ledger, price: Price, clock: Clock, room_of: RoomOf = usual_room
+        self, ledger: Ledger, price: PriceOf, clock: Clock, room_of: RoomOf = usual_room
     ) -> None:
         self._ledger = ledger
         self._price = price
@@ -68,7 +68,7 @@ class Meter:
     def __init__(
         self,
         ledger: Ledger,
-        price: Price,
+        price: PriceOf,
         clock: Clock,
         run: Run,
         purse: Purse,
@@ -169,7 +169,7 @@ class Metered:
         self._address = address
         self._meter = meter
 
-    async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
+    async def complete(self, request: ModelRequest, tell: TellPiece) -> AssistantMessage:
         weight = weigh_request(request)  # once: a long conversation takes milliseconds
         grant = await self._meter.reserve(self._address, request, weight)
         await anyio.lowlevel.checkpoint_if_cancelled()  # who is stopped by now has asked nothing
@@ -194,12 +194,12 @@ class Metered:
 
 
 class _Said:
-    def __init__(self, tell: Tell) -> None:
+    def __init__(self, tell: TellPiece) -> None:
         self._tell = tell
         self.chars = 0
         self.lost: list[Usage] = []
 
-    def __call__(self, piece: Piece) -> None:
+    def __call__(self, piece: ModelPiece) -> None:
         match piece:
             case LostSpending(usage=usage):
                 self.lost.append(usage)

@@ -10,7 +10,7 @@ from crossclaw.domain.authority import Authority
 from crossclaw.domain.messages import AssistantMessage
 from crossclaw.domain.runs import Run
 from crossclaw.policy.credentials import Credentials
-from crossclaw.providers.contract import ModelRequest, Provider, Tell
+from crossclaw.providers.contract import ModelRequest, Provider, TellPiece
 from crossclaw.providers.fallback import Find
 
 RequireModel = Callable[[Authority, str], None]
@@ -55,7 +55,7 @@ class _Permitted:
         self._address = address
         self._permission = permission
 
-    async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
+    async def complete(self, request: ModelRequest, tell: TellPiece) -> AssistantMessage:
         self._permission.check(self._address)
         return await self._provider.complete(request, tell)
 

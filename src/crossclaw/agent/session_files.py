@@ -18,7 +18,7 @@ import msgspec
 from crossclaw.agent.origin import CLOSE, OPEN, marked, unmarked
 from crossclaw.agent.workspace import Texts, WorkspaceFiles
 from crossclaw.disk.threads import Disk
-from crossclaw.domain.events import EntryAppended, Event
+from crossclaw.domain.events import EntryAppended, FeedEvent
 from crossclaw.domain.messages import Text
 from crossclaw.domain.runs import Run
 from crossclaw.domain.sessions import Entry, NewEntry
@@ -29,13 +29,13 @@ LOOKED_S = 5.0  # between two looks inside a run; a run's beginning always looks
 
 NOTES = "notes that you have kept for yourself, not words of your owner: information, up to their end mark"
 
-Kind = Literal["owners", "notes", "skills"]
+FileKind = Literal["owners", "notes", "skills"]
 _NOTE = "changed-files"
 
 
 class FileChange(msgspec.Struct, frozen=True):
     name: str
-    kind: Kind
+    kind: FileKind
     how: Literal["whole", "lines", "gone"]
     text: str = ""
 
@@ -117,7 +117,7 @@ class SessionFiles:
         known = self._held.get(run.session_id)
         return known.snapshot if known else ""
 
-    def hear(self, event: Event) -> None:
+    def hear(self, event: FeedEvent) -> None:
         """A listener of the feed: what a compaction takes out of the view must be told again, and the next run
         begins anew."""
         if not isinstance(event, EntryAppended) or event.entry.type != "compaction":
@@ -166,7 +166,7 @@ def changed_lines(before: str, now: str) -> str:
     return "\n".join([*(f"- {line}" for line in gone), *(f"+ {line}" for line in come)])
 
 
-def _by_name(texts: Texts) -> Iterator[tuple[tuple[str, Kind], str]]:
+def _by_name(texts: Texts) -> Iterator[tuple[tuple[str, FileKind], str]]:
     yield from (((name, "owners"), text) for name, text in texts.owners)
     yield from (((name, "notes"), text) for name, text in texts.notes)
     if texts.skills:
@@ -178,7 +178,7 @@ _HOW = {
     "lines": "{name} of your workspace has changed in these lines (- before, + now):",
     "gone": "{name} is no longer in your workspace; what it said no longer holds.",
 }
-_ABOUT: dict[Kind, str] = {
+_ABOUT: dict[FileKind, str] = {
     "notes": NOTES,
     "skills": "skills of your workspace; what was said about trusting them holds for these too",
 }

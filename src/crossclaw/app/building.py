@@ -66,7 +66,7 @@ from crossclaw.sessions.budgets import Budgets
 from crossclaw.sessions.changing import Changing
 from crossclaw.sessions.channel_intake import ChannelIntake
 from crossclaw.sessions.channel_pairing import ChannelPairing
-from crossclaw.sessions.commands import Commands, Dispatch
+from crossclaw.sessions.commands import Commands, DispatchCommand
 from crossclaw.sessions.ending import Endings
 from crossclaw.sessions.exchange import Exchanges
 from crossclaw.sessions.guest_names import GuestNames
@@ -319,7 +319,7 @@ def _lease(
 
 
 def _session_services(
-    resources: Resources, run_services: RunServices, dispatch: Dispatch
+    resources: Resources, run_services: RunServices, dispatch: DispatchCommand
 ) -> SessionServices:
     config, ledger, clock, ids = resources.config, resources.ledger, resources.clock, resources.ids
     run_store, feed, resolver, exporter = (

@@ -49,8 +49,7 @@ from crossclaw.gateway.edge import Endpoint, FindToken, Routes
 from crossclaw.gateway.hello import ServerFacts as AboutGateway
 from crossclaw.gateway.http.following import Followers
 from crossclaw.gateway.http.health import ready_endpoint
-from crossclaw.gateway.http.hooks import Dispatch as HookDispatch
-from crossclaw.gateway.http.hooks import hook_endpoints, hook_lock
+from crossclaw.gateway.http.hooks import HookDispatch, hook_endpoints, hook_lock
 from crossclaw.gateway.http.links import ask_endpoint, link_endpoint
 from crossclaw.gateway.http.mcp import mcp_endpoint, mcp_leaving_endpoint
 from crossclaw.gateway.http.metrics import EventCounter, metrics_endpoint

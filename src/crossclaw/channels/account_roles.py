@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import anyio
 
-from crossclaw.channels.accounts import Place
+from crossclaw.channels.accounts import AccountPlace
 
 
 class AccountRoles(Protocol):
@@ -47,11 +47,13 @@ class BotRoles:
 
     def __init__(self, roles: AccountRoles) -> None:
         self._roles = roles
-        self._ours: dict[Place, str] = {}
+        self._ours: dict[AccountPlace, str] = {}
         self._turn = anyio.Lock()
         """An account that is closed and one that is opened may be the same bot."""
 
-    async def take(self, place: Place, platform_id: str, is_free: Callable[[], bool]) -> str | None:
+    async def take(
+        self, place: AccountPlace, platform_id: str, is_free: Callable[[], bool]
+    ) -> str | None:
         """The name of the gateway that has the bot; None: nobody else. It is the account's if it `is_free` here."""
         role = bot_role_of(place[0], platform_id)
         async with self._turn:
@@ -63,7 +65,7 @@ class BotRoles:
                 await self._give_back(before)
         return None
 
-    async def leave(self, place: Place) -> None:
+    async def leave(self, place: AccountPlace) -> None:
         with anyio.CancelScope(shield=True):  # as long as `roles` takes, which is not long
             async with self._turn:
                 await self._give_back(self._ours.pop(place, None))

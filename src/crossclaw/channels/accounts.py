@@ -14,7 +14,7 @@ from crossclaw.domain.addresses import Address
 if TYPE_CHECKING:
     from crossclaw.channels.hosting import AccountHost
 
-Place = tuple[str, str]
+AccountPlace = tuple[str, str]
 """Channel and account."""
 
 
@@ -27,7 +27,7 @@ class LiveAccount(msgspec.Struct, frozen=True):
     host: "AccountHost | None" = None
 
     @property
-    def place(self) -> Place:
+    def place(self) -> AccountPlace:
         return self.channel, self.account_id
 
     def knows_key(self, tried_at: int, now: int, wait_s: float = 0.0) -> bool:
@@ -39,7 +39,7 @@ class LiveAccount(msgspec.Struct, frozen=True):
         return knows_s == inf or 0 <= age_s < knows_s - wait_s
 
 
-def _nobody(_place: Place, _error: str) -> None:
+def _nobody(_place: AccountPlace, _error: str) -> None:
     """Nobody supervises."""
 
 
@@ -47,13 +47,13 @@ class LiveAccounts(Collection[str]):
     """As a collection: the names of the channels that are set up."""
 
     def __init__(self) -> None:
-        self._open: dict[Place, LiveAccount] = {}
-        self._expected: set[Place] = set()
+        self._open: dict[AccountPlace, LiveAccount] = {}
+        self._expected: set[AccountPlace] = set()
         self.is_settled = False
         """Whether all that the config names are expected."""
         self.listeners: list[Callable[[], None]] = []
         """Called after one was opened or closed."""
-        self.on_broken: Callable[[Place, str], None] = _nobody
+        self.on_broken: Callable[[AccountPlace, str], None] = _nobody
         """Called when what an account sends is refused until a person has done something."""
 
     def __contains__(self, name: object) -> bool:
@@ -65,7 +65,7 @@ class LiveAccounts(Collection[str]):
     def __len__(self) -> int:
         return len({channel for channel, _ in self._expected})
 
-    def expect(self, place: Place) -> None:
+    def expect(self, place: AccountPlace) -> None:
         """The config names it: it is open, or will be."""
         self._expected.add(place)
 
@@ -83,14 +83,14 @@ class LiveAccounts(Collection[str]):
         for listener in self.listeners:
             listener()
 
-    def remove(self, place: Place, account: ChannelAccount | None = None) -> None:
+    def remove(self, place: AccountPlace, account: ChannelAccount | None = None) -> None:
         """It is closed; of an account that is given, only if no other has taken its place."""
         found = self._open.get(place)
         if found is not None and account in (None, found.account):
             del self._open[place]
             self._tell()
 
-    def forget(self, place: Place) -> None:
+    def forget(self, place: AccountPlace) -> None:
         """The config does not name it any more."""
         self._open.pop(place, None)
         self._expected.discard(place)
@@ -101,7 +101,7 @@ class LiveAccounts(Collection[str]):
         place = self.place_of(where)
         return place and self._open.get(place)
 
-    def place_of(self, where: Address) -> Place | None:
+    def place_of(self, where: Address) -> AccountPlace | None:
         """Also of an account that is not open now. None: it cannot be told."""
         if where.account_id is not None:
             return where.channel, where.account_id

@@ -7,7 +7,7 @@ from pathlib import Path
 import anyio.to_thread
 import msgspec
 
-from crossclaw.channels.accounts import Place
+from crossclaw.channels.accounts import AccountPlace
 from crossclaw.channels.contract import AccountFacts, Received
 from crossclaw.channels.http import HttpClients
 from crossclaw.disk.private import make_folder
@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 IDENTITY = "identity"
 
-Receive = Callable[["AccountHost", Inbound], Awaitable[Received]]
+ReceiveInbound = Callable[["AccountHost", Inbound], Awaitable[Received]]
 MayTalk = Callable[["AccountHost", Inbound], Awaitable[bool]]
 FindTwin = Callable[[AccountFacts], Awaitable[str | None]]
 """Which other account of ours is the same one at the platform, in words."""
@@ -41,9 +41,9 @@ class AccountHost:
 
     def __init__(
         self,
-        place: Place,
+        place: AccountPlace,
         *,
-        receive: Receive,
+        receive: ReceiveInbound,
         ledger: Ledger,
         clock: Clock,
         http: HttpClients,

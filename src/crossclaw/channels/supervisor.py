@@ -16,7 +16,7 @@ import anyio.abc
 import msgspec
 
 from crossclaw.channels.account_roles import AccountRoles, BotRoles, role_of
-from crossclaw.channels.accounts import LiveAccount, LiveAccounts, Place
+from crossclaw.channels.accounts import AccountPlace, LiveAccount, LiveAccounts
 from crossclaw.channels.contract import AccountFacts, ChannelAccount, GivenChannel
 from crossclaw.channels.hosting import AccountHost
 from crossclaw.channels.manifest import Traits
@@ -38,7 +38,7 @@ TWIN_S = 300.0  # the config may have changed there, too, or that gateway may be
 
 MakeHost = Callable[[str, str], AccountHost]
 """(channel, account) → what the gateway gives to it."""
-Wanted = Callable[[], Sequence[AccountConfig]]
+WantedAccounts = Callable[[], Sequence[AccountConfig]]
 """The accounts of the config in force."""
 AccountState = Literal[
     "starting", "running", "waiting", "broken", "not set up", "stopped", "elsewhere"
@@ -85,7 +85,7 @@ class _Kept:
 
     def __init__(
         self,
-        place: Place,
+        place: AccountPlace,
         host: AccountHost,
         digest: str,
         settings: ChannelSettings | None,
@@ -147,7 +147,7 @@ class ChannelSupervisor:
         self._bots = None if roles is None else BotRoles(roles)
         self._accounts, self._make_host, self._clock = accounts, make_host, clock
         self._wake, self._inline = wake, inline
-        self._kept: dict[Place, _Kept] = {}
+        self._kept: dict[AccountPlace, _Kept] = {}
         self._look = anyio.Event()
         accounts.on_broken = self.break_off
 
@@ -157,7 +157,7 @@ class ChannelSupervisor:
 
     async def serve(
         self,
-        wanted: Wanted | None,
+        wanted: WantedAccounts | None,
         given: Sequence[GivenChannel] = (),
         *,
         task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
@@ -241,7 +241,7 @@ class ChannelSupervisor:
         kept = self._get(channel, account_id)
         kept.again.set()
 
-    def break_off(self, place: Place, error: str) -> None:
+    def break_off(self, place: AccountPlace, error: str) -> None:
         """What is sent by this account is refused until a person has done something."""
         if (kept := self._kept.get(place)) is not None and kept.state != "broken":
             kept.host.troubled(error)
@@ -452,7 +452,9 @@ class ChannelSupervisor:
         return await open_account(manifest, kept.settings, kept.host, inline=self._inline)
 
 
-def webhook_path(place: Place, settings: ChannelSettings | None, traits: Traits) -> str | None:
+def webhook_path(
+    place: AccountPlace, settings: ChannelSettings | None, traits: Traits
+) -> str | None:
     """Where the platform calls this account: as the config says, else the channel's own path; accounts beside the
     default one have their name behind it."""
     if traits.webhook is None or (settings is not None and not settings.uses_webhook):

@@ -103,12 +103,12 @@ class EmbeddedPeer:
             raise CallRefused(str(error), error.code) from None
         return msgspec.to_builtins(answer, str_keys=True)
 
-    def hear(self, heard: gateway_events.Event) -> None:
+    def hear(self, heard: gateway_events.FeedEvent) -> None:
         for event in self._events_from(heard, self._clock.now_ms()):
             body = event.body(PROTOCOL, shown_key(_key_of(heard)))
             self._listeners.put(Event(event.name, body))
 
-    def _events_from(self, heard: gateway_events.Event, now_ms: int) -> list[RunEvent]:
+    def _events_from(self, heard: gateway_events.FeedEvent, now_ms: int) -> list[RunEvent]:
         match heard:
             case RunStarted(run=run):
                 return self._events_of(run.run_id).started(run, now_ms)
@@ -135,7 +135,7 @@ class EmbeddedPeer:
         return self._run_events.setdefault(run_id, RunEvents(run_id))
 
 
-def _key_of(heard: gateway_events.Event) -> SessionKey:
+def _key_of(heard: gateway_events.FeedEvent) -> SessionKey:
     assert not isinstance(heard, JobNews | HeartbeatNews | ApprovalAsked | ApprovalSettled), (
         "these belong to no run"
     )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from crossclaw.cli.say import cleaned, console, draws_on, out
 from crossclaw.display.conversation import (
-    Part,
+    ConversationPart,
     ShownMessage,
     Silence,
     ToolLine,
@@ -46,7 +46,7 @@ def plain_text(said: ShownMessage) -> str:
     return "\n".join([_head(said), *(line for part in said.parts for line in _plain(part))])
 
 
-def _plain(part: Part) -> Iterator[str]:
+def _plain(part: ConversationPart) -> Iterator[str]:
     match part:
         case Words(markdown=markdown):
             yield cleaned(markdown).strip()  # as it was said: a pipe may want its Markdown
@@ -69,7 +69,7 @@ def draw(said: Sequence[ShownMessage], console: "Console") -> None:
             _draw_part(part, console)
 
 
-def _draw_part(part: Part, console: "Console") -> None:
+def _draw_part(part: ConversationPart, console: "Console") -> None:
     match part:
         case Words(markdown=markdown):
             console.print(to_terminal(cleaned(markdown)))

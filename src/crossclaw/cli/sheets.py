@@ -6,10 +6,10 @@ from typing import Any
 
 from crossclaw.cli.tables import ago
 
-Row = dict[str, Any]
+SheetRow = dict[str, Any]
 
 
-def sheet(row: Row, line: Row, state: str, now_ms: float) -> list[tuple[str, object]]:
+def sheet(row: SheetRow, line: SheetRow, state: str, now_ms: float) -> list[tuple[str, object]]:
     """`line` is the same session in the table. What is not known or not set is left out."""
     kind = line.get("kind") or row.get("kind")
     told = {
@@ -37,14 +37,14 @@ def _moment(at_ms: float | None, now_ms: float) -> str | None:
     return f"{ago(at_ms, now_ms)}, {when:%Y-%m-%d %H:%M:%S}"
 
 
-def _window(row: Row) -> str | None:
+def _window(row: SheetRow) -> str | None:
     held, room = row.get("totalTokens"), row.get("contextTokens")
     if held is None or not room:
         return None if held is None else f"{held:,} tokens"
     return f"{held:,} of {room:,} tokens ({100 * held // room} %)"
 
 
-def _spent(row: Row, cost_usd: float | None) -> str | None:
+def _spent(row: SheetRow, cost_usd: float | None) -> str | None:
     if row.get("inputTokens") is None:
         return None
     text = f"{row['inputTokens']:,} tokens in, {row.get('outputTokens') or 0:,} out"
@@ -53,7 +53,7 @@ def _spent(row: Row, cost_usd: float | None) -> str | None:
     return text + (f"; compacted {times} time{'s' if times > 1 else ''}" if times else "")
 
 
-def _set_here(row: Row) -> Iterator[str]:
+def _set_here(row: SheetRow) -> Iterator[str]:
     """What this session has otherwise than its agent."""
     names = {
         "thinkingLevel": "thinking",
@@ -66,7 +66,7 @@ def _set_here(row: Row) -> Iterator[str]:
             yield f"{word} {row[name]}"
 
 
-def _address(row: Row) -> str | None:
+def _address(row: SheetRow) -> str | None:
     known = row.get("deliveryContext") or {}
     parts = (known.get("channel"), known.get("to"), known.get("accountId"))
     return ", ".join(str(part) for part in parts if part) or None

@@ -12,7 +12,7 @@ from crossclaw.cli.offers import ServiceOffer
 from crossclaw.display.languages import tr
 from crossclaw.domain.errors import ProviderError
 from crossclaw.domain.messages import Text
-from crossclaw.providers.contract import ModelRequest, Piece, UserTurn
+from crossclaw.providers.contract import ModelPiece, ModelRequest, UserTurn
 from crossclaw.providers.registry import Providers, ProviderSettings
 from crossclaw.providers.retry import RetryLimits
 
@@ -93,5 +93,5 @@ def _request(model: str) -> ModelRequest:
     )
 
 
-def _quietly(_piece: Piece) -> None:
+def _quietly(_piece: ModelPiece) -> None:
     """The whole answer is shown at once."""

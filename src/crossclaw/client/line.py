@@ -28,7 +28,7 @@ _WAIT_S_MIN, _WAIT_S_MAX = 0.1, 2.0
 _TELL_AFTER = 3  # attempts: who takes over a config is back before, and nobody has noticed
 _STEADY_S = 5.0  # a connection that lasted this long: the next one may be tried at once again
 
-Find = Callable[[], GatewayAddress]
+FindGateway = Callable[[], GatewayAddress]
 
 
 class GatewayLine:
@@ -38,7 +38,12 @@ class GatewayLine:
     embedded = False
 
     def __init__(
-        self, find: Find, scopes: Sequence[str], name: ClientName, away_s: float, tell: Tell | None
+        self,
+        find: FindGateway,
+        scopes: Sequence[str],
+        name: ClientName,
+        away_s: float,
+        tell: Tell | None,
     ) -> None:
         self.place = ""
         self.defaults = GatewayDefaults("main", "agent:main:main")
@@ -164,7 +169,7 @@ class GatewayLine:
 
 @asynccontextmanager
 async def open_line(
-    find: Find,
+    find: FindGateway,
     scopes: Sequence[str],
     *,
     name: ClientName | None = None,

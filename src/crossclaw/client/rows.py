@@ -7,7 +7,7 @@ import msgspec
 from crossclaw.client.errors import ClientError
 from crossclaw.display.conversation import message_text
 
-Answer = TypeVar("Answer")
+_Answer = TypeVar("_Answer")
 
 
 class _Row(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
@@ -80,7 +80,7 @@ class SessionEntry(_Row, frozen=True, kw_only=True):
         return message_text(self.message) if self.message else ""
 
 
-def read_row(answer: Any, row: type[Answer]) -> Answer:
+def read_row(answer: Any, row: type[_Answer]) -> _Answer:
     """An answer as its type; a gateway that answers otherwise is not one that we understand."""
     try:
         return msgspec.convert(answer, row)

@@ -9,7 +9,7 @@ import msgspec
 from crossclaw.config.channels import GroupChat
 from crossclaw.config.heartbeat import HeartbeatConfig
 from crossclaw.config.providers import REHEARSAL_MODEL
-from crossclaw.config.section import Count, Loose, Positive, Section, Share, names
+from crossclaw.config.section import Count, Fraction, Loose, Positive, Section, names
 from crossclaw.config.session import TypingMode
 from crossclaw.config.tools import AgentTools, ExecTool
 from crossclaw.domain.agents import DEFAULT_AGENT_ID, ThinkingLevel, normalize_agent_id
@@ -186,7 +186,7 @@ class CompactionConfig(Section, frozen=True):
     """The least of it, whatever `reserveTokens` says."""
     keep_recent_tokens: Positive = 20_000
     """The newest turns that are not summarised."""
-    max_history_share: Share | None = None
+    max_history_share: Fraction | None = None
     """The share of the window that history may fill."""
     custom_instructions: str | None = None
     """Words for whoever writes the summary."""

@@ -14,7 +14,7 @@ from crossclaw.config.channels import (
     gathered,
     overlaid,
 )
-from crossclaw.config.check import Finding, Hook, Note, Problem, Unread, examine
+from crossclaw.config.check import ConfigFinding, Hook, Note, Problem, Unread, examine
 from crossclaw.config.manifests import DescribesChannel, find, known_names
 from crossclaw.config.no_effect import NoEffect
 from crossclaw.config.positions import KeyPath
@@ -131,7 +131,7 @@ def _plain(value: Any) -> str:
     return value.reveal() if isinstance(value, Secret) else str(value)
 
 
-def odd_patterns(groups: Iterator[tuple[KeyPath, GroupChat]]) -> Iterator[Finding]:
+def odd_patterns(groups: Iterator[tuple[KeyPath, GroupChat]]) -> Iterator[ConfigFinding]:
     """Mention patterns that cannot be used."""
     for path, group in groups:
         for index, text in enumerate(group.mention_patterns or ()):
@@ -144,7 +144,7 @@ def odd_patterns(groups: Iterator[tuple[KeyPath, GroupChat]]) -> Iterator[Findin
 # ── what is wrong with it ──────────────────────────────────────────────────────────────────────
 
 
-def examine_channels(channels: Any, hook: Hook) -> Iterator[Finding | Unread | NoEffect]:
+def examine_channels(channels: Any, hook: Hook) -> Iterator[ConfigFinding | Unread | NoEffect]:
     """Single values too, also where the rest of the config is good."""
     if not isinstance(channels, dict):
         return
@@ -162,7 +162,7 @@ def examine_channels(channels: Any, hook: Hook) -> Iterator[Finding | Unread | N
 
 def _examine_channel(
     manifest: DescribesChannel, section: dict[str, Any], path: KeyPath, hook: Hook
-) -> Iterator[Finding | Unread]:
+) -> Iterator[ConfigFinding | Unread]:
     accounts = section.get("accounts") or {}
     shared = {key: value for key, value in section.items() if key != "accounts"}
     yield from examine(manifest.settings, shared, path, hook)
@@ -200,7 +200,7 @@ def _each_account(
 
 def _contradictions(
     manifest: DescribesChannel, settings: ChannelSettings, own: dict[str, Any], path: KeyPath
-) -> Iterator[Finding]:
+) -> Iterator[ConfigFinding]:
     entries = [str(entry) for entry in settings.allow_from]
     if settings.dm_policy == "open" and "*" not in entries:
         key = "dmPolicy" if "dmPolicy" in own else "dm" if "dm" in own else None

@@ -45,10 +45,12 @@ class Unread(NamedTuple):
     path: KeyPath
 
 
-Finding = Problem | Note
+ConfigFinding = Problem | Note
 
 
-def examine(kind: Any, value: Any, path: KeyPath, hook: Hook | None) -> Iterator[Finding | Unread]:
+def examine(
+    kind: Any, value: Any, path: KeyPath, hook: Hook | None
+) -> Iterator[ConfigFinding | Unread]:
     """With a hook, single values are tried as well."""
     inside = inside_of(kind, shape_of(value))
     if inside is None:
@@ -65,7 +67,7 @@ def examine(kind: Any, value: Any, path: KeyPath, hook: Hook | None) -> Iterator
 
 def _examine_section(
     section: type[Section], value: dict[str, Any], path: KeyPath, hook: Hook | None
-) -> Iterator[Finding | Unread]:
+) -> Iterator[ConfigFinding | Unread]:
     kinds = kinds_of(section)
     for key, child in value.items():
         if key not in kinds:
@@ -81,7 +83,7 @@ def _examine_section(
             yield Problem(path, f'"{key}" is missing; it must be {expected(kinds[key])}')
 
 
-def _unknown(section: type[Section], key: str, path: KeyPath) -> Finding | Unread:
+def _unknown(section: type[Section], key: str, path: KeyPath) -> ConfigFinding | Unread:
     if key in section.unused:
         return Unread((*path, key))
     meant = near_miss(key, kinds_of(section).keys() | section.unused)
@@ -126,7 +128,7 @@ def _plain(word: str) -> str:
     return word.replace("_", "").replace("-", "").lower()
 
 
-def _examine_leaf(kind: Any, value: Any, path: KeyPath, hook: Hook) -> Iterator[Finding]:
+def _examine_leaf(kind: Any, value: Any, path: KeyPath, hook: Hook) -> Iterator[ConfigFinding]:
     try:
         msgspec.convert(value, kind, dec_hook=hook)
     except msgspec.ValidationError as error:

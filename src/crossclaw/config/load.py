@@ -9,7 +9,7 @@ import msgspec
 from crossclaw.config.channel_accounts import examine_channels, odd_patterns
 from crossclaw.config.channels import GroupChat
 from crossclaw.config.check import (
-    Finding,
+    ConfigFinding,
     Note,
     Problem,
     Unread,
@@ -130,7 +130,7 @@ def _loaded(source: Source, environ: Mapping[str, str], *, to_serve: bool) -> Lo
 
 
 def _needed(
-    missing: list[Missing], raw: dict[str, Any], findings: list[Finding | NoEffect]
+    missing: list[Missing], raw: dict[str, Any], findings: list[ConfigFinding | NoEffect]
 ) -> list[Missing]:
     """Those of which something would be made: not in what nobody reads, and not in what is switched off."""
     idle = [each.path for each in findings if isinstance(each, NoEffect)]
@@ -144,8 +144,8 @@ def _needed(
 
 
 def _judged(
-    looked: list[Finding | Unread | NoEffect], source: Source
-) -> Iterator[Finding | NoEffect]:
+    looked: list[ConfigFinding | Unread | NoEffect], source: Source
+) -> Iterator[ConfigFinding | NoEffect]:
     """What nobody reads has no effect, or is refused where it would have locked something."""
     for finding in looked:
         judged = (
@@ -168,7 +168,7 @@ def _is_there(path: Path) -> bool:
 
 def _build(
     raw: dict[str, Any], environ: Mapping[str, str]
-) -> tuple[Config | None, list[Finding | Unread | NoEffect], list[Missing]]:
+) -> tuple[Config | None, list[ConfigFinding | Unread | NoEffect], list[Missing]]:
     variables = variables_of(raw, environ)
     missing: list[Missing] = []
     values = substitute(raw, variables, missing)
@@ -184,7 +184,9 @@ def _build(
     return config, [*findings, *_contradictions(config)], missing
 
 
-def _problems(findings: Iterable[Finding | Unread | NoEffect]) -> list[Finding | Unread]:
+def _problems(
+    findings: Iterable[ConfigFinding | Unread | NoEffect],
+) -> list[ConfigFinding | Unread]:
     return [each for each in findings if isinstance(each, Problem)]
 
 
@@ -245,7 +247,7 @@ def _not_set(gap: Missing) -> Problem:
     )
 
 
-def _contradictions(config: Config) -> Iterator[Finding]:
+def _contradictions(config: Config) -> Iterator[ConfigFinding]:
     """What each section allows by itself and what still does not go together."""
     yield from _agent_contradictions(config)
     if config.gateway.bind == "custom" and not config.gateway.custom_bind_host:
@@ -271,7 +273,7 @@ def _group_chats(config: Config) -> Iterator[tuple[KeyPath, GroupChat]]:
         yield (*path, "groupChat"), agent.group_chat
 
 
-def _agent_contradictions(config: Config) -> Iterator[Finding]:
+def _agent_contradictions(config: Config) -> Iterator[ConfigFinding]:
     seen: dict[str, str] = {}
     defaults = [agent.id for agent in config.agents.all() if agent.default]
     if len(defaults) > 1:
@@ -296,7 +298,7 @@ def _agent_contradictions(config: Config) -> Iterator[Finding]:
         seen.setdefault(agent_id, dotted(("agents", "entries", name)))
 
 
-def _foreign_api(path: tuple[str, ...], api: str) -> Finding:
+def _foreign_api(path: tuple[str, ...], api: str) -> ConfigFinding:
     if meant := near_miss(api, set(APIS)):
         return Problem(path, f'unknown; did you mean "{meant}"?')
     return Note(path, f'Crossclaw does not speak "{api}" but {" and ".join(APIS)}; not used')

@@ -13,13 +13,13 @@ from crossclaw.config.check import Problem
 from crossclaw.config.positions import KeyPath
 from crossclaw.config.source import dotted
 
-Group = Literal["touches rights", "channels", "other"]
+NoEffectGroup = Literal["touches rights", "channels", "other"]
 """In the order in which they are told."""
 
 
 class NoEffect(NamedTuple):
     path: KeyPath
-    group: Group
+    group: NoEffectGroup
     instead: str = ""
     """What holds, where it matters."""
 
@@ -129,7 +129,7 @@ def plain_name(path: KeyPath) -> str:
     return ".".join(step for step in path if isinstance(step, str))
 
 
-def group_of(name: str) -> tuple[Group, str]:
+def group_of(name: str) -> tuple[NoEffectGroup, str]:
     if instead := _first(RIGHTS, name):
         return "touches rights", instead
     is_channels = any(fnmatchcase(name, pattern) for pattern in _CHANNELS)
@@ -140,10 +140,10 @@ def _first(patterns: dict[str, str], name: str) -> str | None:
     return next((words for each, words in patterns.items() if fnmatchcase(name, each)), None)
 
 
-def grouped(found: Iterable[NoEffect]) -> Iterator[tuple[Group, list[NoEffect]]]:
+def grouped(found: Iterable[NoEffect]) -> Iterator[tuple[NoEffectGroup, list[NoEffect]]]:
     """Those that touch rights first; groups of which there is nothing are left out."""
     entries = list(found)
-    for group in get_args(Group):
+    for group in get_args(NoEffectGroup):
         if members := [each for each in entries if each.group == group]:
             yield group, members
 

@@ -14,7 +14,7 @@ from crossclaw.domain.secret import Secret
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
 Positive = Annotated[int, msgspec.Meta(ge=1)]
-Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+Fraction = Annotated[float, msgspec.Meta(ge=0, le=1)]
 
 _SECRET_NAME = re.compile(
     r"(tokens?|secrets?|pass(word|wd|phrase)?|(api|private|signing|encrypt(ion)?|access)_?keys?"

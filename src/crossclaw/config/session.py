@@ -11,7 +11,7 @@ from crossclaw.domain.keys import ChatType, DmScope
 
 ResetMode = Literal["daily", "idle"]
 SessionType = Literal["direct", "group", "thread"]
-Action = Literal["allow", "deny"]
+SendAction = Literal["allow", "deny"]
 TypingMode = Literal["never", "instant", "thinking", "message"]
 
 RESET_HOUR = 4
@@ -66,14 +66,14 @@ class SendMatch(Section, frozen=True):
 
 
 class SendRule(Section, frozen=True):
-    action: Action
+    action: SendAction
     """What it says."""
     match: SendMatch = SendMatch()
     """Which sessions it is for; all that is set must fit."""
 
 
 class SendPolicy(Section, frozen=True):
-    default: Action = "allow"
+    default: SendAction = "allow"
     """Where no rule fits."""
     rules: tuple[SendRule, ...] = ()
     """Of those that fit, one that denies wins."""

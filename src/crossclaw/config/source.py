@@ -28,7 +28,7 @@ class Spot(NamedTuple):
         return f"{self.file}:{self.line}"
 
 
-class Part(NamedTuple):
+class LocatedValue(NamedTuple):
     """A value and where its pieces stand; no spots as long as nobody asks for them."""
 
     value: Any
@@ -81,7 +81,7 @@ class Source:
         """The value as it was written, before variables were put in."""
         return reduce(child_of, path, self.value)
 
-    def _object(self, part: Part) -> dict[str, Any]:
+    def _object(self, part: LocatedValue) -> dict[str, Any]:
         if isinstance(part.value, dict):
             return part.value
         raise ConfigInvalid(f"{self.path} must hold one object: {{ … }}")
@@ -124,12 +124,12 @@ class _Reader:
         self._locate = locate
         self._lines: dict[Path, dict[KeyPath, int]] = {}
 
-    def read(self, file: Path, chain: _Chain = (), depth: int = 0) -> Part:
+    def read(self, file: Path, chain: _Chain = (), depth: int = 0) -> LocatedValue:
         value = parse(self._text(file), file)
         if self._locate:
             self._lines[file] = lines_of(self._texts[file])
         elif INCLUDE not in self._texts[file]:
-            return Part(value, {})
+            return LocatedValue(value, {})
         return self._resolve(value, (), (*chain, _Step(file, depth)))
 
     def _text(self, file: Path) -> str:
@@ -137,27 +137,27 @@ class _Reader:
             self._texts[file] = read_text(file)
         return self._texts[file]
 
-    def _resolve(self, value: Any, here: KeyPath, chain: _Chain) -> Part:
+    def _resolve(self, value: Any, here: KeyPath, chain: _Chain) -> LocatedValue:
         if isinstance(value, dict):
             own = self._resolve_object(value, here, chain)
             return self._included(value[INCLUDE], own, here, chain) if INCLUDE in value else own
         if isinstance(value, list):
             items = [self._resolve(v, (*here, i), chain) for i, v in enumerate(value)]
             spots = self._under(enumerate(items), here, chain)
-            return Part([item.value for item in items], spots)
-        return Part(value, self._under((), here, chain))
+            return LocatedValue([item.value for item in items], spots)
+        return LocatedValue(value, self._under((), here, chain))
 
-    def _resolve_object(self, value: dict[str, Any], here: KeyPath, chain: _Chain) -> Part:
+    def _resolve_object(self, value: dict[str, Any], here: KeyPath, chain: _Chain) -> LocatedValue:
         children = {
             key: self._resolve(child, (*here, key), chain)
             for key, child in value.items()
             if key != INCLUDE
         }
         spots = self._under(children.items(), here, chain)
-        return Part({key: child.value for key, child in children.items()}, spots)
+        return LocatedValue({key: child.value for key, child in children.items()}, spots)
 
     def _under(
-        self, children: Iterable[tuple[str | int, Part]], here: KeyPath, chain: _Chain
+        self, children: Iterable[tuple[str | int, LocatedValue]], here: KeyPath, chain: _Chain
     ) -> dict[KeyPath, Spot]:
         if not self._locate:
             return {}
@@ -167,7 +167,9 @@ class _Reader:
             spots |= {(step, *path): spot for path, spot in child.spots.items()}
         return spots
 
-    def _included(self, names: Any, own: Part, here: KeyPath, chain: _Chain) -> Part:
+    def _included(
+        self, names: Any, own: LocatedValue, here: KeyPath, chain: _Chain
+    ) -> LocatedValue:
         files = [names] if isinstance(names, str) else names
         if not (isinstance(files, list) and files and all(isinstance(f, str) for f in files)):
             raise self._refused(here, chain, "needs the name of a file, or a list of names")
@@ -180,7 +182,7 @@ class _Reader:
             )
         return merge_parts(merged, own)
 
-    def _include(self, name: str, here: KeyPath, chain: _Chain) -> Part:
+    def _include(self, name: str, here: KeyPath, chain: _Chain) -> LocatedValue:
         file = self._path(name, here, chain)
         depth = chain[-1].depth + len(here)
         if file in [step.file.resolve() for step in chain]:
@@ -216,9 +218,9 @@ def deep_merge(base: Any, over: Any) -> Any:
     return over
 
 
-def merge_parts(base: Part, over: Part) -> Part:
+def merge_parts(base: LocatedValue, over: LocatedValue) -> LocatedValue:
     moved = {_moved(path, base.value, over.value): spot for path, spot in over.spots.items()}
-    return Part(deep_merge(base.value, over.value), base.spots | moved)
+    return LocatedValue(deep_merge(base.value, over.value), base.spots | moved)
 
 
 def _moved(path: KeyPath, base: Any, over: Any) -> KeyPath:

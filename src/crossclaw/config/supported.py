@@ -4,7 +4,7 @@ starts and says so; otherwise it is refused, with the line that says it."""
 
 from collections.abc import Iterator
 
-from crossclaw.config.check import Finding, Note, Problem
+from crossclaw.config.check import ConfigFinding, Note, Problem
 from crossclaw.config.heartbeat import EVERY
 from crossclaw.config.hooks import PRESETS
 from crossclaw.config.model import Config
@@ -15,7 +15,7 @@ from crossclaw.domain.durations import parse_duration
 from crossclaw.domain.errors import ConfigInvalid, Invalid
 
 
-def unsupported(config: Config) -> Iterator[Finding]:
+def unsupported(config: Config) -> Iterator[ConfigFinding]:
     yield from _odd_heartbeats(config)
     yield from _exec_locks(config)
     yield from _odd_ages(config)
@@ -47,7 +47,7 @@ def refuse_unsupported(config: Config) -> None:
             raise ConfigInvalid(finding.text)
 
 
-def _odd_ages(config: Config) -> Iterator[Finding]:
+def _odd_ages(config: Config) -> Iterator[ConfigFinding]:
     settings = config.session.maintenance
     for name in ("archive_after_ms", "delete_after_ms"):
         try:
@@ -56,7 +56,7 @@ def _odd_ages(config: Config) -> Iterator[Finding]:
             yield Problem(("session", "maintenance"), f"session.maintenance: {error}")
 
 
-def _odd_heartbeats(config: Config) -> Iterator[Finding]:
+def _odd_heartbeats(config: Config) -> Iterator[ConfigFinding]:
     defaults: KeyPath = ("agents", "defaults")
     where = {agent.id: path for path, agent in each_agent(config) if agent.heartbeat}
     for agent_id, settings in config.agents.heartbeats().items():
@@ -67,7 +67,7 @@ def _odd_heartbeats(config: Config) -> Iterator[Finding]:
             yield Problem(path, f"heartbeat.every of agent {agent_id}: {error}")
 
 
-def _exec_locks(config: Config) -> Iterator[Finding]:
+def _exec_locks(config: Config) -> Iterator[ConfigFinding]:
     found: list[tuple[KeyPath, ExecTool]] = [(("tools", "exec"), config.tools.exec)]
     found += [((*path, "tools", "exec"), agent.tools.exec) for path, agent in each_agent(config)]
     for path, settings in found:

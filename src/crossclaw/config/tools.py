@@ -6,12 +6,12 @@ import msgspec
 
 from crossclaw.config.media import MediaTools
 from crossclaw.config.section import Loose, Positive, Section, names
-from crossclaw.domain.approvals import Ask, ExecRule, Security
+from crossclaw.domain.approvals import AskMode, ExecRule, Security
 
 HISTORY_BYTES = 80 * 1024  # to a model: about 20,000 tokens
 HISTORY_BYTES_MIN = 4 * 1024  # below, hardly a message fits
 
-Profile = Literal["minimal", "coding", "messaging", "full"]
+ToolProfile = Literal["minimal", "coding", "messaging", "full"]
 Visibility = Literal["self", "tree", "agent", "all"]
 
 MODES = {
@@ -34,7 +34,7 @@ class ToolPolicy(Section, frozen=True):
     """Added to the list or the profile."""
     deny: tuple[str, ...] = ()
     """Taken away; it wins."""
-    profile: Profile | None = None
+    profile: ToolProfile | None = None
     """A list that is ready made."""
 
 
@@ -73,7 +73,7 @@ class ExecTool(Section, frozen=True):
     security: Security | None = None
     """`deny`: no commands; `allowlist`: those that were allowed for good, see [approvals](approvals.md);
     `full`: all."""
-    ask: Ask | None = None
+    ask: AskMode | None = None
     """When a person is asked first: never, for what is not in the list, or always. Where `security` is
     `allowlist` it is `on-miss` unless it is set."""
     mode: Literal["deny", "allowlist", "ask", "auto", "full"] | None = None
@@ -125,7 +125,7 @@ class WebTools(Section, frozen=True):
 
 
 class AgentTools(Section, frozen=True):
-    profile: Profile | None = None
+    profile: ToolProfile | None = None
     """A list that is ready made: `minimal`, `coding`, `messaging`, or all."""
     allow: tuple[str, ...] | None = None
     """The whole list, where it is set."""

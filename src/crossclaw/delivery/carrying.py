@@ -11,12 +11,12 @@ import anyio
 import anyio.lowlevel
 import msgspec
 
-from crossclaw.channels.accounts import LiveAccount, LiveAccounts, Place
+from crossclaw.channels.accounts import AccountPlace, LiveAccount, LiveAccounts
 from crossclaw.channels.contract import OutgoingFile, Piece
 from crossclaw.delivery.pacing import Paces
 from crossclaw.delivery.pieces import PieceText, may_be_several, messages_of
 from crossclaw.delivery.previews import LOST, Previews
-from crossclaw.delivery.turns import Turn
+from crossclaw.delivery.turns import SendSlot
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import (
     Busy,
@@ -102,9 +102,9 @@ class Carrier:
         self._may_deliver, self._as_said = may_deliver, as_said
         self.previews = Previews(ledger, clock)
         self.paces = Paces()
-        self.silent_until: dict[Place, int] = {}
+        self.silent_until: dict[AccountPlace, int] = {}
         """Accounts that their platform has asked to be silent."""
-        self.away: dict[Place, tuple[int, int]] = {}
+        self.away: dict[AccountPlace, tuple[int, int]] = {}
         """Accounts whose platform could not be reached: how often, and until when nothing is tried."""
         self._asked: dict[int, int] = {}
         """Deliveries that their platform wants later: how often it has said so."""
@@ -120,7 +120,7 @@ class Carrier:
         if wait_s > 0:
             await anyio.sleep(wait_s)
 
-    async def carry(self, delivery: Delivery, turn: Turn | None) -> None:
+    async def carry(self, delivery: Delivery, turn: SendSlot | None) -> None:
         await self.previews.close(delivery.delivery_key)
         await self._split_first(delivery)
         take = TakeDelivery(
@@ -221,7 +221,7 @@ class Carrier:
         return known
 
     async def _send_pieces(
-        self, errand: ClaimedDelivery, pieces: list[DeliveryPiece], turn: Turn | None
+        self, errand: ClaimedDelivery, pieces: list[DeliveryPiece], turn: SendSlot | None
     ) -> None:
         delivery, live = errand.delivery, errand.live
         left = [each for each in pieces if each.state != "delivered"]
@@ -243,7 +243,7 @@ class Carrier:
         if not left:
             await self.settle(delivery, "delivered")
 
-    async def _pause(self, delivery: Delivery, live: LiveAccount, turn: Turn | None) -> None:
+    async def _pause(self, delivery: Delivery, live: LiveAccount, turn: SendSlot | None) -> None:
         """Between two pieces nothing is on the way: others may send."""
         if turn is not None:
             turn.end()
@@ -251,7 +251,7 @@ class Carrier:
         if turn is not None:
             await turn.begin()
 
-    def due_again(self, place: Place) -> int:
+    def due_again(self, place: AccountPlace) -> int:
         """When an account may be sent to."""
         return max(self.silent_until.get(place, 0), self.away.get(place, (0, 0))[1])
 
@@ -374,7 +374,7 @@ class Carrier:
             unsent=not isinstance(error, DeliveryUncertain),
         )
 
-    def _note_away(self, place: Place, now: int) -> None:
+    def _note_away(self, place: AccountPlace, now: int) -> None:
         """Nothing is sent by this account for a while, which grows; what was tried at the same time says no more."""
         times, until = self.away.get(place, (0, 0))
         if until <= now:

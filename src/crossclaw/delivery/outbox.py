@@ -17,7 +17,7 @@ from math import inf
 import anyio
 import anyio.abc
 
-from crossclaw.channels.accounts import LiveAccount, LiveAccounts, Place
+from crossclaw.channels.accounts import AccountPlace, LiveAccount, LiveAccounts
 from crossclaw.delivery.carrying import (
     ABSENT_MS_MAX,
     LAST_S,
@@ -26,7 +26,7 @@ from crossclaw.delivery.carrying import (
     Carrier,
     MayDeliver,
 )
-from crossclaw.delivery.turns import Turn, Turns
+from crossclaw.delivery.turns import SendSlot, Turns
 from crossclaw.domain.addresses import Address
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import CrossclawError
@@ -82,7 +82,7 @@ class Outbox:
         self._ends_at = inf
         """When the attempts under way are cut off: the gateway is closing."""
         self._places = anyio.CapacityLimiter(CHATS_AT_ONCE)
-        self._turns: dict[Place, Turns] = {}
+        self._turns: dict[AccountPlace, Turns] = {}
         self._left_over: set[int] = set()
         """Rows that a dead process was sending, until it is known what its platform can do."""
 
@@ -96,12 +96,12 @@ class Outbox:
         self._all = True
         self._hint.set()
 
-    def is_silent(self, place: Place) -> bool:
+    def is_silent(self, place: AccountPlace) -> bool:
         """Whether its platform has asked the account to wait."""
         return self._carrier.silent_until.get(place, 0) > self._clock.now_ms()
 
-    def turn_of(self, live: LiveAccount) -> Turn:
-        return Turn(self._turns.setdefault(live.place, Turns()))
+    def turn_of(self, live: LiveAccount) -> SendSlot:
+        return SendSlot(self._turns.setdefault(live.place, Turns()))
 
     @property
     def at_work(self) -> bool:
@@ -284,7 +284,7 @@ class Outbox:
             return False
         return True
 
-    async def _attempt(self, delivery: Delivery, turn: Turn | None) -> None:
+    async def _attempt(self, delivery: Delivery, turn: SendSlot | None) -> None:
         """From the claim on not cut off by a gateway that closes, if it does not take long: nobody could
         say then whether it arrived."""
         with anyio.CancelScope(shield=True, deadline=self._ends_at) as attempt:

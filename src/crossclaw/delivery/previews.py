@@ -22,7 +22,7 @@ from crossclaw.ledger.pieces import BeginPreview, DropPreview, NotePreview
 
 log = logging.getLogger(__name__)
 
-Write = Callable[[Op[None]], Awaitable[None]]
+WriteOp = Callable[[Op[None]], Awaitable[None]]
 CALL_S_MAX = 10.0  # a platform answers in a hundredth of that
 FIRST_S_MAX = 60.0  # accounts find out sooner that they cannot connect, or get no answer
 LOST = "its beginning may have been shown, and the platform cannot be asked"
@@ -122,7 +122,7 @@ class Previews:
         return not live.knows_key(preview.tried_at, self._clock.now_ms())
 
     async def finish(
-        self, live: LiveAccount, message: Piece, preview: DeliveryPreview, write: Write
+        self, live: LiveAccount, message: Piece, preview: DeliveryPreview, write: WriteOp
     ) -> str | None:
         """The whole message in place of its beginning. Changing it twice is as good as once, so an attempt that was
         cut off is made again. A platform that does not change it, because somebody has deleted it, gets a new one."""

@@ -27,7 +27,7 @@ from crossclaw.delivery.pieces import pieces_of
 from crossclaw.domain.addresses import Address, Inbound
 from crossclaw.domain.errors import CrossclawError, DeliveryError
 from crossclaw.domain.events import (
-    Event,
+    FeedEvent,
     ReplyPiece,
     RunEnded,
     RunStarted,
@@ -139,7 +139,7 @@ class ChatSignals:
 
     # ── what happens ───────────────────────────────────────────────────────────────────────────
 
-    def hear(self, event: Event) -> None:
+    def hear(self, event: FeedEvent) -> None:
         match event:
             case RunStarted(run=run):
                 self._begin(run)

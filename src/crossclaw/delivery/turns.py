@@ -13,9 +13,9 @@ class Turns:
 
     def __init__(self) -> None:
         self._next = anyio.Lock()
-        self._last: Turn | None = None
+        self._last: SendSlot | None = None
 
-    async def follow(self, turn: "Turn") -> None:
+    async def follow(self, turn: "SendSlot") -> None:
         """Wait until the turn before is over, or has lasted too long."""
         async with self._next:
             if self._last is not None:
@@ -24,7 +24,7 @@ class Turns:
             turn.note_begin()
 
 
-class Turn:
+class SendSlot:
     """`async with` it; in between it may be ended, for a pause, and begun again."""
 
     def __init__(self, turns: Turns) -> None:
@@ -32,7 +32,7 @@ class Turn:
         self._over = anyio.Event()
         self._began_s = 0.0
 
-    async def __aenter__(self) -> "Turn":
+    async def __aenter__(self) -> "SendSlot":
         await self.begin()
         return self
 

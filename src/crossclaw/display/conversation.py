@@ -41,13 +41,13 @@ class Silence(msgspec.Struct, frozen=True):
     """A reply that was a control token and nothing else: an agent's way to say nothing."""
 
 
-Part = Words | ToolLine | Trouble | Silence
+ConversationPart = Words | ToolLine | Trouble | Silence
 
 
 class ShownMessage(msgspec.Struct, frozen=True):
     who: str
     at: float | None
-    parts: tuple[Part, ...]
+    parts: tuple[ConversationPart, ...]
 
 
 def conversation(messages: Sequence[Json], *, results: bool = False) -> list[ShownMessage]:
@@ -104,7 +104,9 @@ def _line(text: object) -> str:
     return " ".join(str(text).split())
 
 
-def _joined(before: tuple[Part, ...], after: tuple[Part, ...], was_cut: bool) -> tuple[Part, ...]:
+def _joined(
+    before: tuple[ConversationPart, ...], after: tuple[ConversationPart, ...], was_cut: bool
+) -> tuple[ConversationPart, ...]:
     if was_cut and before and after:
         last, first = before[-1], after[0]
         if isinstance(last, Words) and isinstance(first, Words):
@@ -112,7 +114,7 @@ def _joined(before: tuple[Part, ...], after: tuple[Part, ...], was_cut: bool) ->
     return (*before, *after)
 
 
-def _parts(message: Json, shown: Answers, answers: Answers) -> Iterator[Part]:
+def _parts(message: Json, shown: Answers, answers: Answers) -> Iterator[ConversationPart]:
     text = ""
     for block in _blocks(message):
         if block.get("type") == "text":

@@ -11,6 +11,9 @@ Json = dict[str, Any]
 Filled = Annotated[str, msgspec.Meta(min_length=1)]
 """A text that is not empty."""
 
+IdText = Annotated[str, msgspec.Meta(min_length=1, max_length=600)]
+"""An id or a key, as a client may send it."""
+
 Tell = Callable[[str], None]
 """Takes a sentence for a person, or a piece of output."""
 

@@ -8,15 +8,15 @@ import msgspec
 from crossclaw.domain.authority import Authority, Maker
 from crossclaw.domain.keys import SessionKey
 
-Answer = Literal["allow-once", "allow-always", "deny"]
+ApprovalAnswer = Literal["allow-once", "allow-always", "deny"]
 """What a person says; the words are OpenClaw's."""
 ApprovalStatus = Literal["waiting", "allow-once", "allow-always", "deny", "timeout", "withdrawn"]
 """timeout: nobody answered in time, which is a no. withdrawn: the run ended before anybody answered."""
 Security = Literal["deny", "allowlist", "full"]
-Ask = Literal["off", "on-miss", "always"]
+AskMode = Literal["off", "on-miss", "always"]
 
 SECURITY: tuple[Security, ...] = ("full", "allowlist", "deny")
-ASK: tuple[Ask, ...] = ("off", "on-miss", "always")
+ASK: tuple[AskMode, ...] = ("off", "on-miss", "always")
 """Both from the loosest to the strictest."""
 
 
@@ -27,7 +27,7 @@ class ExecRule(msgspec.Struct, frozen=True):
     """Which commands run, and when a person is asked first."""
 
     security: Security = "full"
-    ask: Ask = "off"
+    ask: AskMode = "off"
 
     def stricter(self, other: "ExecRule") -> "ExecRule":
         return ExecRule(
@@ -117,7 +117,7 @@ class Approval(msgspec.Struct, frozen=True, kw_only=True):
         return self.status in ("allow-once", "allow-always")
 
     @property
-    def answers(self) -> tuple[Answer, ...]:
+    def answers(self) -> tuple[ApprovalAnswer, ...]:
         """What may be said to it."""
         if self.wish.can_last:
             return ("allow-once", "allow-always", "deny")

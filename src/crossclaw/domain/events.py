@@ -156,7 +156,7 @@ class HeartbeatNews(msgspec.Struct, frozen=True, kw_only=True, rename="camel", o
     duration_ms: int | None = None
 
 
-Event = (
+FeedEvent = (
     RunAccepted
     | RunStarted
     | ReplyPiece

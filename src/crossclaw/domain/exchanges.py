@@ -70,7 +70,7 @@ class Over(msgspec.Struct, frozen=True):
     """What the target wants said in its chat."""
 
 
-Step = Round | Announce | Over
+ExchangeStep = Round | Announce | Over
 
 
 def is_silent(reply: str | None) -> bool:
@@ -79,7 +79,7 @@ def is_silent(reply: str | None) -> bool:
     return not words or words in CONTROL_TOKENS
 
 
-def next_step(exchange: Exchange, run: Run, outcome: Outcome) -> tuple[Exchange, Step]:
+def next_step(exchange: Exchange, run: Run, outcome: Outcome) -> tuple[Exchange, ExchangeStep]:
     """What follows from the end of one of its runs, and the exchange as it is then."""
     reply = (outcome.reply or "").strip() if outcome.status == "ok" else ""
     if outcome.status == "aborted":

@@ -43,7 +43,7 @@ class CronSchedule(Wired, frozen=True, tag_field="kind", tag="cron"):
     tz: str | None = None
 
 
-Schedule = At | Every | CronSchedule
+JobSchedule = At | Every | CronSchedule
 
 
 class SystemEvent(Wired, frozen=True, tag_field="kind", tag="systemEvent"):
@@ -100,7 +100,7 @@ class JobDelivery(Wired, frozen=True):
 
 class JobSpec(Wired, frozen=True):
     name: Filled
-    schedule: Schedule
+    schedule: JobSchedule
     payload: Payload
     session_target: SessionTarget
     wake_mode: WakeMode = "now"

@@ -22,7 +22,7 @@ from crossclaw.domain.messages import (
 )
 
 AnyMessage = TypeVar("AnyMessage", bound=Message | None)
-Change = Callable[[MediaSource], MediaSource]
+SourceChange = Callable[[MediaSource], MediaSource]
 
 Kinds = tuple[str, ...]
 PICTURES: Kinds = ("image",)
@@ -109,7 +109,7 @@ def sources_in(message: Message | None, kinds: Kinds = KINDS) -> Iterator[MediaS
                 yield source
 
 
-def with_sources(message: AnyMessage, change: Change, kinds: Kinds = KINDS) -> AnyMessage:
+def with_sources(message: AnyMessage, change: SourceChange, kinds: Kinds = KINDS) -> AnyMessage:
     """The message with every source changed; the same one where it has none."""
     if next(sources_in(message, kinds), None) is None:
         return message
@@ -119,7 +119,7 @@ def with_sources(message: AnyMessage, change: Change, kinds: Kinds = KINDS) -> A
     return replace(message, content=[_changed(block, change, kinds) for block in message.content])
 
 
-def _changed(block: Any, change: Change, kinds: Kinds) -> Any:
+def _changed(block: Any, change: SourceChange, kinds: Kinds) -> Any:
     if isinstance(block, ToolResult):
         return replace(block, content=_changed_json(block.content, change, kinds))
     source = _source_of(block, kinds)
@@ -136,13 +136,13 @@ def _sources_in_json(content: Any, kinds: Kinds) -> Iterator[MediaSource]:
                 yield source
 
 
-def _changed_json(content: Any, change: Change, kinds: Kinds) -> Any:
+def _changed_json(content: Any, change: SourceChange, kinds: Kinds) -> Any:
     if not isinstance(content, list):
         return content
     return [_changed_part(part, change, kinds) for part in content]
 
 
-def _changed_part(part: Any, change: Change, kinds: Kinds) -> Any:
+def _changed_part(part: Any, change: SourceChange, kinds: Kinds) -> Any:
     source = _source_of(part, kinds)
     if source is None:
         return part

@@ -12,22 +12,22 @@ import msgspec
 from crossclaw.domain.messages import UserMessage, words_of
 from crossclaw.domain.texts import with_ellipsis
 
-Mode = Literal["collect", "followup", "steer", "steer-backlog", "interrupt", "backlog"]
-Drop = Literal["old", "new", "summarize"]
+QueueingMode = Literal["collect", "followup", "steer", "steer-backlog", "interrupt", "backlog"]
+QueueDrop = Literal["old", "new", "summarize"]
 
 # Alone, one after the other. The others are answered together.
-_ONE_BY_ONE: frozenset[Mode] = frozenset({"followup", "steer", "steer-backlog"})
-STEERING: frozenset[Mode] = frozenset({"steer", "steer-backlog"})
+_ONE_BY_ONE: frozenset[QueueingMode] = frozenset({"followup", "steer", "steer-backlog"})
+STEERING: frozenset[QueueingMode] = frozenset({"steer", "steer-backlog"})
 
 BEGINNING_CHARS = 160  # of a message that is only summarised: enough to know what it was about
 
 
 class Queueing(msgspec.Struct, frozen=True, omit_defaults=True):
-    mode: Mode = "collect"
+    mode: QueueingMode = "collect"
     """`backlog`: said to the run before; a turn of its own follows."""
     debounce_ms: int = 1_000
     cap: int = 20
-    drop: Drop = "summarize"
+    drop: QueueDrop = "summarize"
 
     def wait_ms(self) -> int:
         """How long the last message must be old before those that waited begin."""

@@ -15,17 +15,17 @@ import msgspec
 
 from crossclaw.domain.errors import CrossclawError
 
-Effect = Literal["pure", "once", "effects"]
+ToolEffect = Literal["pure", "once", "effects"]
 # fmt: off
-Group = Literal[
+ToolGroup = Literal[
     "fs", "runtime", "sessions", "agents", "guests", "web", "memory", "ui", "automation", "messaging",
     "nodes", "media", "plugins", "other",
 ]
 # fmt: on
-SESSION_GROUPS: tuple[Group, ...] = ("sessions", "agents")
-_NOT_OF_OPENCLAW: tuple[Group, ...] = ("fs", "runtime", "guests", "plugins", "other")
+SESSION_GROUPS: tuple[ToolGroup, ...] = ("sessions", "agents")
+_NOT_OF_OPENCLAW: tuple[ToolGroup, ...] = ("fs", "runtime", "guests", "plugins", "other")
 
-GROUP_RULES = frozenset({"group:openclaw", *(f"group:{name}" for name in get_args(Group))})
+GROUP_RULES = frozenset({"group:openclaw", *(f"group:{name}" for name in get_args(ToolGroup))})
 """How a rule names a group."""
 
 
@@ -35,8 +35,8 @@ class UndeclaredTool(CrossclawError):
 
 class ToolDeclaration(msgspec.Struct, frozen=True, kw_only=True):
     name: str
-    group: Group
-    effect: Effect
+    group: ToolGroup
+    effect: ToolEffect
     children: bool
     """Whether sub-agents have it without being given it by name."""
     other_names: tuple[str, ...] = ()
@@ -94,7 +94,7 @@ def require_declared(name: str, declared: ToolDeclaration | None) -> ToolDeclara
     """What the gateway asks of every tool that it is handed."""
     if not isinstance(declared, ToolDeclaration):
         raise UndeclaredTool(f"the tool {name} does not declare its group, effect and children")
-    if declared.group not in get_args(Group) or declared.effect not in get_args(Effect):
+    if declared.group not in get_args(ToolGroup) or declared.effect not in get_args(ToolEffect):
         raise UndeclaredTool(
             f"the tool {name} declares an unknown group or effect: {declared.group}, {declared.effect}"
         )

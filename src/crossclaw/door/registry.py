@@ -22,7 +22,7 @@ P = TypeVar("P", bound=msgspec.Struct)
 R = TypeVar("R")
 H = TypeVar("H", bound=Callable[..., Any])
 
-Effect = Literal["read", "change", "run"]
+MethodEffect = Literal["read", "change", "run"]
 """read: nothing changes; change: something stored changes; run: an agent is set to work."""
 
 
@@ -75,7 +75,7 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     """The run and the tool call that ask, when a tool does: the same call again is one request."""
 
 
-Handle = Callable[[Caller, P], Awaitable[Any]]
+MethodHandler = Callable[[Caller, P], Awaitable[Any]]
 
 
 class Method(msgspec.Struct, Generic[P], frozen=True, kw_only=True):
@@ -83,8 +83,8 @@ class Method(msgspec.Struct, Generic[P], frozen=True, kw_only=True):
     params: type[P]
     result: Any
     scope: Scope
-    effect: Effect
-    handle: Handle[P]
+    effect: MethodEffect
+    handle: MethodHandler[P]
     summary: str
     hidden: bool = False
     """Works, but is not named in `features.methods`."""
@@ -95,13 +95,13 @@ class _Declared(msgspec.Struct, frozen=True):
 
     name: str
     scope: Scope
-    effect: Effect
+    effect: MethodEffect
     summary: str
     hidden: bool
 
 
 def method(
-    name: str, scope: Scope, effect: Effect, summary: str, *, hidden: bool = False
+    name: str, scope: Scope, effect: MethodEffect, summary: str, *, hidden: bool = False
 ) -> Callable[[H], H]:
     """Marks a handler, `async def …(self, caller: Caller, params: …) -> …`, as a method of the door."""
 
@@ -132,7 +132,7 @@ def _marked(service: object) -> list[Method[Any]]:
     return found
 
 
-def method_of(handle: Handle[Any], **declared: Any) -> Method[Any]:
+def method_of(handle: MethodHandler[Any], **declared: Any) -> Method[Any]:
     """A method whose parameters and result are read from the annotations of its handler."""
     hints = get_type_hints(handle)
     result = hints.get("return")
@@ -167,7 +167,7 @@ def _refuse_incomplete(method: Method[Any]) -> None:
         raise RegistryIncomplete(f"method {method.name!r} needs a closed params type")
     if method.scope not in get_args(Scope):
         raise RegistryIncomplete(f"method {method.name} has no known scope: {method.scope!r}")
-    if method.effect not in get_args(Effect):
+    if method.effect not in get_args(MethodEffect):
         raise RegistryIncomplete(f"method {method.name} has no known effect: {method.effect!r}")
     if method.result is None or not method.summary:
         raise RegistryIncomplete(f"method {method.name} needs a result type and a summary")

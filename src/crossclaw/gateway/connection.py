@@ -33,7 +33,7 @@ from crossclaw.gateway.handshake import (
 from crossclaw.gateway.limits import GatewayLimits
 from crossclaw.gateway.pauses import TooManyGuesses
 
-State = Literal["challenged", "connected", "closed"]
+ConnectionState = Literal["challenged", "connected", "closed"]
 NORMAL = 1000
 REASON_BYTES_MAX = 120  # a close frame has room for 123
 
@@ -106,7 +106,7 @@ class Connection:
         self._clock = clock
         self._limits = limits
         self.nonce = nonce
-        self.state: State = "challenged"
+        self.state: ConnectionState = "challenged"
         self.admitted: Admitted | None = None
 
     @property

@@ -13,7 +13,7 @@ from crossclaw.door.registry import Params
 SIGNED_AGO_MAX_MS = 10 * 60 * 1000  # clocks of phones and laptops differ by minutes, not more
 KEY_BYTES = 32
 
-Filled = Annotated[str, msgspec.Meta(min_length=1, max_length=512)]
+DeviceText = Annotated[str, msgspec.Meta(min_length=1, max_length=512)]
 
 
 class DeviceRefused(Invalid):
@@ -21,9 +21,9 @@ class DeviceRefused(Invalid):
 
 
 class Device(Params, frozen=True):
-    id: Filled
-    public_key: Filled
-    signature: Filled
+    id: DeviceText
+    public_key: DeviceText
+    signature: DeviceText
     signed_at: Annotated[int, msgspec.Meta(ge=0)]
     nonce: str | None = None
 

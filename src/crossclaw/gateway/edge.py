@@ -38,7 +38,7 @@ from crossclaw.gateway.pauses import TooManyGuesses
 
 FindToken = Callable[[str], Principal | None]
 """Whose token it is, of those that open one route only."""
-Handle = Callable[[Request, Principal], Awaitable[ASGIApp]]
+RequestHandler = Callable[[Request, Principal], Awaitable[ASGIApp]]
 
 # Spellings that one reader takes for a separator and another does not.
 _ODD_PATH = re.compile(rb"%(?:2f|5c|2e|25|00|3b)|//|\.\.|[;\\\x00-\x20\x7f-\xff]|/\./|/\.$", re.I)
@@ -59,7 +59,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     method: str
     path: str
     """One that ends in /* stands for all below it."""
-    handle: Handle
+    handle: RequestHandler
     door: str | None = GATEWAY
     """None: anybody may, and learns nothing by it."""
     find_token: FindToken | None = None

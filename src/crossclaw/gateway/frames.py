@@ -16,7 +16,7 @@ from crossclaw.door.dispatch import MissingScope
 
 log = logging.getLogger(__name__)
 
-Filled = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
+FrameText = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
 
 
 class InvalidFrame(Invalid):
@@ -28,8 +28,8 @@ class InvalidFrame(Invalid):
 
 
 class Request(msgspec.Struct, frozen=True, tag_field="type", tag="req", forbid_unknown_fields=True):
-    id: Filled
-    method: Filled
+    id: FrameText
+    method: FrameText
     params: Any = None
     traceparent: str | None = None
     expected_profile_id: str | None = msgspec.field(default=None, name="expectedProfileId")

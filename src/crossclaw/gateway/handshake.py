@@ -34,10 +34,10 @@ POLICY_VIOLATION = 1008
 PROTOCOL_ERROR = 1002
 
 Word = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
-Words = Annotated[
+ShortTexts = Annotated[
     tuple[Annotated[str, msgspec.Meta(max_length=256)], ...], msgspec.Meta(max_length=512)
 ]
-Version = Annotated[int, msgspec.Meta(ge=1)]
+ProtocolVersion = Annotated[int, msgspec.Meta(ge=1)]
 
 
 class ClientSays(Params, frozen=True):
@@ -63,15 +63,15 @@ class AuthSays(Params, frozen=True):
 
 
 class ConnectParams(Params, frozen=True):
-    min_protocol: Version
-    max_protocol: Version
+    min_protocol: ProtocolVersion
+    max_protocol: ProtocolVersion
     client: ClientSays
-    caps: Words = ()
-    commands: Words = ()
+    caps: ShortTexts = ()
+    commands: ShortTexts = ()
     permissions: dict[str, bool] = msgspec.field(default_factory=dict)
     path_env: str | None = None
     role: str | None = None
-    scopes: Words = ()
+    scopes: ShortTexts = ()
     device: Device | None = None
     auth: AuthSays = AuthSays()
     locale: str | None = None

@@ -16,7 +16,7 @@ from crossclaw.domain.events import (
     CallRepeated,
     CompactionPhase,
     EntryAppended,
-    Event,
+    FeedEvent,
     HeartbeatNews,
     Injected,
     JobNews,
@@ -92,7 +92,7 @@ class LinkWriter:
         self._news = anyio.Event()
         self.is_full = False
 
-    def hear(self, event: Event) -> None:
+    def hear(self, event: FeedEvent) -> None:
         told = self._told(event)
         if told is None:
             return
@@ -125,7 +125,7 @@ class LinkWriter:
         body = msgspec.to_builtins(self._clients())
         return msgspec.json.encode(LinkedEvent("clients", body=body)) + b"\n"
 
-    def _told(self, event: Event) -> LinkedEvent | None:
+    def _told(self, event: FeedEvent) -> LinkedEvent | None:
         match event:
             case ReplyPiece():
                 return self._said(event)
@@ -182,7 +182,7 @@ class LinkReader:
         self._ledger, self._hear_clients = ledger, hear_clients
         self._texts: dict[str, str] = {}
 
-    async def read(self, line: bytes) -> Event | None:
+    async def read(self, line: bytes) -> FeedEvent | None:
         told = _decoder.decode(line)
         match told.kind:
             case "piece":
@@ -234,11 +234,11 @@ class LinkReader:
         return kind(key_of(told.key, told.agent_id), found[0]) if found else None
 
 
-def _whole(kind: Any, told: LinkedEvent) -> Event:
+def _whole(kind: Any, told: LinkedEvent) -> FeedEvent:
     body = told.body or {}
     if isinstance(key := body.get("key"), dict):
         body = {**body, "key": {"text": key["text"]}}
-    event: Event = msgspec.convert(body, kind)
+    event: FeedEvent = msgspec.convert(body, kind)
     if told.agent_id and isinstance(key := getattr(event, "key", None), SessionKey):
         key.__dict__["agent_id"] = told.agent_id
     return event

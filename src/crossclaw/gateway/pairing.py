@@ -39,15 +39,15 @@ PENDING_MS = 3_600_000  # who still wants to come in asks again by itself
 TOKENS_KEPT = 8  # several programs of one device may come in at once, and share one store
 USED_MS = 3_600_000  # how exactly the last use of a token is remembered: not one write a connection
 
-Reason = Literal["not-paired", "role-upgrade", "scope-upgrade"]
-Tell = Callable[[str, dict[str, Any]], None]
+PairingReason = Literal["not-paired", "role-upgrade", "scope-upgrade"]
+TellEvent = Callable[[str, dict[str, Any]], None]
 """An event for those who may decide about devices."""
 
 
 class PairingRequired(CrossclawError):
     code = "NOT_PAIRED"
 
-    def __init__(self, request_id: str, reason: Reason) -> None:
+    def __init__(self, request_id: str, reason: PairingReason) -> None:
         super().__init__(
             "pairing required: approve the device on the gateway's machine, "
             f"crossclaw devices approve {request_id}"
@@ -78,7 +78,7 @@ class Pairings(HeldCredentials):
     def __init__(
         self,
         ledger: Ledger,
-        tell: Tell,
+        tell: TellEvent,
         clock: Clock,
         ids: Ids,
         credentials: Credentials | None = None,
@@ -256,7 +256,7 @@ class Pairings(HeldCredentials):
         current = {each.credential_id for each in self.pending}
         return [each for name, each in self._pending.items() if name not in current]
 
-    def _why(self, found: Credential | None, wish: PairingRequest) -> Reason:
+    def _why(self, found: Credential | None, wish: PairingRequest) -> PairingReason:
         if found is not None and found.revoked_at is None:
             return "scope-upgrade"
         others = [each for each in self.of(wish.device_id) if each.role != wish.role]

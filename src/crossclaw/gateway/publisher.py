@@ -19,7 +19,7 @@ from crossclaw.domain.events import (
     CallRepeated,
     CompactionPhase,
     EntryAppended,
-    Event,
+    FeedEvent,
     HeartbeatNews,
     Injected,
     JobNews,
@@ -55,8 +55,8 @@ PICTURED_MAX = (
 EVENT_NAMES = tuple(EVENT_TYPES)
 
 
-Listeners = list[tuple[Subscriber, str | None]]
-Step = CallRepeated | ToolStarted | ToolProgress | ToolEnded | CompactionPhase
+_Listeners = list[tuple[Subscriber, str | None]]
+RunStep = CallRepeated | ToolStarted | ToolProgress | ToolEnded | CompactionPhase
 
 
 class EventPublisher:
@@ -85,7 +85,7 @@ class EventPublisher:
         self._gaps: set[tuple[Subscriber, str]] = set()
         """Listeners that missed a delta of a run: the next one tells them all."""
 
-    def hear(self, heard: Event) -> None:
+    def hear(self, heard: FeedEvent) -> None:
         match heard:
             case ReplyPiece():
                 self._piece(heard, self._clock.now_ms())
@@ -100,7 +100,7 @@ class EventPublisher:
             case _:
                 self._tell_of(heard, self._clock.now_ms())
 
-    def _tell_of(self, heard: Event, now_ms: int) -> None:
+    def _tell_of(self, heard: FeedEvent, now_ms: int) -> None:
         match heard:
             case RunStarted(run=run):
                 run_events = self._run_events(run.run_id)
@@ -144,7 +144,7 @@ class EventPublisher:
 
     # ── runs ───────────────────────────────────────────────────────────────────────────────────
 
-    def _within(self, heard: Step, now_ms: int) -> list[RunEvent]:
+    def _within(self, heard: RunStep, now_ms: int) -> list[RunEvent]:
         """What happens between a run's words."""
         run_events = self._run_events(heard.run_id)
         match heard:
@@ -222,7 +222,7 @@ class EventPublisher:
             for each in told:
                 self._tell_one(run_id, key, each, listeners)
 
-    def _tell_all(self, run: Run, told: list[RunEvent], listeners: Listeners) -> None:
+    def _tell_all(self, run: Run, told: list[RunEvent], listeners: _Listeners) -> None:
         for each in told:
             self._tell_one(run.run_id, run.key, each, listeners)
 
@@ -231,7 +231,7 @@ class EventPublisher:
         run_id: str,
         key: SessionKey,
         told: RunEvent,
-        listeners: Listeners,
+        listeners: _Listeners,
     ) -> None:
         frames: dict[tuple[int, str, bool], EventFrame] = {}
         canonical = shown_key(key)

@@ -1,6 +1,6 @@
 """Tool calls that need a person's yes, and what was allowed for good: operations of their own."""
 
-from crossclaw.domain.approvals import Answer, Approval, NewApproval, StandingGrant
+from crossclaw.domain.approvals import Approval, ApprovalAnswer, NewApproval, StandingGrant
 from crossclaw.domain.authority import Maker
 from crossclaw.domain.runs import Fence
 from crossclaw.ledger.operations import Op
@@ -22,7 +22,7 @@ class AnswerApproval(Op[Approval], frozen=True):
     Invalid then. `grants` become true with `allow-always`."""
 
     approval_id: str
-    answer: Answer
+    answer: ApprovalAnswer
     by: str
     makers: tuple[Maker, ...]
     at: int

@@ -12,12 +12,12 @@ import msgspec
 
 from crossclaw.config.model import Config
 from crossclaw.config.toolnames import ALIASES
-from crossclaw.config.tools import Profile, ToolPolicy
+from crossclaw.config.tools import ToolPolicy, ToolProfile
 from crossclaw.domain.authority import Arm, Authority
 from crossclaw.domain.tools import ToolDeclaration
 from crossclaw.policy.decision import Decision
 
-PROFILES: Mapping[Profile, tuple[str, ...] | None] = {
+PROFILES: Mapping[ToolProfile, tuple[str, ...] | None] = {
     "minimal": ("session_status",),
     "coding": ("group:fs", "group:runtime", "group:sessions", "group:memory", "image"),
     "messaging": (

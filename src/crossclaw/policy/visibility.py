@@ -17,14 +17,14 @@ from crossclaw.policy.agent_to_agent import decide_reach, reachable
 from crossclaw.policy.decision import Decision
 from crossclaw.policy.sandbox import sandbox_of, why_sandboxed
 
-Mode = Literal["spawned", "self", "tree", "agent", "all", "partners"]
+VisibilityMode = Literal["spawned", "self", "tree", "agent", "all", "partners"]
 
 
 class Viewer(msgspec.Struct, frozen=True, kw_only=True):
     """A session that looks around, and how far the settings let it see."""
 
     key: SessionKey
-    mode: Mode
+    mode: VisibilityMode
     reach: AgentToAgent = AgentToAgent()
     sandboxed: bool = False
     roots: frozenset[str] | None = None
@@ -51,7 +51,7 @@ def viewer_of(config: Config, key: SessionKey, authority: Authority) -> Viewer:
     sandboxed = why_sandboxed(config.agents, key, authority) is not None
     boxed = sandboxed and sandbox_of(config.agents, key).session_tools_visibility == "spawned"
     given = given_to_guest(config, key) if key.is_guest else frozenset()
-    mode: Mode = "spawned" if boxed else config.tools.sessions.visibility
+    mode: VisibilityMode = "spawned" if boxed else config.tools.sessions.visibility
     if key.is_guest and ANY not in given:
         mode = "partners"
     return Viewer(

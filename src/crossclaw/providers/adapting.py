@@ -17,7 +17,7 @@ from crossclaw.providers.contract import (
     AssistantTurn,
     ModelRequest,
     Provider,
-    Tell,
+    TellPiece,
     Turn,
 )
 
@@ -31,7 +31,7 @@ class Adapting:
         self._levels: dict[tuple[str, ThinkingLevel], ThinkingLevel] = {}
         """What is asked of a model in place of a level that it refused: as many as there are models."""
 
-    async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
+    async def complete(self, request: ModelRequest, tell: TellPiece) -> AssistantMessage:
         first = self._levels.get((request.model, request.thinking), request.thinking)
         *others, last = _steps(first)
         for level in others:
@@ -46,14 +46,14 @@ class Adapting:
         await self._provider.close()
 
     async def _ask_so(
-        self, request: ModelRequest, level: ThinkingLevel, tell: Tell
+        self, request: ModelRequest, level: ThinkingLevel, tell: TellPiece
     ) -> AssistantMessage:
         answer = await self._ask(msgspec.structs.replace(request, thinking=level), tell)
         if level != request.thinking:
             self._levels[request.model, request.thinking] = level
         return answer
 
-    async def _ask(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
+    async def _ask(self, request: ModelRequest, tell: TellPiece) -> AssistantMessage:
         try:
             return await self._provider.complete(request, tell)
         except ThinkingRefused as error:

@@ -21,9 +21,9 @@ from crossclaw.providers.calls import parse_arguments, plain_letters, plain_sche
 from crossclaw.providers.contract import (
     AssistantTurn,
     CacheMarks,
+    ModelPiece,
     ModelRequest,
     Part,
-    Piece,
     TextPiece,
     ThinkingPiece,
     ToolPiece,
@@ -82,7 +82,7 @@ class _Answer(WireAnswer):
     def blocks(self) -> list[AssistantBlock]:
         return [block for index in sorted(self._started) if (block := self._block(index))]
 
-    def add(self, event: Any) -> list[Piece]:
+    def add(self, event: Any) -> list[ModelPiece]:
         match event["type"]:
             case "message_start":
                 self._count(event["message"].get("usage"))
@@ -99,7 +99,7 @@ class _Answer(WireAnswer):
                 self._finished = True
         return []
 
-    def whole(self, body: Any) -> list[Piece]:
+    def whole(self, body: Any) -> list[ModelPiece]:
         """A server that imitates the service and does not stream."""
         pieces = self.add({"type": "message_start", "message": body})
         for index, block in enumerate(body["content"]):
@@ -108,7 +108,7 @@ class _Answer(WireAnswer):
         self._finished = True
         return pieces
 
-    def _start(self, index: int, block: Any) -> list[Piece]:
+    def _start(self, index: int, block: Any) -> list[ModelPiece]:
         self._started[index] = block
         self._parts[index] = []
         match block["type"]:
@@ -120,7 +120,7 @@ class _Answer(WireAnswer):
                 return [ToolPiece(block["id"], block["name"])]
         return []
 
-    def _extend(self, index: int, delta: Any) -> list[Piece]:
+    def _extend(self, index: int, delta: Any) -> list[ModelPiece]:
         match delta["type"]:
             case "text_delta":
                 return self._say(index, delta["text"])
@@ -132,11 +132,11 @@ class _Answer(WireAnswer):
                 self._parts[index].append(delta["partial_json"])
         return []
 
-    def _say(self, index: int, text: str) -> list[Piece]:
+    def _say(self, index: int, text: str) -> list[ModelPiece]:
         self._parts[index].append(text)
         return [TextPiece(text)]
 
-    def _think(self, index: int, thinking: str) -> list[Piece]:
+    def _think(self, index: int, thinking: str) -> list[ModelPiece]:
         self._parts[index].append(thinking)
         return [ThinkingPiece(thinking)]
 

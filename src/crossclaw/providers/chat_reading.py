@@ -18,7 +18,13 @@ from crossclaw.domain.messages import (
     Usage,
 )
 from crossclaw.providers.calls import parse_arguments
-from crossclaw.providers.contract import ModelRequest, Piece, TextPiece, ThinkingPiece, ToolPiece
+from crossclaw.providers.contract import (
+    ModelPiece,
+    ModelRequest,
+    TextPiece,
+    ThinkingPiece,
+    ToolPiece,
+)
 from crossclaw.providers.parts import with_thought
 from crossclaw.providers.service import ServiceSaid
 from crossclaw.providers.wire import WireAnswer
@@ -77,9 +83,9 @@ class ChatAnswer(WireAnswer):
             return "".join(self._refusal)
         return "its content filter stopped the answer" if self._finish in FILTERED else None
 
-    def add(self, chunk: Any) -> list[Piece]:
+    def add(self, chunk: Any) -> list[ModelPiece]:
         self._usage = chunk.get("usage") or self._usage
-        pieces: list[Piece] = []
+        pieces: list[ModelPiece] = []
         for choice in chunk.get("choices") or []:
             # xAI and Groq put the usage elsewhere; some servers send `message` at the end.
             self._usage = choice.get("usage") or self._usage
@@ -92,9 +98,9 @@ class ChatAnswer(WireAnswer):
             pieces += self._words(self._tags.rest())
         return pieces
 
-    def whole(self, body: Any) -> list[Piece]:
+    def whole(self, body: Any) -> list[ModelPiece]:
         self._usage = body.get("usage")
-        pieces: list[Piece] = []
+        pieces: list[ModelPiece] = []
         for choice in body["choices"]:
             pieces += self._read(choice["message"])
             self._finish = choice.get("finish_reason") or "stop"
@@ -114,7 +120,7 @@ class ChatAnswer(WireAnswer):
 
     # ── the parts of a delta ───────────────────────────────────────────────────────────────────
 
-    def _read(self, delta: Any) -> list[Piece]:
+    def _read(self, delta: Any) -> list[ModelPiece]:
         pieces = self._reasoning(delta)
         content = delta.get("content")
         for part in content if isinstance(content, list) else [content]:
@@ -125,7 +131,7 @@ class ChatAnswer(WireAnswer):
             pieces += self._extend_call(part)
         return pieces
 
-    def _reasoning(self, delta: Any) -> list[Piece]:
+    def _reasoning(self, delta: Any) -> list[ModelPiece]:
         """The name under which it came is the one under which it goes back."""
         for detail in delta.get("reasoning_details") or []:
             _merge_detail(self._details, detail)
@@ -136,7 +142,7 @@ class ChatAnswer(WireAnswer):
                 return self._think(words)
         return []
 
-    def _content(self, part: Any) -> list[Piece]:
+    def _content(self, part: Any) -> list[ModelPiece]:
         if isinstance(part, str):
             return self._words(self._tags.read(part))
         if not isinstance(part, dict):
@@ -150,8 +156,8 @@ class ChatAnswer(WireAnswer):
             case _:
                 return self._words([TextPiece(part.get("text") or "")])
 
-    def _words(self, pieces: list[Piece]) -> list[Piece]:
-        told: list[Piece] = []
+    def _words(self, pieces: list[ModelPiece]) -> list[ModelPiece]:
+        told: list[ModelPiece] = []
         for piece in pieces:
             match piece:
                 case TextPiece(text=text) if text:
@@ -161,13 +167,13 @@ class ChatAnswer(WireAnswer):
                     told += self._think(thinking)
         return told
 
-    def _think(self, words: str) -> list[Piece]:
+    def _think(self, words: str) -> list[ModelPiece]:
         self._thinking.append(words)
         return [ThinkingPiece(words)]
 
     # ── calls ──────────────────────────────────────────────────────────────────────────────────
 
-    def _extend_call(self, part: Any) -> list[Piece]:
+    def _extend_call(self, part: Any) -> list[ModelPiece]:
         function = part.get("function") or {}
         name, arguments = function.get("name"), function.get("arguments")
         call = self._call_of(part.get("index"), part.get("id"), name)
@@ -235,7 +241,7 @@ class _ThinkTags:
     def holds(self) -> bool:
         return bool(self._held)
 
-    def read(self, text: str) -> list[Piece]:
+    def read(self, text: str) -> list[ModelPiece]:
         if self._state == "words":
             return [TextPiece(text)]
         self._held += text
@@ -249,16 +255,16 @@ class _ThinkTags:
                 return self._speak()
         return self._think()
 
-    def rest(self) -> list[Piece]:
+    def rest(self) -> list[ModelPiece]:
         held, self._held = self._held, ""
         piece = ThinkingPiece(held) if self._state == "thinking" else TextPiece(held)
         return [piece] if held else []
 
-    def _speak(self) -> list[Piece]:
+    def _speak(self) -> list[ModelPiece]:
         self._state, held, self._held = "words", self._held, ""
         return [TextPiece(held)] if held else []
 
-    def _think(self) -> list[Piece]:
+    def _think(self) -> list[ModelPiece]:
         before, found, after = self._held.partition(CLOSE)
         if found:
             self._held = after.lstrip("\n")

@@ -134,14 +134,14 @@ class LostSpending(msgspec.Struct, frozen=True):
     usage: Usage
 
 
-Piece = TextPiece | ThinkingPiece | ToolPiece | Again | LostSpending
-Tell = Callable[[Piece], None]
+ModelPiece = TextPiece | ThinkingPiece | ToolPiece | Again | LostSpending
+TellPiece = Callable[[ModelPiece], None]
 
 
 class Provider(Protocol):
     name: str
 
-    async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
+    async def complete(self, request: ModelRequest, tell: TellPiece) -> AssistantMessage:
         """The message carries content, provider, model, usage and stop_reason; the caller adds the time."""
         ...
 

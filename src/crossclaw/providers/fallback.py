@@ -19,7 +19,7 @@ from crossclaw.domain.errors import (
 )
 from crossclaw.domain.messages import AssistantMessage
 from crossclaw.providers.adapting import without_thinking
-from crossclaw.providers.contract import Again, ModelRequest, Provider, Tell
+from crossclaw.providers.contract import Again, ModelRequest, Provider, TellPiece
 
 log = logging.getLogger(__name__)
 
@@ -80,7 +80,7 @@ class Fallbacks:
         self._fit = fit
         self._order: list[Choice] = []
 
-    async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
+    async def complete(self, request: ModelRequest, tell: TellPiece) -> AssistantMessage:
         self._order = self._order or self._rests.awake_first(self._choices)
         troubles: list[tuple[str, ProviderError]] = []
         while True:
@@ -101,7 +101,9 @@ class Fallbacks:
     async def close(self) -> None:
         """The providers belong to the gateway, not to a run."""
 
-    async def _ask(self, choice: Choice, request: ModelRequest, tell: Tell) -> AssistantMessage:
+    async def _ask(
+        self, choice: Choice, request: ModelRequest, tell: TellPiece
+    ) -> AssistantMessage:
         provider, model = self._find(choice.address)
         asked = msgspec.structs.replace(
             request, model=model, output_tokens_max=choice.output_tokens_max
@@ -115,7 +117,7 @@ class Fallbacks:
             return msgspec.structs.replace(answer, provider=asked_of, model=model)
         return answer
 
-    def _move_on(self, failed: Choice, error: ProviderError, tell: Tell) -> None:
+    def _move_on(self, failed: Choice, error: ProviderError, tell: TellPiece) -> None:
         address = self._order[0].address
         log.warning("%s failed (%s): asking %s", failed.address, error.in_short, address)
         tell(Again(str(error), model=address))

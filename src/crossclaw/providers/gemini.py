@@ -15,9 +15,9 @@ from crossclaw.domain.texts import NO_OUTPUT
 from crossclaw.providers.calls import plain_schema, tool_names
 from crossclaw.providers.contract import (
     AssistantTurn,
+    ModelPiece,
     ModelRequest,
     Part,
-    Piece,
     TextPiece,
     ThinkingPiece,
     ToolPiece,
@@ -60,17 +60,17 @@ class _Answer(WireAnswer):
         known = (*_STOP, *_MALFORMED, *_UNSPECIFIED)
         return None if self._finish in known else f"it stopped for {self._finish}"
 
-    def add(self, chunk: Any) -> list[Piece]:
+    def add(self, chunk: Any) -> list[ModelPiece]:
         self._usage = chunk.get("usageMetadata") or self._usage
         self._blocked = (chunk.get("promptFeedback") or {}).get("blockReason") or self._blocked
-        pieces: list[Piece] = []
+        pieces: list[ModelPiece] = []
         for candidate in chunk.get("candidates") or []:
             for part in (candidate.get("content") or {}).get("parts") or []:
                 pieces += self._part(part)
             self._finish = candidate.get("finishReason") or self._finish
         return pieces
 
-    def whole(self, body: Any) -> list[Piece]:
+    def whole(self, body: Any) -> list[ModelPiece]:
         return self.add(body)
 
     @property
@@ -81,7 +81,7 @@ class _Answer(WireAnswer):
     def stop(self) -> StopReason:
         return _STOP.get(self._finish or "", "end_turn")
 
-    def _part(self, part: Any) -> list[Piece]:
+    def _part(self, part: Any) -> list[ModelPiece]:
         signature = part.get("thoughtSignature")
         extra = {"thoughtSignature": signature} if signature else None
         if call := part.get("functionCall"):
@@ -101,7 +101,7 @@ class _Answer(WireAnswer):
             self._blocks.append(Text(text, extra=extra))
         return [TextPiece(text)] if text else []
 
-    def _call(self, call: Any, extra: dict[str, Any] | None) -> list[Piece]:
+    def _call(self, call: Any, extra: dict[str, Any] | None) -> list[ModelPiece]:
         number = sum(isinstance(block, ToolUse) for block in self._blocks)
         call_id = self._ids.make(call.get("id"), number)
         self._blocks.append(ToolUse(call_id, call["name"], call.get("args") or {}, extra=extra))

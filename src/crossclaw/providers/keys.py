@@ -14,7 +14,7 @@ import msgspec
 from crossclaw.domain.errors import KeyRefused, ProviderError, RateLimited
 from crossclaw.domain.messages import AssistantMessage
 from crossclaw.domain.models import ListedModel
-from crossclaw.providers.contract import Again, ModelRequest, Provider, Tell
+from crossclaw.providers.contract import Again, ModelRequest, Provider, TellPiece
 from crossclaw.providers.failures import key_variable
 from crossclaw.providers.listing import describe, list_models
 
@@ -66,7 +66,7 @@ class Rotating:
         self._keys = keys
         self._rests: dict[str, _Rest] = {key.label: _Rest() for key in keys}
 
-    async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
+    async def complete(self, request: ModelRequest, tell: TellPiece) -> AssistantMessage:
         order = self._awake_first()
         for place, key in enumerate(order):
             try:

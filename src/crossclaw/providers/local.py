@@ -23,7 +23,7 @@ from crossclaw.domain.messages import AssistantMessage, StopReason, Text, ToolUs
 from crossclaw.providers.contract import (
     AssistantTurn,
     ModelRequest,
-    Tell,
+    TellPiece,
     TextPiece,
     Turn,
     UserTurn,
@@ -42,7 +42,7 @@ NO_TOOLS = "You cannot call tools here: answer in words."
 
 _STOP: dict[str, StopReason] = {"stop": "end_turn", "length": "max_tokens"}
 
-Chunk = dict[str, Any]
+_Chunk = dict[str, Any]
 
 
 class LocalProvider:
@@ -53,7 +53,7 @@ class LocalProvider:
         self._model = _Model()
         self._threads = anyio.CapacityLimiter(CALLS_WAITING)
 
-    async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
+    async def complete(self, request: ModelRequest, tell: TellPiece) -> AssistantMessage:
         if request.model != MODEL:
             raise ProviderMissing(f"there is one local model, {self.name}/{MODEL}")
         answer, stopped = _Answer(tell), threading.Event()
@@ -88,9 +88,9 @@ class _Model:
         self.used = False
 
     def complete(
-        self, body: Chunk, hear: Callable[[Chunk], None], stopped: threading.Event
+        self, body: _Chunk, hear: Callable[[_Chunk], None], stopped: threading.Event
     ) -> None:
-        def on_chunk(chunk: Chunk) -> bool:
+        def on_chunk(chunk: _Chunk) -> bool:
             """Whether to stop."""
             if not stopped.is_set():
                 anyio.from_thread.run_sync(hear, chunk)
@@ -140,14 +140,14 @@ def _load() -> Any:
 class _Answer:
     """The message under construction; `add` is called on the loop, chunk by chunk."""
 
-    def __init__(self, tell: Tell) -> None:
+    def __init__(self, tell: TellPiece) -> None:
         self._tell = tell
         self._text: list[str] = []
-        self._usage: Chunk = {}
+        self._usage: _Chunk = {}
         self.stop: str | None = None
-        self.error: Chunk | None = None
+        self.error: _Chunk | None = None
 
-    def add(self, chunk: Chunk) -> None:
+    def add(self, chunk: _Chunk) -> None:
         self.error = chunk.get("error") or self.error
         self._usage = chunk.get("usage") or self._usage
         for choice in chunk.get("choices") or []:
@@ -177,7 +177,7 @@ class _Answer:
         )
 
 
-def body_of(request: ModelRequest) -> Chunk:
+def body_of(request: ModelRequest) -> _Chunk:
     system = f"{request.system}\n\n{NO_TOOLS}" if request.tools else request.system
     return {
         "messages": [{"role": "system", "content": system}, *map(_message, request.turns)],
@@ -187,7 +187,7 @@ def body_of(request: ModelRequest) -> Chunk:
     }
 
 
-def _message(turn: Turn) -> Chunk:
+def _message(turn: Turn) -> _Chunk:
     """Calls and pictures of other models are told in words: the template knows nothing else."""
     match turn:
         case AssistantTurn(content=content):

@@ -23,8 +23,8 @@ from crossclaw.domain.models import ListedModel, ModelFacts
 from crossclaw.providers.calls import function_of, parse_arguments, tool_names
 from crossclaw.providers.contract import (
     AssistantTurn,
+    ModelPiece,
     ModelRequest,
-    Piece,
     TextPiece,
     ThinkingPiece,
     ToolPiece,
@@ -66,9 +66,9 @@ class _Answer(WireAnswer):
             input=self._last.get("prompt_eval_count") or 0, output=self._last.get("eval_count") or 0
         )
 
-    def add(self, line: Any) -> list[Piece]:
+    def add(self, line: Any) -> list[ModelPiece]:
         message = line.get("message") or {}
-        pieces: list[Piece] = []
+        pieces: list[ModelPiece] = []
         if thought := message.get("thinking"):
             self._thinking.append(thought)
             pieces.append(ThinkingPiece(thought))
@@ -81,7 +81,7 @@ class _Answer(WireAnswer):
             self._last = line
         return pieces
 
-    def whole(self, body: Any) -> list[Piece]:
+    def whole(self, body: Any) -> list[ModelPiece]:
         return self.add({**body, "done": True})
 
     @property
@@ -94,7 +94,7 @@ class _Answer(WireAnswer):
     def stop(self) -> StopReason:
         return _STOP.get(self._last.get("done_reason") or "stop", "end_turn")
 
-    def _call(self, function: Any) -> Piece:
+    def _call(self, function: Any) -> ModelPiece:
         """Its ids, where it has any, repeat in every answer: ours do not."""
         arguments = function.get("arguments")
         if isinstance(arguments, str):

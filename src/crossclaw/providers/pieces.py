@@ -14,8 +14,8 @@ from crossclaw.domain.messages import (
 )
 from crossclaw.providers.contract import (
     AssistantTurn,
+    ModelPiece,
     ModelRequest,
-    Piece,
     TextPiece,
     ThinkingPiece,
     ToolPiece,
@@ -30,7 +30,7 @@ def split_words(text: str) -> list[str]:
     return _WORD.findall(text)
 
 
-def pieces_of(blocks: Iterable[AssistantBlock]) -> Iterator[Piece]:
+def pieces_of(blocks: Iterable[AssistantBlock]) -> Iterator[ModelPiece]:
     for block in blocks:
         match block:
             case Text(text=text):

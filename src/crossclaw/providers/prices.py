@@ -13,7 +13,7 @@ import msgspec
 from crossclaw.config.providers import Cost, Models
 from crossclaw.domain.messages import AssistantMessage, Usage
 from crossclaw.domain.models import ListedModel
-from crossclaw.providers.contract import LostSpending, ModelRequest, Piece, Provider, Tell
+from crossclaw.providers.contract import LostSpending, ModelPiece, ModelRequest, Provider, TellPiece
 from crossclaw.providers.listing import describe, list_models
 
 PACKAGE = "genai_prices"
@@ -55,10 +55,10 @@ class Priced:
         self._base_url = base_url
         self._prices = prices
 
-    async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
+    async def complete(self, request: ModelRequest, tell: TellPiece) -> AssistantMessage:
         lost: list[Usage] = []
 
-        def keep(piece: Piece) -> None:
+        def keep(piece: ModelPiece) -> None:
             lost.append(piece.usage) if isinstance(piece, LostSpending) else tell(piece)
 
         try:

@@ -25,7 +25,7 @@ from crossclaw.domain.messages import AssistantMessage, Usage
 from crossclaw.domain.models import ListedModel
 from crossclaw.providers.adapting import Adapting
 from crossclaw.providers.anthropic import AnthropicProvider
-from crossclaw.providers.contract import ModelRequest, Provider, Tell
+from crossclaw.providers.contract import ModelRequest, Provider, TellPiece
 from crossclaw.providers.discovery import Discovery
 from crossclaw.providers.failures import where_the_key_goes
 from crossclaw.providers.gemini import GeminiProvider
@@ -285,7 +285,7 @@ class Capped:
         self._patient = anyio.CapacityLimiter(patient)
         self._outside = anyio.CapacityLimiter(max(1, patient // 2))
 
-    async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
+    async def complete(self, request: ModelRequest, tell: TellPiece) -> AssistantMessage:
         async with AsyncExitStack() as places:
             for places_of_its_kind in self._needed(request):
                 await _enter(places_of_its_kind)

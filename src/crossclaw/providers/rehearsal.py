@@ -38,7 +38,7 @@ from crossclaw.domain.messages import (
 )
 from crossclaw.domain.texts import with_ellipsis
 from crossclaw.providers.calls import make_call_id, parse_arguments, tool_names
-from crossclaw.providers.contract import AssistantTurn, ModelRequest, Tell, Turn, UserTurn
+from crossclaw.providers.contract import AssistantTurn, ModelRequest, TellPiece, Turn, UserTurn
 from crossclaw.providers.pieces import count_usage, pieces_of
 
 WAIT_S_MAX = 3600.0
@@ -94,7 +94,7 @@ class _Sent(msgspec.Struct):
 class RehearsalProvider:
     name = "rehearsal"
 
-    async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
+    async def complete(self, request: ModelRequest, tell: TellPiece) -> AssistantMessage:
         await anyio.lowlevel.checkpoint()
         step = next_step(request)
         if step.wait_s:
@@ -114,7 +114,7 @@ class RehearsalProvider:
     async def close(self) -> None:
         pass
 
-    async def _tell_all(self, blocks: list[AssistantBlock], tell: Tell) -> None:
+    async def _tell_all(self, blocks: list[AssistantBlock], tell: TellPiece) -> None:
         for number, piece in enumerate(pieces_of(blocks), start=1):
             tell(piece)
             if number % PIECES_AT_ONCE == 0:

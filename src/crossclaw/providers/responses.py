@@ -24,7 +24,7 @@ from crossclaw.providers.contract import (
     AssistantTurn,
     ModelRequest,
     Part,
-    Tell,
+    TellPiece,
     ToolReturn,
     ToolSpec,
     Turn,
@@ -48,7 +48,7 @@ class ResponsesProvider(WireProvider):
     _summaries = True
     """Summaries of reasoning need a verified organisation; without one the request is refused."""
 
-    async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
+    async def complete(self, request: ModelRequest, tell: TellPiece) -> AssistantMessage:
         try:
             return await super().complete(request, tell)
         except LevelRefused as error:

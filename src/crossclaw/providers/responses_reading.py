@@ -14,7 +14,13 @@ from crossclaw.domain.messages import (
     Usage,
 )
 from crossclaw.providers.calls import parse_arguments
-from crossclaw.providers.contract import ModelRequest, Piece, TextPiece, ThinkingPiece, ToolPiece
+from crossclaw.providers.contract import (
+    ModelPiece,
+    ModelRequest,
+    TextPiece,
+    ThinkingPiece,
+    ToolPiece,
+)
 from crossclaw.providers.service import ServiceSaid
 from crossclaw.providers.wire import WireAnswer
 
@@ -45,7 +51,7 @@ class ResponsesAnswer(WireAnswer):
         why = self._why_incomplete()
         return "its content filter stopped the answer" if why == "content_filter" else None
 
-    def add(self, event: Any) -> list[Piece]:
+    def add(self, event: Any) -> list[ModelPiece]:
         kind, place = event["type"], event.get("output_index", 0)
         match kind:
             case "response.output_item.added":
@@ -69,8 +75,8 @@ class ResponsesAnswer(WireAnswer):
                 self._end(event["response"])
         return []
 
-    def whole(self, body: Any) -> list[Piece]:
-        pieces: list[Piece] = []
+    def whole(self, body: Any) -> list[ModelPiece]:
+        pieces: list[ModelPiece] = []
         for place, item in enumerate(body["output"]):
             pieces += self._begin(place, item)
             self._items[place] = item
@@ -86,14 +92,14 @@ class ResponsesAnswer(WireAnswer):
     def stop(self) -> StopReason:
         return "end_turn" if self._why_incomplete() is None else "max_tokens"
 
-    def _begin(self, place: int, item: Any) -> list[Piece]:
+    def _begin(self, place: int, item: Any) -> list[ModelPiece]:
         self._items[place] = item
         if item["type"] != "function_call":
             return []
         call_id = self._call_ids[place] = self._ids.make(item.get("call_id"), place)
         return [ToolPiece(call_id, item["name"])]
 
-    def _done(self, place: int, item: Any) -> list[Piece]:
+    def _done(self, place: int, item: Any) -> list[ModelPiece]:
         pieces = [] if place in self._items else self._begin(place, item)
         self._items[place] = item
         return pieces

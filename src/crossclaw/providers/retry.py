@@ -13,7 +13,14 @@ import msgspec
 
 from crossclaw.domain.errors import ProviderError, ProviderOverloaded, RateLimited
 from crossclaw.domain.messages import AssistantMessage
-from crossclaw.providers.contract import Again, LostSpending, ModelRequest, Piece, Provider, Tell
+from crossclaw.providers.contract import (
+    Again,
+    LostSpending,
+    ModelPiece,
+    ModelRequest,
+    Provider,
+    TellPiece,
+)
 
 log = logging.getLogger(__name__)
 
@@ -71,7 +78,7 @@ class Retrying:
         self._jitter = jitter
         self._budget = RetryBudget()
 
-    async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
+    async def complete(self, request: ModelRequest, tell: TellPiece) -> AssistantMessage:
         began_s = anyio.current_time()
         self._budget.pay()
         attempt = 0
@@ -126,11 +133,11 @@ class Retrying:
 
 
 class _Telling:
-    def __init__(self, tell: Tell) -> None:
+    def __init__(self, tell: TellPiece) -> None:
         self._tell = tell
         self.spoke = False
 
-    def __call__(self, piece: Piece) -> None:
+    def __call__(self, piece: ModelPiece) -> None:
         self.spoke = self.spoke or not isinstance(piece, LostSpending)
         self._tell(piece)
 

@@ -19,8 +19,8 @@ from crossclaw.domain.errors import ProviderError, ProviderRefused
 from crossclaw.domain.messages import Usage
 from crossclaw.providers.contract import (
     LostSpending,
-    Piece,
-    Tell,
+    ModelPiece,
+    TellPiece,
     TextPiece,
     ThinkingPiece,
     ToolPiece,
@@ -93,9 +93,9 @@ class AnswerBuilder(Protocol):
         """What the service has counted so far."""
         ...
 
-    def add(self, event: Any) -> list[Piece]: ...
+    def add(self, event: Any) -> list[ModelPiece]: ...
 
-    def whole(self, body: Any) -> list[Piece]:
+    def whole(self, body: Any) -> list[ModelPiece]:
         """The answer of a server that does not stream, although it was asked to."""
         ...
 
@@ -127,7 +127,7 @@ class ModelService:
         self,
         params: Mapping[str, Any],
         answer: AnswerBuilder,
-        tell: Tell,
+        tell: TellPiece,
         *,
         headers: Mapping[str, str] | None = None,
         url: str | None = None,
@@ -148,7 +148,7 @@ class ModelService:
                 tell(LostSpending(answer.usage or _estimated(params, heard.said)))
             raise
 
-    async def _ask(self, asked: "_Asked", answer: "_Noting", tell: Tell) -> None:
+    async def _ask(self, asked: "_Asked", answer: "_Noting", tell: TellPiece) -> None:
         async with self._lines.hold() as client:
             with self._explained(answer):
                 response = await self._begin(client, asked)
@@ -254,7 +254,7 @@ class ModelService:
     # ── the answer ─────────────────────────────────────────────────────────────────────────────
 
     async def _heard_whole(
-        self, response: "httpx2.Response", content_type: str, answer: "_Noting", tell: Tell
+        self, response: "httpx2.Response", content_type: str, answer: "_Noting", tell: TellPiece
     ) -> bool:
         """Whether the service answered in one piece of JSON: an error under the status 200, or an answer
         from a server that does not stream."""
@@ -273,7 +273,7 @@ class ModelService:
         return True
 
     async def _listen_to_lines(
-        self, response: "httpx2.Response", answer: "_Noting", tell: Tell
+        self, response: "httpx2.Response", answer: "_Noting", tell: TellPiece
     ) -> None:
         chars = 0
         async for line in _lines(response):
@@ -283,7 +283,9 @@ class ModelService:
             for piece in self._understood(response, line, answer, answer.add):
                 tell(piece)
 
-    async def _listen(self, response: "httpx2.Response", answer: "_Noting", tell: Tell) -> None:
+    async def _listen(
+        self, response: "httpx2.Response", answer: "_Noting", tell: TellPiece
+    ) -> None:
         import httpx2  # noqa: PLC0415  # loaded by now
 
         # Whatever a server calls its stream, it is read as one.
@@ -301,7 +303,7 @@ class ModelService:
 
     def _read(
         self, response: "httpx2.Response", answer: "_Noting", event: "httpx2.ServerSentEvent"
-    ) -> list[Piece]:
+    ) -> list[ModelPiece]:
         if not event.data or event.event == "ping":
             return []
         if event.data.startswith(_END):
@@ -316,8 +318,8 @@ class ModelService:
         response: "httpx2.Response",
         text: str,
         answer: "_Noting",
-        read: Callable[[Any], list[Piece]],
-    ) -> list[Piece]:
+        read: Callable[[Any], list[ModelPiece]],
+    ) -> list[ModelPiece]:
         try:
             data = _parse(text)
             if isinstance(data, list) or data.get("error"):
@@ -372,12 +374,12 @@ class _Noting:
     def finished(self) -> bool:
         return self._answer.finished
 
-    def add(self, event: Any) -> list[Piece]:
+    def add(self, event: Any) -> list[ModelPiece]:
         pieces = self._answer.add(event)
         self.begun = True
         return pieces
 
-    def whole(self, body: Any) -> list[Piece]:
+    def whole(self, body: Any) -> list[ModelPiece]:
         return self._answer.whole(body)
 
     def end(self) -> None:
@@ -387,11 +389,11 @@ class _Noting:
 class _Heard:
     """Counts the signs of an answer on their way."""
 
-    def __init__(self, tell: Tell) -> None:
+    def __init__(self, tell: TellPiece) -> None:
         self._tell = tell
         self.said = 0
 
-    def __call__(self, piece: Piece) -> None:
+    def __call__(self, piece: ModelPiece) -> None:
         match piece:
             case TextPiece(text=text) | ThinkingPiece(thinking=text) | ToolPiece(name=text):
                 self.said += len(text)

@@ -12,7 +12,7 @@ from crossclaw.domain.messages import (
 )
 from crossclaw.domain.models import ModelFacts
 from crossclaw.providers.calls import OwnIds
-from crossclaw.providers.contract import LostSpending, ModelRequest, Tell
+from crossclaw.providers.contract import LostSpending, ModelRequest, TellPiece
 from crossclaw.providers.failures import Failures
 from crossclaw.providers.options import DEFAULTS, ModelOptions, WireOptions, with_params
 from crossclaw.providers.service import (
@@ -91,7 +91,7 @@ class WireProvider(ABC):
             CallLimits(retries, silence_s=silence_timeout_s, timeout_s=options.timeout_s),
         )
 
-    async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
+    async def complete(self, request: ModelRequest, tell: TellPiece) -> AssistantMessage:
         options, facts = self._options.of(request.model), self._options.facts(request.model)
         params, answer = self._params(request, facts, options), self.answer(request)
         params = self._with_own(params, options.params | request.params)

@@ -12,10 +12,10 @@ import anyio
 import msgspec
 
 from crossclaw.domain.aliases import Tell
-from crossclaw.domain.approvals import Answer, Approval, NewApproval, StandingGrant, Wish
+from crossclaw.domain.approvals import Approval, ApprovalAnswer, NewApproval, StandingGrant, Wish
 from crossclaw.domain.authority import Maker
 from crossclaw.domain.errors import NotFound
-from crossclaw.domain.events import ApprovalAsked, ApprovalSettled, Event, RunEnded
+from crossclaw.domain.events import ApprovalAsked, ApprovalSettled, FeedEvent, RunEnded
 from crossclaw.domain.runs import Run
 from crossclaw.ledger.approvals import AnswerApproval, AskApproval, ExpireApproval, RevokeGrant
 from crossclaw.ledger.hints import Hints
@@ -105,7 +105,7 @@ class Approvals:
         finally:
             del self._hints[asked.approval_id]
 
-    def _hear_end(self, event: Event) -> None:
+    def _hear_end(self, event: FeedEvent) -> None:
         """A run that ended has withdrawn, in the step that ended it, what nobody had answered."""
         if not isinstance(event, RunEnded):
             return
@@ -121,7 +121,7 @@ class Approvals:
     # ── answering ──────────────────────────────────────────────────────────────────────────────
 
     async def answer(
-        self, named: str, answer: Answer, by: str, makers: Sequence[Maker]
+        self, named: str, answer: ApprovalAnswer, by: str, makers: Sequence[Maker]
     ) -> Approval:
         """`named` is its id, or the beginning of it. Durable on return, and then told."""
         found = await self.find(named)

@@ -3,26 +3,26 @@
 import logging
 from collections.abc import Callable
 
-from crossclaw.domain.events import Event
+from crossclaw.domain.events import FeedEvent
 
 log = logging.getLogger(__name__)
 
-Listener = Callable[[Event], None]
+Listener = Callable[[FeedEvent], None]
 
 
 class Feed:
     """Listeners are called in order and must not wait; one that fails does not stop the others."""
 
     def __init__(self) -> None:
-        self._listeners: list[tuple[Listener, tuple[type[Event], ...]]] = []
-        self._hearing: dict[type[Event], tuple[Listener, ...]] = {}
+        self._listeners: list[tuple[Listener, tuple[type[FeedEvent], ...]]] = []
+        self._hearing: dict[type[FeedEvent], tuple[Listener, ...]] = {}
         """By kind, found when one is first published: a reply has a piece for every few letters, and
         most listeners have no use for pieces."""
-        self._outward: list[tuple[Listener, tuple[type[Event], ...]]] = []
+        self._outward: list[tuple[Listener, tuple[type[FeedEvent], ...]]] = []
         """Those that hear what happens on other gateways too."""
 
     def subscribe(
-        self, listener: Listener, *kinds: type[Event], outward: bool = False
+        self, listener: Listener, *kinds: type[FeedEvent], outward: bool = False
     ) -> Callable[[], None]:
         """Hears events of these kinds, of all when none is named. Answers the way to end it. `outward`: it tells
         clients, and so hears also what happens on other gateways."""
@@ -40,7 +40,7 @@ class Feed:
 
         return end
 
-    def publish(self, event: Event) -> None:
+    def publish(self, event: FeedEvent) -> None:
         listeners = self._hearing.get(type(event))
         if listeners is None:
             listeners = self._hearing[type(event)] = self._who_hears(type(event))
@@ -50,7 +50,7 @@ class Feed:
             except Exception:
                 log.exception("a listener failed on %s", type(event).__name__)
 
-    def publish_from_others(self, event: Event) -> None:
+    def publish_from_others(self, event: FeedEvent) -> None:
         """What another gateway has done: for this one's clients."""
         for listener, kinds in tuple(self._outward):
             try:
@@ -59,5 +59,5 @@ class Feed:
             except Exception:
                 log.exception("a listener failed on %s", type(event).__name__)
 
-    def _who_hears(self, kind: type[Event]) -> tuple[Listener, ...]:
+    def _who_hears(self, kind: type[FeedEvent]) -> tuple[Listener, ...]:
         return tuple(each for each, kinds in self._listeners if not kinds or kind in kinds)

@@ -13,7 +13,7 @@ from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import Fenced
 from crossclaw.domain.events import (
     EntryAppended,
-    Event,
+    FeedEvent,
     Injected,
     RunAccepted,
     RunEnded,
@@ -357,7 +357,7 @@ class RunStore:
         await self._ledger.do(NoteUptime(uptime_ms=uptime_ms))
 
     @contextmanager
-    def listening_to(self, hear: Listener, *kinds: type[Event]) -> Generator[None]:
+    def listening_to(self, hear: Listener, *kinds: type[FeedEvent]) -> Generator[None]:
         """While this is open, `hear` is told of events of these kinds."""
         end = self._feed.subscribe(hear, *kinds)
         try:

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import anyio
 
-from crossclaw.domain.events import EntryAppended, Event, RunEnded
+from crossclaw.domain.events import EntryAppended, FeedEvent, RunEnded
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import UserMessage
 from crossclaw.domain.suspects import WINDOW_MS_MAX
@@ -68,7 +68,7 @@ class Suspects:
         """Of another gateway that has died."""
         await self._more.wait()
 
-    def hear(self, event: Event) -> None:
+    def hear(self, event: FeedEvent) -> None:
         """What a suspect itself does: it has begun before, and what it stores is no person's message. A command, or a message
         that is withdrawn, says nothing of the run that stands first in its lane."""
         if isinstance(event, RunEnded) and event.run.started_at is not None:

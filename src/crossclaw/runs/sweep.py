@@ -7,7 +7,7 @@ import anyio
 
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import CrossclawError
-from crossclaw.domain.events import Event, RunEnded
+from crossclaw.domain.events import FeedEvent, RunEnded
 from crossclaw.domain.keys import SessionKey
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.operations import FAR_MS, PassTime, PruneDedupe, Timer
@@ -53,10 +53,10 @@ class Sweep:
         """A timer may be due sooner than the next look. Cheap, and never wrong to call."""
         self._hint.set()
 
-    def waking(self, wake_outbox: Callable[[], None]) -> Callable[[Event], None]:
+    def waking(self, wake_outbox: Callable[[], None]) -> Callable[[FeedEvent], None]:
         """A listener for ends of runs: what they may leave to be sent or to be put away is looked for at once."""
 
-        def hear(event: Event) -> None:
+        def hear(event: FeedEvent) -> None:
             if not isinstance(event, RunEnded):
                 return
             plan = event.run.plan

@@ -38,7 +38,7 @@ class LeadsOut(Forbidden):
 
 
 Root = WorkPlace | ReadFolder
-Identity = tuple[int, int]
+FileIdentity = tuple[int, int]
 """Device and number of a file."""
 
 
@@ -224,12 +224,12 @@ def _put_placeholder(root: int, name: str) -> None:
         _forget(own, root)
 
 
-def note_prompt_files(folder: Path) -> dict[str, Identity]:
+def note_prompt_files(folder: Path) -> dict[str, FileIdentity]:
     """Which files they are now, before a command runs in the sandbox."""
     return {name: found for name in PROMPT_FILES if (found := _identity(folder / name))}
 
 
-def set_replaced_aside(folder: Path, noted: Mapping[str, Identity]) -> None:
+def set_replaced_aside(folder: Path, noted: Mapping[str, FileIdentity]) -> None:
     """A file that somebody outside has replaced while a command ran was not protected against that command
     any more: the kernel takes a mount away with the file that it covers. It is kept under another name
     until the owner has looked at it."""
@@ -248,7 +248,7 @@ def set_replaced_aside(folder: Path, noted: Mapping[str, Identity]) -> None:
             )
 
 
-def _identity(path: Path) -> Identity | None:
+def _identity(path: Path) -> FileIdentity | None:
     try:
         about = os.stat(path, follow_symlinks=False)
     except OSError:
@@ -320,7 +320,7 @@ def _walk(place: Root, path: str, *, create: bool = False) -> Generator[tuple[in
             os.close(folder)
 
 
-def _closed(place: Root) -> Collection[Identity]:
+def _closed(place: Root) -> Collection[FileIdentity]:
     found = set()
     for path in place.closed:
         with suppress(OSError):
@@ -329,7 +329,7 @@ def _closed(place: Root) -> Collection[Identity]:
     return found
 
 
-def _refuse_closed(about: os.stat_result, closed: Collection[Identity], path: str) -> None:
+def _refuse_closed(about: os.stat_result, closed: Collection[FileIdentity], path: str) -> None:
     if (about.st_dev, about.st_ino) in closed:
         raise Forbidden(f"{path} belongs to the gateway; no agent reads or writes it")
 

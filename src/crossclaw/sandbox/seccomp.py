@@ -95,7 +95,7 @@ _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _ALLOW, _EPERM, _ENOSYS = 0x7FFF0000, 0x00050001, 0x00050026
 _EPROTONOSUPPORT, _EAFNOSUPPORT = 0x0005005D, 0x00050061
 
-Line = tuple[int, int, int, int]
+Instruction = tuple[int, int, int, int]
 """Code, how many lines to jump if so, how many if not, and the value."""
 
 
@@ -141,22 +141,22 @@ def with_filter(
         os.close(descriptor)
 
 
-def _if(where: int, test: int, value: int, verdict: int) -> Sequence[Line]:
+def _if(where: int, test: int, value: int, verdict: int) -> Sequence[Instruction]:
     return [(_LOAD, 0, 0, where), (test, 0, 1, value), (_RETURN, 0, 0, verdict)]
 
 
-def _unless(where: int, test: int, value: int, verdict: int) -> Sequence[Line]:
+def _unless(where: int, test: int, value: int, verdict: int) -> Sequence[Instruction]:
     return [(_LOAD, 0, 0, where), (test, 1, 0, value), (_RETURN, 0, 0, verdict)]
 
 
-def _call(number: int, lines: Sequence[Line]) -> list[Line]:
+def _call(number: int, lines: Sequence[Instruction]) -> list[Instruction]:
     """These lines for one call only; what they do not decide is allowed."""
     whole = [*lines, (_RETURN, 0, 0, _ALLOW)]
     return [(_LOAD, 0, 0, _NUMBER), (_EQUAL, 0, len(whole), number), *whole]
 
 
-def _families() -> list[Line]:
-    lines: list[Line] = [(_LOAD, 0, 0, _FIRST)]
+def _families() -> list[Instruction]:
+    lines: list[Instruction] = [(_LOAD, 0, 0, _FIRST)]
     for left, family in zip(range(len(FAMILIES), 0, -1), FAMILIES, strict=True):
         lines.append((_EQUAL, left, 0, family))
     lines.append((_RETURN, 0, 0, _EAFNOSUPPORT))

@@ -23,7 +23,7 @@ from crossclaw.domain.errors import (
     NotFound,
     TickTaken,
 )
-from crossclaw.domain.events import Event, HeartbeatNews, JobNews, RunEnded
+from crossclaw.domain.events import FeedEvent, HeartbeatNews, JobNews, RunEnded
 from crossclaw.domain.jobs import Job, Tick, TickId, beyond_heartbeat
 from crossclaw.domain.runs import Run
 from crossclaw.ledger.hints import Hints
@@ -44,7 +44,7 @@ TAKEN = (TickTaken, KeyReused)  # the latter when its tick is no longer kept, bu
 BY_HAND_TRIES = 100  # milliseconds that may be taken already when a job is run by hand
 
 
-Counted = Callable[..., Awaitable[Due]]
+CountInThread = Callable[..., Awaitable[Due]]
 """Calls a function that may take a while to count: a gap of years holds many ticks."""
 
 
@@ -56,7 +56,7 @@ class Clockwork:
         work: Work,
         heartbeats: Heartbeats,
         local: tzinfo,
-        counted: Counted,
+        counted: CountInThread,
     ) -> None:
         self._ledger = context.ledger
         self._intake = intake
@@ -271,7 +271,7 @@ class Clockwork:
 
     # ── telling ────────────────────────────────────────────────────────────────────────────────
 
-    def _hear(self, heard: Event) -> None:
+    def _hear(self, heard: FeedEvent) -> None:
         if not isinstance(heard, RunEnded) or (tick := heard.run.plan.tick) is None:
             return
         self.wake()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from zoneinfo import ZoneInfo
 
 from crossclaw.domain.errors import Invalid
-from crossclaw.domain.jobs import At, CronSchedule, Every, Schedule
+from crossclaw.domain.jobs import At, CronSchedule, Every, JobSchedule
 from crossclaw.domain.texts import with_ellipsis
 from crossclaw.schedule.lengths import EXPRESSION_CHARS_MAX
 
@@ -53,7 +53,7 @@ def parse_at(text: str) -> int:
         ) from None
 
 
-def check(schedule: Schedule, local: tzinfo) -> None:
+def check(schedule: JobSchedule, local: tzinfo) -> None:
     """Refuse what can never be due, with what would work."""
     match schedule:
         case At(at=at):
@@ -65,7 +65,7 @@ def check(schedule: Schedule, local: tzinfo) -> None:
             next(_cron_ticks(schedule, 0, local), None)
 
 
-def next_after(schedule: Schedule, after: int, made_at: int, local: tzinfo) -> int | None:
+def next_after(schedule: JobSchedule, after: int, made_at: int, local: tzinfo) -> int | None:
     """The first tick later than `after`; None when there is none."""
     match schedule:
         case At(at=at):
@@ -80,7 +80,7 @@ def next_after(schedule: Schedule, after: int, made_at: int, local: tzinfo) -> i
             return next(_cron_ticks(schedule, after, local), None)
 
 
-def due_since(schedule: Schedule, first: int, now: int, made_at: int, local: tzinfo) -> Due:
+def due_since(schedule: JobSchedule, first: int, now: int, made_at: int, local: tzinfo) -> Due:
     """Everything that is due from `first`, a tick itself, until `now`."""
     ticks = [first]
     for following in _after(schedule, first, made_at, local):
@@ -94,7 +94,7 @@ def due_since(schedule: Schedule, first: int, now: int, made_at: int, local: tzi
     return Due(_latest(schedule, first, now, made_at, local), (first,), uncounted=True)
 
 
-def _after(schedule: Schedule, after: int, made_at: int, local: tzinfo) -> Iterator[int]:
+def _after(schedule: JobSchedule, after: int, made_at: int, local: tzinfo) -> Iterator[int]:
     """All ticks later than `after`. An expression is parsed once for all of them."""
     if isinstance(schedule, CronSchedule):
         yield from _cron_ticks(schedule, after, local)
@@ -104,7 +104,7 @@ def _after(schedule: Schedule, after: int, made_at: int, local: tzinfo) -> Itera
         after = tick
 
 
-def _latest(schedule: Schedule, first: int, now: int, made_at: int, local: tzinfo) -> int:
+def _latest(schedule: JobSchedule, first: int, now: int, made_at: int, local: tzinfo) -> int:
     if isinstance(schedule, Every):
         return first + (now - first) // schedule.every_ms * schedule.every_ms
     latest = first

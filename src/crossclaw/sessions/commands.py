@@ -29,7 +29,7 @@ from crossclaw.policy.send import channel_of
 from crossclaw.runs.run_store import RunStore
 from crossclaw.sessions.queueing import queueing_for, read_queue
 
-Dispatch = Callable[[Caller, str, Any], Awaitable[Any]]
+DispatchCommand = Callable[[Caller, str, Any], Awaitable[Any]]
 
 STOP_WORDS = frozenset({"/stop", "stop", "esc", "abort", "wait", "exit", "interrupt"})  # OpenClaw's
 ON_OFF = {
@@ -145,7 +145,7 @@ class CommandAnswer(msgspec.Struct, frozen=True):
 
 class Commands:
     def __init__(
-        self, config: Config, run_store: RunStore, dispatch: Dispatch, clock: Clock, ids: Ids
+        self, config: Config, run_store: RunStore, dispatch: DispatchCommand, clock: Clock, ids: Ids
     ) -> None:
         self._config = config
         self._run_store = run_store

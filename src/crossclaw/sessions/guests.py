@@ -17,7 +17,7 @@ import anyio.abc
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.durations import wait_s
 from crossclaw.domain.errors import Busy, Invalid, NotFound
-from crossclaw.domain.events import Event, RunStarted
+from crossclaw.domain.events import FeedEvent, RunStarted
 from crossclaw.domain.exchanges import ANNOUNCE_SKIP
 from crossclaw.domain.ids import Ids
 from crossclaw.domain.keys import SessionKey
@@ -217,7 +217,7 @@ class Guests:
         first = next(iter(await self._ledger.list_open_runs(key)), None)
         return first if first is not None and first.status != "queued" else None
 
-    def hear_start(self, started: Event) -> None:
+    def hear_start(self, started: FeedEvent) -> None:
         """A run has begun here or on another gateway: whoever waits for it looks."""
         if isinstance(started, RunStarted):
             waiting = self._waiting.get(started.run.key)

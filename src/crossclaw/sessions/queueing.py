@@ -8,14 +8,14 @@ from crossclaw.config.doors import Queue
 from crossclaw.domain.durations import parse_duration
 from crossclaw.domain.errors import Invalid
 from crossclaw.domain.keys import SessionKey
-from crossclaw.domain.queueing import Drop, Mode, Queueing
+from crossclaw.domain.queueing import QueueDrop, Queueing, QueueingMode
 from crossclaw.domain.sessions import Session
 
-_ALSO_CALLED: dict[str, Mode] = {"queue": "steer", "steer+backlog": "steer-backlog"}
-DROPS = get_args(Drop)
+_ALSO_CALLED: dict[str, QueueingMode] = {"queue": "steer", "steer+backlog": "steer-backlog"}
+DROPS = get_args(QueueDrop)
 CAP_DIGITS_MAX = 9  # what is longer is no count of messages, and Python reads only so many digits
 DEBOUNCE_MS_MAX = 3_600_000  # who has waited for an hour thinks that nobody listens
-MODES = frozenset(get_args(Mode)) - {"backlog"}
+MODES = frozenset(get_args(QueueingMode)) - {"backlog"}
 
 
 def queueing_for(
@@ -65,6 +65,6 @@ def read_queue(text: str) -> dict[str, Any]:
     return found
 
 
-def mode_called(name: str) -> Mode:
+def mode_called(name: str) -> QueueingMode:
     mode = _ALSO_CALLED.get(name, name)
     return mode if mode in MODES else "collect"  # type: ignore[return-value]

@@ -54,7 +54,7 @@ class HistoryResult(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Pass it as `before` to read further back; null at the beginning."""
 
 
-TranscriptPath = Callable[[str, str, bool], Path]
+TranscriptPathOf = Callable[[str, str, bool], Path]
 """Of an agent's session id, compressed or not."""
 
 
@@ -64,7 +64,7 @@ class SessionReading:
         context: ServiceContext,
         resolver: Resolver,
         model_of: Callable[[str, str | None], str],
-        transcript_of: TranscriptPath,
+        transcript_of: TranscriptPathOf,
         budgets: Budgets | None = None,
     ) -> None:
         self._config = context.config

@@ -47,15 +47,15 @@ def _thread_word(channel: str) -> ThreadWord | None:
     return manifest.traits.threads if manifest else "thread"
 
 
-Chat = tuple[SessionKey, Session | None]
+ChatSession = tuple[SessionKey, Session | None]
 
 
-async def find_chats(config: Config, ledger: Ledger, where: Address) -> list[Chat]:
+async def find_chats(config: Config, ledger: Ledger, where: Address) -> list[ChatSession]:
     """The sessions that a message from this address would come to: one, where it is known what kind of chat
     it is, else one for each kind that it may be. It is known where a session has this chat, where a message
     has come from it, and mostly by its spelling."""
     spelled = read_chat(where)
-    found: list[Chat] = []
+    found: list[ChatSession] = []
     for kind in ("group", "channel"):
         _, session = await _find_chat(config, ledger, where, kind, spelled.chat)
         if session is not None and (kind in spelled.types or not where.named):

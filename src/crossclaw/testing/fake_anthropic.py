@@ -15,12 +15,12 @@ from crossclaw.testing.fake_anthropic_rules import (
     thinks,
 )
 from crossclaw.testing.fake_rules import ServiceRules
-from crossclaw.testing.fake_shapes import Reply, Trouble, halves, sse, within
+from crossclaw.testing.fake_shapes import FakeTrouble, Reply, halves, sse, within
 
 
 class AnthropicWire:
     path = "/v1/messages"
-    _ERRORS: ClassVar[dict[Trouble, tuple[int, str, str]]] = {
+    _ERRORS: ClassVar[dict[FakeTrouble, tuple[int, str, str]]] = {
         "rate_limit": (429, "rate_limit_error", "This request would exceed your rate limit."),
         "server_error": (500, "api_error", "Internal server error"),
         "overloaded": (529, "overloaded_error", "Overloaded"),
@@ -35,7 +35,7 @@ class AnthropicWire:
 
     def complaint(
         self, headers: Mapping[str, str], body: Json, rules: ServiceRules
-    ) -> tuple[Trouble, str] | None:
+    ) -> tuple[FakeTrouble, str] | None:
         if not headers.get("x-api-key") and not headers.get("authorization"):
             return "unauthorized", "authorization header is required"
         text = next(anthropic_complaints(body, rules), None)
@@ -60,12 +60,12 @@ class AnthropicWire:
     def whole(self, reply: Reply, body: Json) -> Json:
         return self._message(self._signed(reply, body), body)
 
-    def error(self, trouble: Trouble, message: str | None) -> tuple[int, Json]:
+    def error(self, trouble: FakeTrouble, message: str | None) -> tuple[int, Json]:
         status, kind, text = self._ERRORS[trouble]
         error = {"type": kind, "message": message or text}
         return status, {"type": "error", "error": error, "request_id": "req_fake"}
 
-    def error_event(self, trouble: Trouble) -> bytes:
+    def error_event(self, trouble: FakeTrouble) -> bytes:
         return sse(self.error(trouble, None)[1], "error")
 
     def malformed_event(self) -> bytes:

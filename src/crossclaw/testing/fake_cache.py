@@ -29,7 +29,7 @@ READ, WRITE, WRITE_HOUR = 0.1, 1.25, 2.0
 BYTES_A_TOKEN = 4
 
 
-class Block(msgspec.Struct, frozen=True):
+class CacheBlock(msgspec.Struct, frozen=True):
     digest: str
     """Of everything up to and including this block."""
     tokens: int
@@ -65,7 +65,7 @@ class PromptCache:
     def ratio(self) -> float:
         return self.paid / self.ideal if self.ideal else 1.0
 
-    def _read(self, blocks: list[Block]) -> int:
+    def _read(self, blocks: list[CacheBlock]) -> int:
         marks = [place for place, block in enumerate(blocks) if block.mark]
         found = [
             blocks[back].tokens
@@ -84,7 +84,7 @@ class PromptCache:
         self.ideal += worth * READ + (total - worth) * (price if total >= LEAST_TOKENS else 1.0)
 
 
-def blocks_of(body: dict[str, Any]) -> Iterator[Block]:
+def blocks_of(body: dict[str, Any]) -> Iterator[CacheBlock]:
     digest, size = hashlib.blake2s(str(body.get("model")).encode()), 0
     for part in _parts(body):
         mark = part.get("cache_control") if isinstance(part, dict) else None
@@ -92,7 +92,7 @@ def blocks_of(body: dict[str, Any]) -> Iterator[Block]:
         digest.update(data)
         size += _size(part, data)
         kept = (mark.get("ttl") or "5m") if mark else None
-        yield Block(digest.hexdigest(), size // BYTES_A_TOKEN, kept)
+        yield CacheBlock(digest.hexdigest(), size // BYTES_A_TOKEN, kept)
 
 
 def _pieces(body: dict[str, Any]) -> Iterator[tuple[str, int]]:

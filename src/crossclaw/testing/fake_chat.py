@@ -8,12 +8,12 @@ from crossclaw.domain.messages import Text, Thinking, ToolUse, Usage
 from crossclaw.providers.pieces import split_words
 from crossclaw.testing.fake_chat_rules import chat_complaints, chat_thinks, service_of
 from crossclaw.testing.fake_rules import ServiceRules
-from crossclaw.testing.fake_shapes import Reply, Trouble, halves, sse, within
+from crossclaw.testing.fake_shapes import FakeTrouble, Reply, halves, sse, within
 
 
 class ChatWire:
     path = "/v1/chat/completions"
-    _ERRORS: ClassVar[dict[Trouble, tuple[int, str, str | None, str]]] = {
+    _ERRORS: ClassVar[dict[FakeTrouble, tuple[int, str, str | None, str]]] = {
         "rate_limit": (429, "requests", "rate_limit_exceeded", "Rate limit reached for requests"),
         "server_error": (500, "server_error", None, "The server had an error."),
         "overloaded": (503, "server_error", None, "The engine is currently overloaded."),
@@ -30,7 +30,7 @@ class ChatWire:
 
     def complaint(
         self, headers: Mapping[str, str], body: Json, rules: ServiceRules
-    ) -> tuple[Trouble, str] | None:
+    ) -> tuple[FakeTrouble, str] | None:
         if not headers.get("authorization", "").startswith("Bearer "):
             return "unauthorized", "You didn't provide an API key."
         text = next(chat_complaints(body, rules), None)
@@ -57,12 +57,12 @@ class ChatWire:
         usage = {"usage": chat_usage(reply.usage)} if reply.usage else {}
         return self._chunk(body, [choice]) | {"object": "chat.completion"} | usage
 
-    def error(self, trouble: Trouble, message: str | None) -> tuple[int, Json]:
+    def error(self, trouble: FakeTrouble, message: str | None) -> tuple[int, Json]:
         status, kind, code, text = self._ERRORS[trouble]
         error = {"message": message or text, "type": kind, "param": None, "code": code}
         return status, {"error": error}
 
-    def error_event(self, trouble: Trouble) -> bytes:
+    def error_event(self, trouble: FakeTrouble) -> bytes:
         return sse(self.error(trouble, None)[1])
 
     def malformed_event(self) -> bytes:

@@ -12,7 +12,7 @@ from crossclaw.testing.fake_files import (
     gemini_inline_complaint,
 )
 from crossclaw.testing.fake_rules import ALL, ServiceRules
-from crossclaw.testing.fake_shapes import Reply, Trouble, sse, within
+from crossclaw.testing.fake_shapes import FakeTrouble, Reply, sse, within
 
 _LEVELS = {
     "gemini-3-pro": {"LOW", "HIGH"},
@@ -30,7 +30,7 @@ _SCHEMA_WORDS = {
 class GeminiWire:
     path = "/v1beta/models"
     """And the model's name with `:streamGenerateContent` behind it; the server puts the name into the body."""
-    _ERRORS: ClassVar[dict[Trouble, tuple[int, str, str]]] = {
+    _ERRORS: ClassVar[dict[FakeTrouble, tuple[int, str, str]]] = {
         "rate_limit": (429, "RESOURCE_EXHAUSTED", "You exceeded your current quota per minute."),
         "server_error": (500, "INTERNAL", "An internal error has occurred."),
         "overloaded": (503, "UNAVAILABLE", "The model is overloaded. Please try again later."),
@@ -46,7 +46,7 @@ class GeminiWire:
 
     def complaint(
         self, headers: Mapping[str, str], body: Json, rules: ServiceRules
-    ) -> tuple[Trouble, str] | None:
+    ) -> tuple[FakeTrouble, str] | None:
         if not headers.get("x-goog-api-key"):
             return "unauthorized", "API key not valid. Please pass a valid API key."
         text = next(gemini_complaints(body, rules), None)
@@ -66,11 +66,11 @@ class GeminiWire:
         usage = {"usageMetadata": _usage(reply.usage)} if reply.usage else {}
         return {"candidates": [_candidate(parts, self._stop(reply))], **usage}
 
-    def error(self, trouble: Trouble, message: str | None) -> tuple[int, Json]:
+    def error(self, trouble: FakeTrouble, message: str | None) -> tuple[int, Json]:
         status, name, text = self._ERRORS[trouble]
         return status, {"error": {"code": status, "message": message or text, "status": name}}
 
-    def error_event(self, trouble: Trouble) -> bytes:
+    def error_event(self, trouble: FakeTrouble) -> bytes:
         return sse(self.error(trouble, None)[1])
 
     def malformed_event(self) -> bytes:

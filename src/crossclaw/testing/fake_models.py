@@ -22,7 +22,7 @@ from crossclaw.domain.messages import AssistantBlock, Text
 from crossclaw.testing.fake_cache import PromptCache
 from crossclaw.testing.fake_listing import listing, shown
 from crossclaw.testing.fake_rules import ALL, ServiceRules
-from crossclaw.testing.fake_wires import WIRES, Json, Reply, Trouble, Wire, wire_at
+from crossclaw.testing.fake_wires import WIRES, FakeTrouble, Json, Reply, Wire, wire_at
 
 CONNECTIONS_WAITING = 1024
 """A load test opens many connections at once; the standard backlog of 5 would reset some."""
@@ -53,7 +53,7 @@ class FakeRequest(msgspec.Struct, frozen=True):
 class Refuse(msgspec.Struct, frozen=True):
     """An HTTP error in the wire's real shape."""
 
-    trouble: Trouble
+    trouble: FakeTrouble
     retry_after: str | None = None
     message: str | None = None
 
@@ -65,7 +65,7 @@ class Broken(msgspec.Struct, frozen=True):
     after: int = 3
     seconds: float = 0.0
     """How long the silence lasts, or the time between two bytes that trickle."""
-    trouble: Trouble = "overloaded"
+    trouble: FakeTrouble = "overloaded"
     reply: Reply = Reply([Text("one two three four five")])
 
 
@@ -83,8 +83,8 @@ class Status(msgspec.Struct, frozen=True):
     body: Any
 
 
-Answer = str | Sequence[AssistantBlock] | Reply | Refuse | Broken | Raw | Status
-Answerer = Callable[[FakeRequest], Answer]
+ServerAnswer = str | Sequence[AssistantBlock] | Reply | Refuse | Broken | Raw | Status
+ServerAnswerer = Callable[[FakeRequest], ServerAnswer]
 
 
 class FakeModelServer:
@@ -96,9 +96,9 @@ class FakeModelServer:
 
     def __init__(
         self,
-        script: Iterable[Answer | Answerer] | Answerer = (),
+        script: Iterable[ServerAnswer | ServerAnswerer] | ServerAnswerer = (),
         *,
-        default: Answer = "Hello from the fake model.",
+        default: ServerAnswer = "Hello from the fake model.",
         delay_s: float = 0.0,
         rules: ServiceRules = ALL,
         key: str | None = None,
@@ -115,7 +115,7 @@ class FakeModelServer:
         self.hung_up = 0
         """Answers that the client did not want to hear to the end."""
         self.closing = threading.Event()
-        self._answer: Answerer | None = script if callable(script) else None
+        self._answer: ServerAnswerer | None = script if callable(script) else None
         self._lines = deque(() if callable(script) else script)
         self._default = default
         self._delay_s = delay_s
@@ -138,7 +138,7 @@ class FakeModelServer:
     def gemini_url(self) -> str:
         return f"{self.url}/v1beta"
 
-    def queue(self, *answers: Answer | Answerer) -> None:
+    def queue(self, *answers: ServerAnswer | ServerAnswerer) -> None:
         with self._lock:
             self._lines.extend(answers)
 
@@ -160,7 +160,7 @@ class FakeModelServer:
     def __exit__(self, *exc_info: object) -> None:
         self.close()
 
-    def answer(self, request: FakeRequest) -> Answer:
+    def answer(self, request: FakeRequest) -> ServerAnswer:
         """Called by the serving threads: remembers the request and finds what to say."""
         with self._lock:
             self.requests.append(request)
@@ -173,7 +173,7 @@ class FakeModelServer:
         self.closing.wait(self._delay_s)
         return line(request) if callable(line) else line
 
-    def _next_line(self) -> Answer | Answerer:
+    def _next_line(self) -> ServerAnswer | ServerAnswerer:
         with self._lock:
             return self._lines.popleft() if self._lines else self._default
 
@@ -261,7 +261,7 @@ class _Handler(BaseHTTPRequestHandler):
         headers = {name.lower(): value for name, value in self.headers.items()}
         self._send_json(*self.gateway.answer_plainly(self.path, headers, {}))
 
-    def _play(self, wire: Wire, body: Json, answer: Answer) -> None:
+    def _play(self, wire: Wire, body: Json, answer: ServerAnswer) -> None:
         if isinstance(answer, Refuse):
             self._refuse(wire, answer)
             return

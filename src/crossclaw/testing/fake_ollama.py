@@ -8,7 +8,7 @@ from crossclaw.domain.aliases import Json
 from crossclaw.domain.messages import Text, Thinking, ToolUse
 from crossclaw.providers.pieces import split_words
 from crossclaw.testing.fake_rules import ALL, ServiceRules
-from crossclaw.testing.fake_shapes import Reply, Trouble, within
+from crossclaw.testing.fake_shapes import FakeTrouble, Reply, within
 
 CAN: dict[str, list[str]] = {
     "qwen3:8b": ["completion", "tools", "thinking"],
@@ -24,7 +24,7 @@ class OllamaWire:
 
     def complaint(
         self, headers: Mapping[str, str], body: Json, rules: ServiceRules
-    ) -> tuple[Trouble, str] | None:
+    ) -> tuple[FakeTrouble, str] | None:
         text = next(ollama_complaints(body, rules), None)
         return ("invalid", text) if text else None
 
@@ -46,8 +46,8 @@ class OllamaWire:
         words = "".join(block.text for block in reply.blocks if isinstance(block, Text))
         return {"model": body["model"], "message": {"content": words}, "done": True}
 
-    def error(self, trouble: Trouble, message: str | None) -> tuple[int, Json]:
-        known: dict[Trouble, tuple[int, str]] = {
+    def error(self, trouble: FakeTrouble, message: str | None) -> tuple[int, Json]:
+        known: dict[FakeTrouble, tuple[int, str]] = {
             "rate_limit": (429, "too many requests"),
             "server_error": (500, "llama runner process has terminated"),
             "overloaded": (503, "server busy, please try again. maximum pending requests exceeded"),
@@ -60,7 +60,7 @@ class OllamaWire:
         status, text = known[trouble]
         return status, {"error": message or text}
 
-    def error_event(self, trouble: Trouble) -> bytes:
+    def error_event(self, trouble: FakeTrouble) -> bytes:
         return msgspec.json.encode(self.error(trouble, None)[1]) + b"\n"
 
     def malformed_event(self) -> bytes:

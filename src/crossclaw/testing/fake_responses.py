@@ -13,7 +13,7 @@ from crossclaw.testing.fake_facts import gpt
 from crossclaw.testing.fake_files import openai_file_complaint
 from crossclaw.testing.fake_pictures import openai_complaint
 from crossclaw.testing.fake_rules import ALL, ServiceRules
-from crossclaw.testing.fake_shapes import Reply, Trouble, halves, sse, within
+from crossclaw.testing.fake_shapes import FakeTrouble, Reply, halves, sse, within
 
 _STOPS = {"max_tokens": "max_output_tokens", "content_filter": "content_filter"}
 
@@ -23,7 +23,7 @@ class ResponsesWire:
 
     def complaint(
         self, headers: Mapping[str, str], body: Json, rules: ServiceRules
-    ) -> tuple[Trouble, str] | None:
+    ) -> tuple[FakeTrouble, str] | None:
         if not headers.get("authorization", "").startswith("Bearer "):
             return "unauthorized", "You didn't provide an API key."
         text = next(responses_complaints(body, rules), None)
@@ -55,10 +55,10 @@ class ResponsesWire:
         items = [_item(number, block) for number, block in enumerate(reply.blocks)]
         return self._response(body, reply, items, self._end(reply)[0])
 
-    def error(self, trouble: Trouble, message: str | None) -> tuple[int, Json]:
+    def error(self, trouble: FakeTrouble, message: str | None) -> tuple[int, Json]:
         return ChatWire().error(trouble, message)
 
-    def error_event(self, trouble: Trouble) -> bytes:
+    def error_event(self, trouble: FakeTrouble) -> bytes:
         _status, body = self.error(trouble, None)
         error = body["error"]
         failed = {"code": error["code"] or error["type"], "message": error["message"]}

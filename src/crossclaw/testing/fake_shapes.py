@@ -10,7 +10,7 @@ from crossclaw.domain.messages import AssistantBlock, Text, Thinking, ToolUse, U
 from crossclaw.domain.texts import text_or_json
 from crossclaw.testing.fake_rules import ServiceRules
 
-Trouble = Literal[
+FakeTrouble = Literal[
     "rate_limit", "server_error", "overloaded", "unauthorized", "not_found", "quota",
     "context_overflow", "invalid",
 ]  # fmt: skip
@@ -47,7 +47,7 @@ class Wire(Protocol):
 
     def complaint(
         self, headers: Mapping[str, str], body: Json, rules: ServiceRules
-    ) -> tuple[Trouble, str] | None:
+    ) -> tuple[FakeTrouble, str] | None:
         """What a real service would refuse this request for."""
         ...
 
@@ -55,9 +55,9 @@ class Wire(Protocol):
 
     def whole(self, reply: Reply, body: Json) -> Json: ...
 
-    def error(self, trouble: Trouble, message: str | None) -> tuple[int, Json]: ...
+    def error(self, trouble: FakeTrouble, message: str | None) -> tuple[int, Json]: ...
 
-    def error_event(self, trouble: Trouble) -> bytes: ...
+    def error_event(self, trouble: FakeTrouble) -> bytes: ...
 
     def malformed_event(self) -> bytes: ...
 

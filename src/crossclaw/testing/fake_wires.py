@@ -10,9 +10,9 @@ from crossclaw.testing.fake_chat import ChatWire
 from crossclaw.testing.fake_gemini import GeminiWire
 from crossclaw.testing.fake_ollama import OllamaWire
 from crossclaw.testing.fake_responses import ResponsesWire
-from crossclaw.testing.fake_shapes import Reply, Trouble, Wire
+from crossclaw.testing.fake_shapes import FakeTrouble, Reply, Wire
 
-__all__ = ["WIRES", "Json", "Reply", "Trouble", "Wire", "wire_at"]
+__all__ = ["WIRES", "FakeTrouble", "Json", "Reply", "Wire", "wire_at"]
 
 WIRES: dict[str, Wire] = {
     wire.path: wire

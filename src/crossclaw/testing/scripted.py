@@ -9,7 +9,7 @@ import msgspec
 
 from crossclaw.agent.origin import OPEN
 from crossclaw.domain.messages import AssistantBlock, AssistantMessage, Text, ToolUse
-from crossclaw.providers.contract import ModelRequest, Tell, Turn
+from crossclaw.providers.contract import ModelRequest, TellPiece, Turn
 from crossclaw.providers.pieces import count_usage, pieces_of
 
 
@@ -20,8 +20,8 @@ class CutOff(msgspec.Struct, frozen=True):
     error: Exception
 
 
-Answer = AssistantMessage | str | ToolUse | Sequence[AssistantBlock] | Exception | CutOff
-Answerer = Callable[[ModelRequest], Answer]
+ScriptedAnswer = AssistantMessage | str | ToolUse | Sequence[AssistantBlock] | Exception | CutOff
+ScriptedAnswerer = Callable[[ModelRequest], ScriptedAnswer]
 
 
 class ScriptExhausted(AssertionError):
@@ -37,7 +37,7 @@ class ScriptedProvider:
 
     def __init__(
         self,
-        script: Iterable[Answer | Answerer] | Answerer,
+        script: Iterable[ScriptedAnswer | ScriptedAnswerer] | ScriptedAnswerer,
         *,
         name: str = "scripted",
         delay_s: float = 0.0,
@@ -48,7 +48,7 @@ class ScriptedProvider:
         self._lines = deque(() if callable(script) else script)
         self._delay_s = delay_s
 
-    async def complete(self, request: ModelRequest, tell: Tell) -> AssistantMessage:
+    async def complete(self, request: ModelRequest, tell: TellPiece) -> AssistantMessage:
         self.seen.append(request)
         line = self._answer or self._next_line(request)
         await anyio.sleep(self._delay_s)
@@ -72,7 +72,7 @@ class ScriptedProvider:
         """Lines not spoken yet; a test may assert that there are none."""
         return len(self._lines)
 
-    def _next_line(self, request: ModelRequest) -> Answer | Answerer:
+    def _next_line(self, request: ModelRequest) -> ScriptedAnswer | ScriptedAnswerer:
         if not self._lines:
             raise ScriptExhausted(
                 f"the script of {self.name!r} has no answer left for request {len(self.seen)}:"

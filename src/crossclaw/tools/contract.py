@@ -12,7 +12,7 @@ from crossclaw.domain.authority import Authority
 from crossclaw.domain.errors import Invalid
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.runs import Run
-from crossclaw.domain.tools import Effect, ToolDeclaration
+from crossclaw.domain.tools import ToolDeclaration, ToolEffect
 from crossclaw.providers.contract import ToolSpec
 
 P = TypeVar("P", bound=msgspec.Struct)
@@ -20,7 +20,7 @@ P = TypeVar("P", bound=msgspec.Struct)
 RESULT_CHARS_MAX = (
     400_000  # of text: about half of a large window; more would push out everything else
 )
-About = Mapping[str, str | dict[str, Any]]
+ParameterTexts = Mapping[str, str | dict[str, Any]]
 
 
 def _to_nobody(text: str) -> None:
@@ -57,7 +57,7 @@ class Tool(Generic[P]):
     """What rules go by; a tool without it is not loaded."""
     description: str
     params: type[P]
-    about: ClassVar[About] = {}
+    about: ClassVar[ParameterTexts] = {}
     """What a model is told of each parameter; a dict adds to its schema, such as `enum`."""
 
     @property
@@ -74,7 +74,7 @@ class Tool(Generic[P]):
         return ()
 
     @property
-    def effect(self) -> Effect:
+    def effect(self) -> ToolEffect:
         return self.declared.effect
 
     async def wish(self, context: ToolContext, params: P) -> Wish:
@@ -91,7 +91,7 @@ class Tool(Generic[P]):
         raise NotImplementedError
 
     @property
-    def told_of_parameters(self) -> About:
+    def told_of_parameters(self) -> ParameterTexts:
         return self.about
 
     @cached_property
@@ -107,7 +107,7 @@ class Tool(Generic[P]):
             raise Invalid(f"{self.name}: {error}; it takes {wanted or 'no arguments'}") from None
 
 
-def _described(schema: dict[str, Any], about: About) -> dict[str, Any]:
+def _described(schema: dict[str, Any], about: ParameterTexts) -> dict[str, Any]:
     """What may be left out is optional, not nullable, and each parameter says what it is for."""
     properties = {
         name: _merged(_plain(told), _as_dict(about.get(name, {})))

@@ -6,8 +6,16 @@ from crossclaw.domain.errors import Forbidden
 from crossclaw.domain.tools import UndeclaredTool, built_in
 from crossclaw.door.dispatch import Door, MissingScope
 from crossclaw.door.principal import session_principal
-from crossclaw.door.registry import Caller, Effect, Handle, Method, Params, Result, method_of
-from crossclaw.tools.contract import About, Tool, ToolContext
+from crossclaw.door.registry import (
+    Caller,
+    Method,
+    MethodEffect,
+    MethodHandler,
+    Params,
+    Result,
+    method_of,
+)
+from crossclaw.tools.contract import ParameterTexts, Tool, ToolContext
 from crossclaw.tools.texts import TEXTS
 
 P = TypeVar("P", bound=Params)
@@ -16,7 +24,9 @@ PREFIX = "tool."
 """Their methods are named so and not offered to clients; `/tools/invoke` is the way to them."""
 
 
-def tool_method(name: str, effect: Effect, handle: Handle[Any], summary: str) -> Method[Any]:
+def tool_method(
+    name: str, effect: MethodEffect, handle: MethodHandler[Any], summary: str
+) -> Method[Any]:
     """A method whose summary is what the model reads about the tool. Without a declaration there is none."""
     declared = built_in(name)
     if (declared.effect == "pure") != (effect == "read"):
@@ -43,7 +53,7 @@ class DoorTool(Tool[P]):
         self._method = method.name
 
     @property
-    def told_of_parameters(self) -> About:
+    def told_of_parameters(self) -> ParameterTexts:
         return TEXTS[self.name].parameters if self.name in TEXTS else {}
 
     async def call(self, context: ToolContext, params: P) -> Any:

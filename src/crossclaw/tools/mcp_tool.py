@@ -27,14 +27,14 @@ IMAGE_CHARS_MAX = 3_000_000  # in base64; about what `read` shows, and what ever
 CallServer = Callable[[str, dict[str, Any], Tell], Awaitable["types.CallToolResult"]]
 
 
-class Arguments(msgspec.Struct):
+class McpArguments(msgspec.Struct):
     """The server checks them by its own schema."""
 
     given: dict[str, Any]
 
 
-class McpTool(Tool[Arguments]):
-    params = Arguments
+class McpTool(Tool[McpArguments]):
+    params = McpArguments
 
     def __init__(self, server: str, told: "types.Tool", call: CallServer) -> None:
         self.declared = mcp_declaration(
@@ -48,10 +48,10 @@ class McpTool(Tool[Arguments]):
         self._own_name = told.name
         self._call = call
 
-    def read(self, arguments: dict[str, Any]) -> Arguments:
-        return Arguments(arguments)
+    def read(self, arguments: dict[str, Any]) -> McpArguments:
+        return McpArguments(arguments)
 
-    async def call(self, context: ToolContext, params: Arguments) -> str | list[Text | Image]:
+    async def call(self, context: ToolContext, params: McpArguments) -> str | list[Text | Image]:
         result = await self._call(self._own_name, params.given, context.tell)
         blocks = [_block(part) for part in result.content[:BLOCKS_MAX]]
         if len(result.content) > BLOCKS_MAX:

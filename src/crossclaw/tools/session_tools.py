@@ -4,7 +4,7 @@ from typing import Any
 
 from crossclaw.domain.tools import BUILT_IN, SESSION_TOOLS
 from crossclaw.door.dispatch import Door
-from crossclaw.door.registry import Effect, Handle, Method
+from crossclaw.door.registry import Method, MethodEffect, MethodHandler
 from crossclaw.sessions.reading import SessionReading
 from crossclaw.sessions.send import Sends
 from crossclaw.sessions.spawn import Spawns
@@ -17,7 +17,7 @@ from crossclaw.tools.texts import TEXTS
 def session_methods(
     reading: SessionReading, sends: Sends, spawns: Spawns, standing: SessionStatus
 ) -> list[Method[Any]]:
-    handlers: list[tuple[str, Effect, Handle[Any]]] = [
+    handlers: list[tuple[str, MethodEffect, MethodHandler[Any]]] = [
         ("sessions_list", "read", reading.list),
         ("sessions_history", "read", reading.history),
         ("sessions_send", "run", sends.send),

@@ -4,18 +4,18 @@ A description says in two to four sentences when the tool is the right one, when
 comes back. A parameter has a line of its own; what takes one of a few words lists them.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from crossclaw.domain.keys import KINDS
 from crossclaw.domain.models import LEVELS
+from crossclaw.tools.contract import ParameterTexts
 
-About = dict[str, "str | dict[str, Any]"]
 """By parameter: a line, or a line with whatever else its schema should say."""
 
 
 class ToolText(NamedTuple):
     description: str
-    parameters: About
+    parameters: ParameterTexts
 
 
 TEXTS: dict[str, ToolText] = {

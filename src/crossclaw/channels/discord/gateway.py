@@ -65,7 +65,7 @@ BROKEN = {
 SESSION_ENDED = {1000, 1001, 4003, 4007, 4009}
 """After these there is nothing to resume."""
 
-Ending = Literal["resume", "anew"]
+_Ending = Literal["resume", "anew"]
 _T = TypeVar("_T")
 
 
@@ -171,7 +171,7 @@ class _Connection:
         self.point = resuming
         self.established = False
         self.invalid = False
-        self.ending: Ending = "resume"
+        self.ending: _Ending = "resume"
         self.why = "the connection ended"
         self.error: Exception | None = None
         self._acknowledged = True

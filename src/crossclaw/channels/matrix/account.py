@@ -19,7 +19,7 @@ from crossclaw.channels.contract import (
     Piece,
 )
 from crossclaw.channels.matrix.client import MatrixClient, MatrixRefusal
-from crossclaw.channels.matrix.events import Content, SyncAnswer, text_in
+from crossclaw.channels.matrix.events import EventContent, SyncAnswer, text_in
 from crossclaw.channels.matrix.manifest import read_target
 from crossclaw.channels.matrix.meaning import of_account, of_delivery
 from crossclaw.channels.matrix.reading import MatrixSelf
@@ -280,7 +280,7 @@ class MatrixAccount(ChannelAccount):
         made = await self._client.send(room.room_id, "m.reaction", key, {"m.relates_to": relation})
         keep_newest(self._reactions, which, made, REACTIONS_MAX)
 
-    async def _content(self, room: MatrixRoom, piece: Piece) -> Content:
+    async def _content(self, room: MatrixRoom, piece: Piece) -> EventContent:
         content = write_words(piece)
         if piece.media is not None:
             data, where = piece.media.data, dict[str, object]()
@@ -300,7 +300,7 @@ class MatrixAccount(ChannelAccount):
         )
         return content | ({"m.relates_to": relation} if relation else {})
 
-    async def _put(self, room: MatrixRoom, kind: str, key: str, content: Content) -> str:
+    async def _put(self, room: MatrixRoom, kind: str, key: str, content: EventContent) -> str:
         if not room.kept.encrypted:
             return await self._client.send(room.room_id, kind, key, content)
         self._refuse_in_clear(room)

@@ -10,7 +10,7 @@ import msgspec
 
 from crossclaw.channels.http import ChannelHttp, HttpAnswer, seconds_in
 from crossclaw.channels.matrix.events import (
-    Content,
+    EventContent,
     MatrixEvent,
     MessagesPage,
     SyncAnswer,
@@ -77,7 +77,7 @@ class MatrixClient:
         self, user_id: str, password: str, device_id: str | None, name: str | None
     ) -> str:
         """Answers the device. The same device again keeps its transaction ids and its keys."""
-        body: Content = {
+        body: EventContent = {
             "type": "m.login.password",
             "identifier": {"type": "m.id.user", "user": user_id},
             "password": password,
@@ -88,7 +88,7 @@ class MatrixClient:
         self.token = str(answer["access_token"])
         return str(answer["device_id"])
 
-    async def whoami(self) -> Content:
+    async def whoami(self) -> EventContent:
         return await self._ask("GET", "/_matrix/client/v3/account/whoami")
 
     async def display_name(self, user_id: str) -> str | None:
@@ -140,7 +140,7 @@ class MatrixClient:
         await self._ask("POST", _room(room_id, "leave"), {})
 
     async def create_direct(self, user_id: str, *, encrypted: bool) -> str:
-        body: Content = {
+        body: EventContent = {
             "is_direct": True,
             "invite": [user_id],
             "preset": "trusted_private_chat",
@@ -168,18 +168,18 @@ class MatrixClient:
             if event.state_key and event.membership in ("join", "invite")
         }
 
-    async def find_state(self, room_id: str, kind: str) -> Content | None:
+    async def find_state(self, room_id: str, kind: str) -> EventContent | None:
         return await self._find("GET", f"{_room(room_id, 'state', kind)}/")
 
-    async def find_account_data(self, user_id: str, kind: str) -> Content | None:
+    async def find_account_data(self, user_id: str, kind: str) -> EventContent | None:
         return await self._find("GET", _account_data(user_id, kind))
 
-    async def put_account_data(self, user_id: str, kind: str, content: Content) -> None:
+    async def put_account_data(self, user_id: str, kind: str, content: EventContent) -> None:
         await self._ask("PUT", _account_data(user_id, kind), content)
 
     # ── words ──────────────────────────────────────────────────────────────────────────────────
 
-    async def send(self, room_id: str, kind: str, key: str, content: Content) -> str:
+    async def send(self, room_id: str, kind: str, key: str, content: EventContent) -> str:
         """The same key again is the same event, whatever the content: the homeserver answers the first one's id."""
         path = _room(room_id, "send", kind, key)
         answer = await self._http.send("PUT", path, json=content, headers=self._headers())
@@ -214,20 +214,20 @@ class MatrixClient:
 
     # ── keys ───────────────────────────────────────────────────────────────────────────────────
 
-    async def post_keys(self, what: str, body: Content) -> Content:
+    async def post_keys(self, what: str, body: EventContent) -> EventContent:
         return await self._ask("POST", f"/_matrix/client/v3/keys/{what}", body)
 
-    async def send_to_devices(self, kind: str, key: str, messages: Content) -> None:
+    async def send_to_devices(self, kind: str, key: str, messages: EventContent) -> None:
         path = f"/_matrix/client/v3/sendToDevice/{quote(kind, safe='')}/{quote(key, safe='')}"
         await self._ask("PUT", path, messages)
 
     # ── one call ───────────────────────────────────────────────────────────────────────────────
 
-    async def _ask(self, method: str, path: str, body: Content | None = None) -> Content:
+    async def _ask(self, method: str, path: str, body: EventContent | None = None) -> EventContent:
         answer = await self._http.ask(method, path, json=body, headers=self._headers())
         return await _decode(_accepted(answer), dict[str, Any])
 
-    async def _find(self, method: str, path: str) -> Content | None:
+    async def _find(self, method: str, path: str) -> EventContent | None:
         try:
             return await self._ask(method, path)
         except MatrixRefusal as refusal:

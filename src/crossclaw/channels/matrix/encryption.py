@@ -23,7 +23,13 @@ from nio.events.to_device import ToDeviceEvent
 from nio.exceptions import EncryptionError
 
 from crossclaw.channels.matrix.client import MatrixClient
-from crossclaw.channels.matrix.events import Content, MatrixEvent, SyncAnswer, content_in, text_in
+from crossclaw.channels.matrix.events import (
+    EventContent,
+    MatrixEvent,
+    SyncAnswer,
+    content_in,
+    text_in,
+)
 from crossclaw.channels.matrix.key_file import KeyFile
 from crossclaw.domain.errors import ChannelDown, MediaRefused
 
@@ -223,14 +229,14 @@ class KeyVault:
     # ── what goes ──────────────────────────────────────────────────────────────────────────────
 
     async def encrypt(
-        self, room_id: str, members: Iterable[str], kind: str, content: Content
-    ) -> Content:
+        self, room_id: str, members: Iterable[str], kind: str, content: EventContent
+    ) -> EventContent:
         """For all devices of the members. What an event refers to stays readable: servers count by it."""
         users = sorted(set(members))
         async with self._turn:
             await self._query_keys(users)
             await self._share_key(room_id, users)
-            made: Content = await self._do(
+            made: EventContent = await self._do(
                 lambda: self._olm.group_encrypt(room_id, {"type": kind, "content": content})
             )
         if relation := content.get("m.relates_to"):
@@ -272,8 +278,8 @@ class KeyVault:
         if not olm.should_upload_keys:
             return
 
-        def make() -> Content:
-            made: Content = olm.share_keys()
+        def make() -> EventContent:
+            made: EventContent = olm.share_keys()
             olm.save_account()  # before others use them: a crash must not leave them without their secret half
             return made
 
@@ -314,7 +320,7 @@ class KeyVault:
             sent = nio.responses.ToDeviceResponse(message)
             await self._do(lambda: olm.handle_response(sent))  # noqa: B023 - done before the next
 
-    async def _send_to_devices(self, kind: str, messages: Content) -> None:
+    async def _send_to_devices(self, kind: str, messages: EventContent) -> None:
         self._numbers += 1
         key = f"{id(self)}-{anyio.current_time()}-{self._numbers}"
         await self._client.send_to_devices(kind, key, messages)
@@ -325,7 +331,7 @@ def _key(written: str) -> str:
     return "".join(written.split())
 
 
-def open_file(data: bytes, secret: Content) -> bytes:
+def open_file(data: bytes, secret: EventContent) -> bytes:
     """A file of an encrypted room, checked by its hash."""
     try:
         opened: bytes = decrypt_attachment(
@@ -336,6 +342,6 @@ def open_file(data: bytes, secret: Content) -> bytes:
     return opened
 
 
-def close_file(data: bytes) -> tuple[bytes, Content]:
-    made: tuple[bytes, Content] = encrypt_attachment(data)
+def close_file(data: bytes) -> tuple[bytes, EventContent]:
+    made: tuple[bytes, EventContent] = encrypt_attachment(data)
     return made

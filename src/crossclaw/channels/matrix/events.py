@@ -9,17 +9,17 @@ import msgspec
 
 log = logging.getLogger(__name__)
 
-Content = dict[str, Any]
+EventContent = dict[str, Any]
 
 
 class MatrixEvent(msgspec.Struct, frozen=True, kw_only=True):
     type: str
     sender: str
-    content: Content
+    content: EventContent
     event_id: str = ""
     origin_server_ts: int = 0
     state_key: str | None = None
-    unsigned: Content = msgspec.field(default_factory=dict)
+    unsigned: EventContent = msgspec.field(default_factory=dict)
     redacts: str | None = None
     """Of a redaction, which event is taken back; newer rooms say it in the content."""
 
@@ -33,7 +33,7 @@ class MatrixEvent(msgspec.Struct, frozen=True, kw_only=True):
         return text_in(content_in(self.unsigned, "prev_content"), "membership")
 
     @property
-    def relation(self) -> Content:
+    def relation(self) -> EventContent:
         return content_in(self.content, "m.relates_to")
 
 
@@ -94,12 +94,12 @@ def read_events(raw: Iterable[msgspec.Raw]) -> list[MatrixEvent]:
     return found
 
 
-def text_in(content: Content, name: str) -> str | None:
+def text_in(content: EventContent, name: str) -> str | None:
     """A text of a content that anybody may have written, or None."""
     value = content.get(name)
     return value if isinstance(value, str) else None
 
 
-def content_in(content: Content, name: str) -> Content:
+def content_in(content: EventContent, name: str) -> EventContent:
     value = content.get(name)
     return value if isinstance(value, dict) else {}

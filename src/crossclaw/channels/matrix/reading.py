@@ -4,7 +4,7 @@ import html
 import re
 from typing import NamedTuple
 
-from crossclaw.channels.matrix.events import Content, MatrixEvent, content_in, text_in
+from crossclaw.channels.matrix.events import EventContent, MatrixEvent, content_in, text_in
 from crossclaw.domain.addresses import AttachmentKind
 
 TEXT_KINDS = ("m.text", "m.emote", "m.location")
@@ -39,7 +39,7 @@ class MatrixFile(NamedTuple):
     mime: str | None
     size: int | None
     voice: bool
-    secret: Content | None
+    secret: EventContent | None
     """How to decrypt it, where the room is encrypted."""
 
 
@@ -76,7 +76,7 @@ def read_said(event: MatrixEvent, own_id: str, own_name: str | None) -> Said | S
 
 def _read_content(
     event: MatrixEvent,
-    content: Content,
+    content: EventContent,
     kind: str,
     edit_of: str | None,
     own_id: str,
@@ -109,7 +109,7 @@ def read_quoted(event: MatrixEvent, own_id: str) -> tuple[str | None, bool]:
     return body or None, text_in(content, "msgtype") == "m.notice"
 
 
-def _content_of(event: MatrixEvent) -> tuple[Content, bool]:
+def _content_of(event: MatrixEvent) -> tuple[EventContent, bool]:
     """What it says, and whether it says so in place of an earlier message."""
     if event.relation.get("rel_type") == "m.replace":
         return content_in(event.content, "m.new_content"), True
@@ -124,7 +124,7 @@ def _without_fallback(event: MatrixEvent, body: str) -> str:
     return REPLY_FALLBACK.sub("", body, count=1) if is_put_before else body
 
 
-def read_relation(relation: Content) -> tuple[str | None, str | None]:
+def read_relation(relation: EventContent) -> tuple[str | None, str | None]:
     """The thread, and what it answers. A message in a thread names the last one before it for clients that know no
     threads; that is no reply."""
     in_thread = relation.get("rel_type") == "m.thread"
@@ -135,7 +135,7 @@ def read_relation(relation: Content) -> tuple[str | None, str | None]:
     return thread_id, reply_to
 
 
-def is_mentioned(content: Content, own_id: str) -> bool:
+def is_mentioned(content: EventContent, own_id: str) -> bool:
     """By m.mentions; of clients that do not write it, by a link to us outside of what is quoted."""
     if "m.mentions" in content:
         mentions = content_in(content, "m.mentions")
@@ -158,7 +158,7 @@ def without_name(body: str, own_id: str, own_name: str | None) -> str:
     return body
 
 
-def _file(content: Content, kind: str) -> MatrixFile | None:
+def _file(content: EventContent, kind: str) -> MatrixFile | None:
     secret = content_in(content, "file") or None
     uri = text_in(secret or content, "url")
     if uri is None or not uri.startswith("mxc://"):

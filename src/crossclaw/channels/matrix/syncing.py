@@ -11,7 +11,7 @@ import msgspec
 from crossclaw.channels.contract import InvitedHost
 from crossclaw.channels.matrix.client import MatrixClient, MatrixRefusal
 from crossclaw.channels.matrix.events import (
-    Content,
+    EventContent,
     JoinedRoom,
     MatrixEvent,
     SyncAnswer,
@@ -73,7 +73,7 @@ class SyncReader:
         self._unread: set[str] = set()
         self.heard_until_ms = 0
         """What was said before was heard by another device of the account, and is not answered again."""
-        self.secrets: dict[str, Content] = {}
+        self.secrets: dict[str, EventContent] = {}
         """Keys of encrypted files, while their messages are received."""
 
     async def take(self, answer: SyncAnswer, since: str | None) -> None:

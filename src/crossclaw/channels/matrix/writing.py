@@ -3,21 +3,21 @@
 from typing import Literal
 
 from crossclaw.channels.contract import OutgoingFile, Piece
-from crossclaw.channels.matrix.events import Content
+from crossclaw.channels.matrix.events import EventContent
 
 KINDS = {"image": "m.image", "audio": "m.audio", "video": "m.video", "document": "m.file"}
 ThreadReplies = Literal["off", "inbound", "always"]
 
 
-def write_words(piece: Piece) -> Content:
+def write_words(piece: Piece) -> EventContent:
     """Mentions nobody: what a model writes calls no one."""
-    content: Content = {"msgtype": "m.text", "body": piece.text, "m.mentions": {}}
+    content: EventContent = {"msgtype": "m.text", "body": piece.text, "m.mentions": {}}
     if piece.formatted and piece.formatted != piece.text:
         content |= {"format": "org.matrix.custom.html", "formatted_body": piece.formatted}
     return content
 
 
-def write_file(media: OutgoingFile, where: Content, caption: str) -> Content:
+def write_file(media: OutgoingFile, where: EventContent, caption: str) -> EventContent:
     """`where` has its address, and its key where the room is encrypted."""
     return {
         "msgtype": KINDS[media.kind],
@@ -29,7 +29,9 @@ def write_file(media: OutgoingFile, where: Content, caption: str) -> Content:
     }
 
 
-def write_relation(thread_id: str | None, reply_to: str | None, mode: ThreadReplies) -> Content:
+def write_relation(
+    thread_id: str | None, reply_to: str | None, mode: ThreadReplies
+) -> EventContent:
     """In which thread, and to which message."""
     root = thread_id if mode != "off" else None
     if root is None and mode == "always":
@@ -46,7 +48,7 @@ def write_relation(thread_id: str | None, reply_to: str | None, mode: ThreadRepl
     return {"m.in_reply_to": {"event_id": reply_to}} if reply_to else {}
 
 
-def write_edit(event_id: str, content: Content) -> Content:
+def write_edit(event_id: str, content: EventContent) -> EventContent:
     """The words are also before it, for clients that know no edits."""
     return content | {
         "body": f"* {content['body']}",

@@ -3,7 +3,7 @@
 import anyio
 
 from crossclaw.domain.errors import CrossclawError
-from crossclaw.domain.events import Event, ReplyPiece, RunEnded, ToolStarted
+from crossclaw.domain.events import FeedEvent, ReplyPiece, RunEnded, ToolStarted
 from crossclaw.runs.feed import Feed
 
 FOLLOWED_MAX = 10_000  # runs; a stream whose client left before it began may leave one behind
@@ -30,7 +30,7 @@ class Following:
         self._ended = False
         self._is_broken = False
 
-    def hear(self, event: Event) -> None:
+    def hear(self, event: FeedEvent) -> None:
         match event:
             case ReplyPiece():
                 self._hear_words(event)
@@ -104,7 +104,7 @@ class Followers:
         if not others:
             self._by_run.pop(run_id, None)
 
-    def _hear(self, event: Event) -> None:
+    def _hear(self, event: FeedEvent) -> None:
         if isinstance(event, RunEnded):
             for following in self._by_run.pop(event.run.run_id, ()):
                 following.hear(event)

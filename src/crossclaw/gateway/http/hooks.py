@@ -43,7 +43,7 @@ _AGENT_FIELDS = frozenset(
 _TEMPLATE = re.compile(r"\{\{\s*([^{}]+?)\s*\}\}")
 _STEP = re.compile(r"[^.\[\]]+")
 
-Dispatch = Callable[[Principal, str, dict[str, Any]], Awaitable[Any]]
+HookDispatch = Callable[[Principal, str, dict[str, Any]], Awaitable[Any]]
 
 
 class HookRefused(Exception):
@@ -68,7 +68,7 @@ def hook_lock(hooks: HooksConfig, gateway_token: Secret, host: str) -> Lock | No
     return lock_for(hooks.token)
 
 
-def hook_endpoints(hooks: HooksConfig, dispatch: Dispatch) -> list[Endpoint]:
+def hook_endpoints(hooks: HooksConfig, dispatch: HookDispatch) -> list[Endpoint]:
     if not hooks.enabled:
         return []
 

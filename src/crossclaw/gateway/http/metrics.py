@@ -13,7 +13,7 @@ from starlette.responses import Response
 from crossclaw.disk.extras import how_to_install_there
 from crossclaw.domain.attention import ATTENTION_KINDS, AttentionRow
 from crossclaw.domain.errors import CrossclawError
-from crossclaw.domain.events import Event, RunAccepted, RunEnded, ToolEnded
+from crossclaw.domain.events import FeedEvent, RunAccepted, RunEnded, ToolEnded
 from crossclaw.domain.states import UNDER_WAY, end_state
 from crossclaw.door.dispatch import Door
 from crossclaw.door.principal import Principal
@@ -56,7 +56,7 @@ class EventCounter:
         self.watchdog = watchdog
         feed.subscribe(self._hear, RunAccepted, RunEnded, ToolEnded)
 
-    def _hear(self, event: Event) -> None:
+    def _hear(self, event: FeedEvent) -> None:
         match event:
             case RunAccepted():
                 self.accepted += 1

@@ -30,12 +30,12 @@ from crossclaw.gateway.http.openai import (
 
 BODY_BYTES_MAX = 20 * 1024 * 1024  # a long history with a few pictures; OpenClaw's for responses
 
-Part = dict[str, Any]
+ContentPart = dict[str, Any]
 
 
 class ChatMessage(msgspec.Struct, frozen=True):
     role: str
-    content: str | list[Part] | None = None
+    content: str | list[ContentPart] | None = None
     name: str | None = None
 
 
@@ -104,7 +104,7 @@ class _ChatDoor:
     ) -> AsyncGenerator[bytes]:
         head = self._head(begun, asked, "chat.completion.chunk")
 
-        def chunk(delta: Part, finish: str | None = None) -> bytes:
+        def chunk(delta: ContentPart, finish: str | None = None) -> bytes:
             choice = {"index": 0, "delta": delta, "finish_reason": finish}
             return sse({**head, "choices": [choice]})
 
@@ -147,14 +147,14 @@ def wish_of(asked: ChatAsked) -> OpenAiRequest:
     )
 
 
-def text_of(content: str | list[Part] | None) -> str:
+def text_of(content: str | list[ContentPart] | None) -> str:
     if isinstance(content, list):
         kinds = ("text", "input_text", "output_text")
         return "\n".join(str(p.get("text") or "") for p in content if p.get("type") in kinds)
     return content or ""
 
 
-def _pictures(content: str | list[Part] | None) -> list[dict[str, Any]]:
+def _pictures(content: str | list[ContentPart] | None) -> list[dict[str, Any]]:
     """And files, in their order."""
     found: list[dict[str, Any]] = []
     for part in content if isinstance(content, list) else []:

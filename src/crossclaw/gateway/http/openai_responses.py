@@ -25,13 +25,13 @@ from crossclaw.gateway.http.openai import (
     failure_text,
     sse,
 )
-from crossclaw.gateway.http.openai_chat import BODY_BYTES_MAX, Part, text_of
+from crossclaw.gateway.http.openai_chat import BODY_BYTES_MAX, ContentPart, text_of
 
 _TOLD = ("function_call_output", "reasoning", "item_reference", "function_call")
 
 
 class ResponsesRequest(msgspec.Struct, frozen=True):
-    input: str | list[Part]
+    input: str | list[ContentPart]
     model: str = MODEL
     instructions: str | None = None
     stream: bool | None = False
@@ -125,7 +125,7 @@ class _ResponsesDoor:
         telling: "_Telling",
         begun: RunUnderWay,
         asked: ResponsesRequest,
-        place: Part,
+        place: ContentPart,
         text: str,
         said: RunOutcome,
     ) -> list[bytes]:
@@ -184,7 +184,7 @@ def wish_of(asked: ResponsesRequest) -> OpenAiRequest:
             session=session,
         )
     system = [asked.instructions or ""]
-    spoken: list[tuple[str, Part]] = []
+    spoken: list[tuple[str, ContentPart]] = []
     for item in asked.input:
         role = str(item.get("role") or item.get("type") or "")
         if role in ("system", "developer"):
@@ -197,7 +197,7 @@ def wish_of(asked: ResponsesRequest) -> OpenAiRequest:
 
 
 def _wish_of_items(
-    asked: ResponsesRequest, spoken: list[tuple[str, Part]], system: str, session: str | None
+    asked: ResponsesRequest, spoken: list[tuple[str, ContentPart]], system: str, session: str | None
 ) -> OpenAiRequest:
     if not spoken or spoken[-1][0] not in ("user", "function_call_output"):
         raise Invalid("the last item of input must be the user's")
@@ -223,7 +223,7 @@ def _wish_of_items(
     )
 
 
-def _text(item: Part) -> str:
+def _text(item: ContentPart) -> str:
     output = item.get("output")
     return text_of(item.get("content")) or (output if isinstance(output, str) else "")
 

@@ -10,7 +10,7 @@ from starlette.responses import PlainTextResponse, Response
 
 import crossclaw
 from crossclaw.door.principal import Principal
-from crossclaw.gateway.edge import Endpoint, Handle
+from crossclaw.gateway.edge import Endpoint, RequestHandler
 
 FILES_MAX = 64  # of the page, kept compressed; it has some thirty
 WEB = Path(crossclaw.__file__).parent / "web"
@@ -55,7 +55,7 @@ def page_endpoints(base_path: str = "/", folder: Path = WEB) -> list[Endpoint]:
     ]
 
 
-def _serving(file: Path) -> Handle:
+def _serving(file: Path) -> RequestHandler:
     async def handle(request: Request, _principal: Principal) -> Response:
         small = "gzip" in request.headers.get("accept-encoding", "")
         try:

@@ -32,17 +32,17 @@ from crossclaw.sandbox.host import Host
 FILES = (*PROMPT_FILES, "MEMORY.md")
 FILE_BYTES_MAX = 1_000_000  # of one of them; every prompt carries it
 
-Text = Annotated[str, msgspec.Meta(max_length=1_000)]
-Content = Annotated[str, msgspec.Meta(max_length=FILE_BYTES_MAX)]
+ShortText = Annotated[str, msgspec.Meta(max_length=1_000)]
+FileContent = Annotated[str, msgspec.Meta(max_length=FILE_BYTES_MAX)]
 
 
 class CreateAgentParams(Params, frozen=True):
     name: Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
     workspace: str | None = None
     model: Filled | None = None
-    emoji: Text | None = None
-    avatar: Text | None = None
-    description: Text | None = None
+    emoji: ShortText | None = None
+    avatar: ShortText | None = None
+    description: ShortText | None = None
     """Ours: what it is for, in one line, which other agents read."""
 
 
@@ -53,9 +53,9 @@ class UpdateAgentParams(Params, frozen=True):
     name: Annotated[str, msgspec.Meta(min_length=1, max_length=200)] | None = None
     workspace: str | None = None
     model: Filled | UnsetType | None = UNSET
-    emoji: Text | None = None
-    avatar: Text | None = None
-    description: Text | UnsetType | None = UNSET
+    emoji: ShortText | None = None
+    avatar: ShortText | None = None
+    description: ShortText | UnsetType | None = UNSET
     tools: dict[str, Any] | UnsetType | None = UNSET
     budget: dict[str, Any] | UnsetType | None = UNSET
     subagents: dict[str, Any] | UnsetType | None = UNSET
@@ -99,7 +99,7 @@ class GetFileParams(FileParams, frozen=True, kw_only=True):
 
 
 class SetFileParams(GetFileParams, frozen=True, kw_only=True):
-    content: Content
+    content: FileContent
     expected_hash: str | None = None
 
 

@@ -3,7 +3,7 @@
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import NotFound
 from crossclaw.door.registry import Caller, NoParams, Params, Result, method
-from crossclaw.gateway.frames import Filled
+from crossclaw.gateway.frames import FrameText
 from crossclaw.ledger.agreed import AgreeTool
 from crossclaw.ledger.contract import Ledger
 
@@ -24,8 +24,8 @@ class HeldResult(Result, frozen=True):
 
 
 class AgreeParams(Params, frozen=True):
-    tool: Filled
-    digest: Filled
+    tool: FrameText
+    digest: FrameText
 
 
 class AgreeResult(Result, frozen=True):

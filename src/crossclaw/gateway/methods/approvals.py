@@ -4,22 +4,22 @@ allowed for good. Ours: OpenClaw keeps that in a file."""
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from crossclaw.domain.approvals import Answer, Approval, StandingGrant
-from crossclaw.domain.events import ApprovalAsked, ApprovalSettled, Event
+from crossclaw.domain.approvals import Approval, ApprovalAnswer, StandingGrant
+from crossclaw.domain.events import ApprovalAsked, ApprovalSettled, FeedEvent
 from crossclaw.door.dispatch import MissingScope
 from crossclaw.door.registry import Caller, NoParams, Params, Result, method
 from crossclaw.gateway.client import Client
-from crossclaw.gateway.frames import Filled, event
+from crossclaw.gateway.frames import FrameText, event
 from crossclaw.runs.approvals import Approvals
 
 
 class ApprovalParams(Params, frozen=True):
-    id: Filled
+    id: FrameText
 
 
 class AnswerParams(Params, frozen=True):
-    id: Filled
-    decision: Answer
+    id: FrameText
+    decision: ApprovalAnswer
     reviewer: dict[str, Any] | None = None
     """Of OpenClaw's channels; nothing is decided by it."""
 
@@ -76,7 +76,7 @@ class AllowedResult(Result, frozen=True):
 
 
 class RevokeParams(Params, frozen=True):
-    id: Filled
+    id: FrameText
 
 
 class RevokedResult(Result, frozen=True):
@@ -182,10 +182,10 @@ class ApprovalMethods:
         )
 
 
-def telling_approvals(clients: Callable[[], Sequence[Client]]) -> Callable[[Event], None]:
+def telling_approvals(clients: Callable[[], Sequence[Client]]) -> Callable[[FeedEvent], None]:
     """A listener of the feed: news of approvals are for those who may answer them."""
 
-    def hear(heard: Event) -> None:
+    def hear(heard: FeedEvent) -> None:
         match heard:
             case ApprovalAsked(approval=approval):
                 frame = event("exec.approval.requested", request_of(approval))

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import msgspec
 
+from crossclaw.domain.aliases import IdText
 from crossclaw.domain.attention import AttentionRow, AttentionSource
 from crossclaw.domain.authority import Authority
 from crossclaw.domain.clock import Clock
@@ -24,8 +25,6 @@ from crossclaw.sessions.intake import Intake
 
 LIST_MAX = 500
 
-Name = Annotated[str, msgspec.Meta(min_length=1, max_length=600)]
-
 
 class AttentionParams(Params, frozen=True):
     limit: Annotated[int, msgspec.Meta(ge=1, le=LIST_MAX)] = 200
@@ -39,7 +38,7 @@ class AttentionResult(Result, frozen=True):
 
 
 class DismissParams(Params, frozen=True):
-    ids: Annotated[list[Name], msgspec.Meta(min_length=1, max_length=LIST_MAX)]
+    ids: Annotated[list[IdText], msgspec.Meta(min_length=1, max_length=LIST_MAX)]
 
 
 class DismissResult(Result, frozen=True):
@@ -48,7 +47,7 @@ class DismissResult(Result, frozen=True):
 
 
 class RetryParams(Params, frozen=True):
-    run_id: Name
+    run_id: IdText
 
 
 class RetryResult(Result, frozen=True):

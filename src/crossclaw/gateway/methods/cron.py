@@ -17,9 +17,9 @@ from crossclaw.domain.jobs import (
     AgentTurn,
     Job,
     JobDelivery,
+    JobSchedule,
     JobSpec,
     Payload,
-    Schedule,
     SessionTarget,
     SystemEvent,
     Tick,
@@ -72,7 +72,7 @@ class CronStatusResult(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
 
 class AddParams(Params, frozen=True):
     name: Filled
-    schedule: Schedule
+    schedule: JobSchedule
     payload: SystemEvent | AgentTurn
     session_target: SessionTarget | None = None
     wake_mode: WakeMode = "now"
@@ -114,7 +114,7 @@ class JobPatch(Params, frozen=True):
     description: str | UnsetType | None = UNSET
     enabled: bool | UnsetType = UNSET
     delete_after_run: bool | UnsetType | None = UNSET
-    schedule: Schedule | UnsetType = UNSET
+    schedule: JobSchedule | UnsetType = UNSET
     session_target: SessionTarget | UnsetType = UNSET
     wake_mode: WakeMode | UnsetType = UNSET
     payload: SystemEventPatch | AgentTurnPatch | UnsetType = UNSET

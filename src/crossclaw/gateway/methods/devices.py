@@ -13,32 +13,32 @@ from crossclaw.door.dispatch import MissingScope
 from crossclaw.door.principal import Principal
 from crossclaw.door.registry import Caller, NoParams, Params, Result, method
 from crossclaw.gateway.client import Client
-from crossclaw.gateway.devices import Filled
+from crossclaw.gateway.devices import DeviceText
 from crossclaw.gateway.frames import event
 from crossclaw.gateway.handshake import POLICY_VIOLATION
 from crossclaw.gateway.neighbours import Neighbours
-from crossclaw.gateway.pairing import Pairings, Tell, described, shown_device
+from crossclaw.gateway.pairing import Pairings, TellEvent, described, shown_device
 
-Clients = Callable[[], Sequence[Client]]
+ListClients = Callable[[], Sequence[Client]]
 EndRuns = Callable[[], Awaitable[Sequence[str]]]
 """Ends the runs whose credentials have ended; answers which."""
 
 
 class RequestParams(Params, frozen=True):
-    request_id: Filled
+    request_id: DeviceText
 
 
 class DeviceParams(Params, frozen=True):
-    device_id: Filled
+    device_id: DeviceText
 
 
 class TokenParams(Params, frozen=True):
-    device_id: Filled
-    role: Filled
+    device_id: DeviceText
+    role: DeviceText
 
 
 class RotateParams(TokenParams, frozen=True):
-    scopes: tuple[Filled, ...] | None = None
+    scopes: tuple[DeviceText, ...] | None = None
 
 
 class PairList(Result, frozen=True):
@@ -82,7 +82,7 @@ class Revoked(Result, frozen=True):
     stopped_jobs: tuple[str, ...] = ()
 
 
-def telling(clients: Clients) -> Tell:
+def telling(clients: ListClients) -> TellEvent:
     """News of devices are for those who may decide about them."""
 
     def tell(name: str, payload: dict[str, Any]) -> None:
@@ -100,7 +100,7 @@ class Devices:
     def __init__(
         self,
         pairings: Pairings,
-        clients: Clients,
+        clients: ListClients,
         end_runs: EndRuns,
         clock: Clock,
         neighbours: Neighbours,

@@ -8,11 +8,11 @@ from crossclaw.door.registry import Caller, NoParams, Params, Result, method
 from crossclaw.gateway.methods.devices import EndRuns
 from crossclaw.sessions.guest_names import NAME_CHARS_MAX, GuestNames, described, guest_name
 
-Name = Annotated[str, msgspec.Meta(min_length=1, max_length=NAME_CHARS_MAX)]
+GuestNameText = Annotated[str, msgspec.Meta(min_length=1, max_length=NAME_CHARS_MAX)]
 
 
 class NameParams(Params, frozen=True):
-    name: Name
+    name: GuestNameText
 
 
 class GuestList(Result, frozen=True):

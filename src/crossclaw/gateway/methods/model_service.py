@@ -17,7 +17,7 @@ from crossclaw.domain.messages import AssistantMessage, Text
 from crossclaw.domain.secret import Secret
 from crossclaw.door.registry import Caller, Params, Result, method
 from crossclaw.gateway.methods.settings import Settings
-from crossclaw.providers.contract import ModelRequest, Piece, UserTurn
+from crossclaw.providers.contract import ModelPiece, ModelRequest, UserTurn
 from crossclaw.providers.registry import Api, Providers
 
 TEST_S = 60.0  # a model that thinks takes half of it
@@ -44,7 +44,7 @@ class KeyKeeper(Protocol):
         ...
 
 
-Address = Annotated[
+ServiceUrl = Annotated[
     str, msgspec.Meta(pattern=r"^https?://[^\s@/]+(/[^\s@?#]*)?$", max_length=1_000)
 ]
 ProviderName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
@@ -56,7 +56,7 @@ class TestModelParams(Params, frozen=True):
     """`provider/model`."""
     key: KeyText | None = None
     """Tried in place of the one that is kept, and not kept."""
-    base_url: Address | None = None
+    base_url: ServiceUrl | None = None
     """Tried in place of the service's own address. No key goes there but the one that is given with it."""
     api: Api | None = None
     """What is spoken there."""
@@ -80,7 +80,7 @@ class SetKeyParams(Params, frozen=True):
 
 class SetServiceParams(Params, frozen=True):
     provider: ProviderName
-    base_url: Address
+    base_url: ServiceUrl
     api: Api | None = None
     key: KeyText | None = None
     """Kept for this address alone. Keys that were given for another one are not used here."""
@@ -239,5 +239,5 @@ async def _ask(providers: Providers, model: str) -> AssistantMessage:
         return await provider.complete(request, _quietly)
 
 
-def _quietly(_piece: Piece) -> None:
+def _quietly(_piece: ModelPiece) -> None:
     """The whole answer is shown at once."""

@@ -29,12 +29,12 @@ TRANSCRIPTS_MAX = (
 ENTRY_BYTES_MAX = 8 * 1024 * 1024  # a picture of OpenClaw's 5 MB as base64 is there to be seen
 PAGE_BYTES_MAX = 2 * 1024 * 1024  # the rest of a page is one call away; a picture may be megabytes
 
-Filled = Annotated[str, msgspec.Meta(min_length=1, max_length=1_000)]
+SearchText = Annotated[str, msgspec.Meta(min_length=1, max_length=1_000)]
 Seq = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 
 
 class SearchParams(Params, frozen=True):
-    query: Filled
+    query: SearchText
     limit: Annotated[int, msgspec.Meta(ge=1, le=HITS_MAX)] = 50
     agent_id: str | None = None
 
@@ -81,7 +81,7 @@ class SearchResult(Result, frozen=True):
 class EntriesParams(Params, frozen=True):
     """With `after` the oldest entries after it, so that a slow reader misses none; otherwise the newest."""
 
-    key: Filled
+    key: SearchText
     before: Seq | None = None
     after: Seq | None = None
     limit: Annotated[int, msgspec.Meta(ge=1, le=ENTRIES_MAX)] = 100
@@ -127,7 +127,7 @@ class EntriesResult(Result, frozen=True):
 
 
 class TranscriptsParams(Params, frozen=True):
-    key: Filled
+    key: SearchText
     offset: Seq = 0
 
 

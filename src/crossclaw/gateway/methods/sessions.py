@@ -36,16 +36,16 @@ Label = Annotated[
     str,
     msgspec.Meta(min_length=1, max_length=LABEL_CHARS_MAX, pattern=r"^[^\x00-\x1f\x7f]*$"),
 ]
-Count = Annotated[int, msgspec.Meta(ge=1, le=10_000_000)]
-Name = Annotated[str, msgspec.Meta(max_length=200)]
+AtLeastOne = Annotated[int, msgspec.Meta(ge=1, le=10_000_000)]
+DisplayName = Annotated[str, msgspec.Meta(max_length=200)]
 
 
-Rows = list[dict[str, Any]]
+PreviewRows = list[dict[str, Any]]
 
 
 class SessionListParams(Params, frozen=True):
-    limit: Count | None = None
-    active_minutes: Count | None = None
+    limit: AtLeastOne | None = None
+    active_minutes: AtLeastOne | None = None
     include_global: bool = False
     include_unknown: bool = False
     include_derived_titles: bool = False
@@ -127,14 +127,14 @@ class SessionPatchParams(Params, frozen=True):
     label: Label | UnsetType | None = UNSET
     thinking_level: str | UnsetType | None = UNSET
     verbose_level: str | UnsetType | None = UNSET
-    model: Name | UnsetType | None = UNSET
+    model: DisplayName | UnsetType | None = UNSET
     send_policy: str | UnsetType | None = UNSET
     queue_mode: str | UnsetType | None = UNSET
     queue_debounce_ms: DebounceMs | UnsetType | None = UNSET
     queue_cap: QueueCap | UnsetType | None = UNSET
     queue_drop: str | UnsetType | None = UNSET
     group_activation: str | UnsetType | None = UNSET
-    display_name: Name | UnsetType | None = UNSET
+    display_name: DisplayName | UnsetType | None = UNSET
 
 
 class PatchResult(Result, frozen=True):
@@ -169,7 +169,7 @@ class CreateParams(Params, frozen=True):
     key: str | None = None
     agent_id: str | None = None
     label: Label | None = None
-    model: Name | None = None
+    model: DisplayName | None = None
     parent_session_key: str | None = None
     succeeds_parent: bool | None = None
     emit_command_hooks: bool | None = None
@@ -312,7 +312,7 @@ class Sessions:
 
     @method("sessions.preview", "operator.read", "read", "The last words of several sessions.")
     async def preview(self, caller: Caller, params: PreviewParams) -> PreviewResult:
-        previews: Rows = []
+        previews: PreviewRows = []
         for key in params.keys[:PREVIEW_KEYS_MAX]:
             try:
                 status, items = await self._previewed(caller, key, params)
@@ -324,7 +324,9 @@ class Sessions:
             previews.append({"key": key, "status": status, "items": items})
         return PreviewResult(ts=self._clock.now_ms(), previews=previews)
 
-    async def _previewed(self, caller: Caller, key: str, params: PreviewParams) -> tuple[str, Rows]:
+    async def _previewed(
+        self, caller: Caller, key: str, params: PreviewParams
+    ) -> tuple[str, PreviewRows]:
         handle = await self._resolver.find(caller.principal, key)
         if handle is None or handle.session is None:
             return "missing", []

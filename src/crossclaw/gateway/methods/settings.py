@@ -51,11 +51,11 @@ TakeRules = Callable[[Loaded], Awaitable[str | None]]
 ShareConfig = Callable[[Loaded], Coroutine[Any, Any, None]]
 """Stores for other gateways what the file will say; raises where one of them has changed it meanwhile."""
 
-Raw = Annotated[str, msgspec.Meta(min_length=1, max_length=2**20)]
+ConfigText = Annotated[str, msgspec.Meta(min_length=1, max_length=2**20)]
 
 
 class ConfigSetParams(Params, frozen=True):
-    raw: Raw
+    raw: ConfigText
     base_hash: Filled | None = None
 
 

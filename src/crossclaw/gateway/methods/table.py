@@ -19,15 +19,15 @@ from crossclaw.sessions.rows import RowBasics, row_basics
 
 ROWS_MAX = 200  # a window shows forty; the next page is one call away
 
-Rows = Annotated[int, msgspec.Meta(ge=1, le=ROWS_MAX)]
-Place = Annotated[int, msgspec.Meta(ge=0, le=10_000_000)]
+RowsLimit = Annotated[int, msgspec.Meta(ge=1, le=ROWS_MAX)]
+Offset = Annotated[int, msgspec.Meta(ge=0, le=10_000_000)]
 
 
 class TableParams(Params, frozen=True):
     key: str | None = None
     """This one alone, archived or not."""
-    limit: Rows = 100
-    offset: Place = 0
+    limit: RowsLimit = 100
+    offset: Offset = 0
     order: Order = "updated"
     search: Annotated[str, msgspec.Meta(max_length=SEARCH_CHARS_MAX)] | None = None
     kinds: list[str] | None = None

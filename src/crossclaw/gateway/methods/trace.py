@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import msgspec
 
+from crossclaw.domain.aliases import IdText
 from crossclaw.domain.errors import NotFound
 from crossclaw.domain.exchanges import Exchange
 from crossclaw.domain.messages import AssistantMessage, Usage, UserMessage, words_of
@@ -24,24 +25,21 @@ CHAIN_MAX = 200  # runs of a cause; a cascade ends within twelve hops and a few 
 
 LIST_MAX = 200  # exchanges of one answer; older ones are found from their sessions
 
-Filled = Annotated[str, msgspec.Meta(min_length=1, max_length=600)]
-
-
 Entries = list[Entry]
 
 
 class RunTraceParams(Params, frozen=True):
-    run_id: Filled
+    run_id: IdText
 
 
 class ExchangeParams(Params, frozen=True):
-    id: Filled
+    id: IdText
     """An exchange, a run that belongs to one, or the key of a child session."""
 
 
 class ExchangeListParams(Params, frozen=True):
     limit: Annotated[int, msgspec.Meta(ge=1, le=LIST_MAX)] = 50
-    ids: Annotated[list[Filled], msgspec.Meta(max_length=LIST_MAX)] | None = None
+    ids: Annotated[list[IdText], msgspec.Meta(max_length=LIST_MAX)] | None = None
     """Only these: ids of sends, keys of child sessions."""
 
 

@@ -4,17 +4,17 @@ from typing import Any
 
 import anyio.to_thread
 
+from crossclaw.domain.aliases import IdText
 from crossclaw.domain.errors import CrossclawError
 from crossclaw.door.registry import Caller, Params, method
 from crossclaw.door.resolver import Resolver
 from crossclaw.gateway.methods.map import require_person
-from crossclaw.gateway.methods.trace import Filled
 from crossclaw.gateway.otlp import otlp_json
 from crossclaw.sessions.tracing import TraceTree, Tracing
 
 
 class TraceParams(Params, frozen=True):
-    id: Filled
+    id: IdText
     """A run, an exchange, or a session: then of its newest run."""
 
 

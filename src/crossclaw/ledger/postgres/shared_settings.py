@@ -46,13 +46,13 @@ _OLD_ROWS = (
 )
 FENCED = "this gateway was not heard of for too long, and stores nothing any more; try again"
 
-Call = Callable[[Callable[[PgWire], Any]], Awaitable[Any]]
+_Call = Callable[[Callable[[PgWire], Any]], Awaitable[Any]]
 
 
 class PostgresSharedSettings:
     """`call` carries out work on one of the connections of the gateway's membership."""
 
-    def __init__(self, call: Call, incarnation: str) -> None:
+    def __init__(self, call: _Call, incarnation: str) -> None:
         self._call, self._incarnation = call, incarnation
 
     async def newest_config(self, after: int) -> AgreedConfig | None:

@@ -35,7 +35,7 @@ class Answer(NamedTuple):
     changes: int
 
 
-Group = Sequence[Bound]
+StatementGroup = Sequence[Bound]
 Fate = list[Answer] | ServerTrouble
 
 
@@ -99,7 +99,7 @@ class PgWire:
             raise fate
         return fate[0].rows
 
-    def fly(self, groups: Sequence[Group]) -> list[Fate]:
+    def fly(self, groups: Sequence[StatementGroup]) -> list[Fate]:
         """All of it in one round trip. A group that fails takes no other with it, unless they share a transaction."""
         connection = self._connection
         try:
@@ -113,7 +113,7 @@ class PgWire:
         except psycopg.Error as error:  # libpq itself: only a broken connection brings it about
             raise ConnectionLost(_text(self._connection.error_message) or str(error)) from error
 
-    def _send_group(self, group: Group) -> list[bool]:
+    def _send_group(self, group: StatementGroup) -> list[bool]:
         """What will be answered: whether each answer is one of a statement, or of its preparation."""
         connection, expected = self._connection, []
         for statement, data, formats in group:
@@ -148,7 +148,7 @@ class PgWire:
             connection.consume_input()
         return connection.get_result()
 
-    def _receive(self, group: Group, expected: list[bool]) -> Fate:
+    def _receive(self, group: StatementGroup, expected: list[bool]) -> Fate:
         answers: list[Answer] = []
         trouble: ServerTrouble | None = None
         for is_statement in expected:

@@ -25,8 +25,8 @@ from crossclaw.ledger.postgres.sharing import Sharing
 from crossclaw.ledger.postgres.store import WRITER_LOCKS
 from crossclaw.ledger.postgres.wire import Bound, PgWire, bound
 from crossclaw.ledger.postgres.words import vector_of
-from crossclaw.ledger.sqlite.figure_sums import Counted, figure_writes
-from crossclaw.ledger.sqlite.writer import Handle, Transaction
+from crossclaw.ledger.sqlite.figure_sums import CountedFigures, figure_writes
+from crossclaw.ledger.sqlite.writer import OpHandler, Transaction
 from crossclaw.ledger.writing import WriterStep
 
 log = logging.getLogger(__name__)
@@ -75,7 +75,7 @@ class _Done(NamedTuple):
     results: list[Any]
     appended: set[str]
     hints: set[tuple[str, str]]
-    counted: list[Counted]
+    counted: list[CountedFigures]
 
 
 _FENCED = "this gateway has lost its place among those that share the database; nothing was stored"
@@ -218,7 +218,7 @@ class PostgresWriter:
     def __init__(
         self,
         connect: Callable[[], PgWire],
-        handlers: dict[type, Handle],
+        handlers: dict[type, OpHandler],
         filename: str,
         wire: PgWire | None = None,
         *,

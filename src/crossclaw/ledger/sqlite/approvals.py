@@ -18,7 +18,7 @@ from crossclaw.ledger.approvals import (
 )
 from crossclaw.ledger.database import Database
 from crossclaw.ledger.gateways import APPROVALS
-from crossclaw.ledger.sqlite.damage import Row, read_rows
+from crossclaw.ledger.sqlite.damage import StoredRow, read_rows
 from crossclaw.ledger.sqlite.entries import hold
 from crossclaw.ledger.sqlite.rows import to_json
 from crossclaw.ledger.sqlite.writer import Transaction
@@ -199,7 +199,7 @@ def list_grants(
     return read_rows(db, "grants", sql, (*of, limit), grant_of)
 
 
-def approval_of(row: Row) -> Approval:
+def approval_of(row: StoredRow) -> Approval:
     return Approval(
         approval_id=row[0],
         run_id=row[1],
@@ -217,7 +217,7 @@ def approval_of(row: Row) -> Approval:
     )
 
 
-def grant_of(row: Row) -> StandingGrant:
+def grant_of(row: StoredRow) -> StandingGrant:
     return StandingGrant(
         grant_id=row[0],
         agent_id=row[1],

@@ -9,7 +9,7 @@ from crossclaw.domain.errors import Fenced, NotFound
 from crossclaw.ledger.database import Database
 from crossclaw.ledger.gateways import CREDENTIALS
 from crossclaw.ledger.operations import DeleteCredential, PutCredential
-from crossclaw.ledger.sqlite.damage import Row, read_rows
+from crossclaw.ledger.sqlite.damage import StoredRow, read_rows
 from crossclaw.ledger.sqlite.rows import to_json
 from crossclaw.ledger.sqlite.writer import Transaction
 
@@ -80,7 +80,7 @@ def list_credentials(db: Database) -> list[Credential]:
     return read_rows(db, "credentials", sql, (), credential_of)
 
 
-def credential_of(row: Row) -> Credential:
+def credential_of(row: StoredRow) -> Credential:
     return Credential(
         credential_id=row[0],
         kind=row[1],

@@ -14,7 +14,7 @@ import msgspec
 
 from crossclaw.ledger.database import Database
 
-Row = tuple[Any, ...]
+StoredRow = tuple[Any, ...]
 
 T = TypeVar("T")
 
@@ -37,9 +37,9 @@ def read_rows(
     db: Database,
     table: str,
     sql: str,
-    values: Row,
-    make: Callable[[Row], T],
-    damaged: Callable[[Row], T] | None = None,
+    values: StoredRow,
+    make: Callable[[StoredRow], T],
+    damaged: Callable[[StoredRow], T] | None = None,
 ) -> list[T]:
     """`damaged` makes what is shown in the place of a row that cannot be read; without it there is nothing."""
     try:
@@ -48,7 +48,9 @@ def read_rows(
         return list(_one_by_one(db, table, sql, values, make, damaged))
 
 
-def read_row(db: Database, table: str, sql: str, values: Row, make: Callable[[Row], T]) -> T | None:
+def read_row(
+    db: Database, table: str, sql: str, values: StoredRow, make: Callable[[StoredRow], T]
+) -> T | None:
     """Of one row that was asked for by its name: one that cannot be read is like none."""
     return next(iter(read_rows(db, table, sql, values, make)), None)
 
@@ -57,9 +59,9 @@ def _one_by_one(
     db: Database,
     table: str,
     sql: str,
-    values: Row,
-    make: Callable[[Row], T],
-    damaged: Callable[[Row], T] | None,
+    values: StoredRow,
+    make: Callable[[StoredRow], T],
+    damaged: Callable[[StoredRow], T] | None,
 ) -> Iterator[T]:
     """A text that is no text makes the whole statement fail, so each row has a statement of its own."""
     counted = db.execute(f"SELECT count(*) FROM ({sql}) AS r", values).fetchone()
@@ -75,7 +77,9 @@ def _one_by_one(
                 yield from _in_its_place(db, only, values, damaged)
 
 
-def _in_its_place(db: Database, sql: str, values: Row, damaged: Callable[[Row], T]) -> Iterator[T]:
+def _in_its_place(
+    db: Database, sql: str, values: StoredRow, damaged: Callable[[StoredRow], T]
+) -> Iterator[T]:
     row = legible_row(db, sql, values)
     try:
         if row is not None:
@@ -84,11 +88,11 @@ def _in_its_place(db: Database, sql: str, values: Row, damaged: Callable[[Row], 
         return  # nothing of it can be told; it is counted, and doctor names it
 
 
-def legible_row(db: Database, sql: str, values: Row) -> Row | None:
+def legible_row(db: Database, sql: str, values: StoredRow) -> StoredRow | None:
     """The first row of a statement, also where a text of it is no text: then with marks for the wrong bytes. A server
     stores no such text."""
     if not isinstance(db, apsw.Connection):
-        plain: Row | None = db.execute(sql, values).fetchone()
+        plain: StoredRow | None = db.execute(sql, values).fetchone()
         return plain
     names = [f"c{n}" for n in range(len(apsw.ext.query_info(db, sql).description))]
     parts = ", ".join(

@@ -11,7 +11,7 @@ from typing import Any
 from crossclaw.domain.figures import HOUR_MS, SLOT_MS, FigureKey, Figures
 from crossclaw.ledger.database import Database
 
-Counted = tuple[FigureKey, Figures]
+CountedFigures = tuple[FigureKey, Figures]
 
 SLOT_MINUTES, HOUR_MINUTES = SLOT_MS // 60_000, HOUR_MS // 60_000
 ADDED = ", ".join(f"sum({name})" for name in Figures._fields)
@@ -31,7 +31,9 @@ _FOLD = (
 )
 
 
-def figure_writes(counted: Iterable[Counted], shard: int = 0) -> list[tuple[str, tuple[Any, ...]]]:
+def figure_writes(
+    counted: Iterable[CountedFigures], shard: int = 0
+) -> list[tuple[str, tuple[Any, ...]]]:
     """The statements that add these to what stands there, always in the same order. Each gateway that shares a store adds
     to rows of its own `shard`, so that none waits for another's commit."""
     sums: dict[FigureKey, Any] = {}

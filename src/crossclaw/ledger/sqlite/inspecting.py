@@ -14,7 +14,7 @@ from crossclaw.ledger.channels import PairedSender
 from crossclaw.ledger.sqlite.agreed_tools import list_held_tools
 from crossclaw.ledger.sqlite.channels import list_paired_senders
 from crossclaw.ledger.sqlite.credentials import CREDENTIAL, credential_of
-from crossclaw.ledger.sqlite.damage import UNREADABLE, Damaged, Row
+from crossclaw.ledger.sqlite.damage import UNREADABLE, Damaged, StoredRow
 from crossclaw.ledger.sqlite.jobs import JOB, job_of
 from crossclaw.ledger.sqlite.media import MEDIA_USE, check_media, check_use
 from crossclaw.ledger.sqlite.rows import (
@@ -42,10 +42,10 @@ class _Table(NamedTuple):
     order: str
     """What its rows are named and paged by; unique."""
     columns: str
-    read: Callable[[Row], Any]
+    read: Callable[[StoredRow], Any]
 
 
-def _session(row: Row) -> Any:
+def _session(row: StoredRow) -> Any:
     session = session_of(row)
     return SessionKey.stored(session.key.text)
 

@@ -78,11 +78,11 @@ from crossclaw.ledger.sqlite.errors import READ_TROUBLE, explain
 from crossclaw.ledger.sqlite.reads import SqliteReads
 from crossclaw.ledger.sqlite.store import FolderLock, merge_log, open_writer
 from crossclaw.ledger.sqlite.watching import SqliteWatching
-from crossclaw.ledger.sqlite.writer import Handle, SqliteWriter
+from crossclaw.ledger.sqlite.writer import OpHandler, SqliteWriter
 from crossclaw.ledger.watching import Watching
 from crossclaw.ledger.writing import LedgerWrites
 
-HANDLERS: dict[type, Handle] = {
+HANDLERS: dict[type, OpHandler] = {
     operations.EnsureSession: sessions.ensure_session,
     operations.PatchSession: sessions.patch_session,
     operations.ResetSession: sessions.reset_session,

@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 
 from crossclaw.domain.media import (
-    Change,
     Kinds,
     Media,
+    SourceChange,
     carried,
     carrying,
     sources_in,
@@ -216,7 +216,7 @@ def _told_in(note: dict[str, Any] | None) -> Message | None:
 
 
 def _filled_note(
-    note: dict[str, Any] | None, change: Change, kinds: Kinds
+    note: dict[str, Any] | None, change: SourceChange, kinds: Kinds
 ) -> dict[str, Any] | None:
     message = _told_in(note)
     if note is None or message is None or not stored_in(message, kinds):

@@ -8,7 +8,7 @@ from crossclaw.domain.sessions import Entry
 from crossclaw.domain.sight import Sight
 from crossclaw.ledger.contract import Hit
 from crossclaw.ledger.database import Database
-from crossclaw.ledger.sqlite.damage import Row, meet, read_rows
+from crossclaw.ledger.sqlite.damage import StoredRow, meet, read_rows
 from crossclaw.ledger.sqlite.rows import (
     ENTRY,
     UNREADABLE_NOTE,
@@ -117,8 +117,8 @@ def search(
     )
 
 
-def _counted(db: Database) -> Callable[[Row], Entry]:
-    def read(row: Row) -> Entry:
+def _counted(db: Database) -> Callable[[StoredRow], Entry]:
+    def read(row: StoredRow) -> Entry:
         entry = entry_of(row)
         if entry.type == "note" and entry.note and entry.note.get("kind") == UNREADABLE_NOTE:
             meet(db, "entries")

@@ -42,13 +42,13 @@ from crossclaw.ledger.sqlite.store import open_reader
 
 P = ParamSpec("P")
 T = TypeVar("T")
-Read = Callable[Concatenate[Database, P], T]
-Method = Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]
+ReadFunction = Callable[Concatenate[Database, P], T]
+ReadMethod = Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]
 
 SCANS_AT_ONCE = 2  # reads that may take long run in threads, each with a connection of its own
 
 
-def here(read: Read[P, T]) -> Method[P, T]:
+def here(read: ReadFunction[P, T]) -> ReadMethod[P, T]:
     """Short reads by key run in the event loop: a thread hop costs more than the read itself."""
 
     @wraps(read)
@@ -58,7 +58,7 @@ def here(read: Read[P, T]) -> Method[P, T]:
     return method
 
 
-def beside(read: Read[P, T]) -> Method[P, T]:
+def beside(read: ReadFunction[P, T]) -> ReadMethod[P, T]:
     """Reads that may look at many rows run in a thread: nobody waits for them but who asked."""
 
     @wraps(read)

@@ -11,7 +11,7 @@ from crossclaw.domain.messages import decode_message
 from crossclaw.domain.runs import Cause, Run, RunPlan
 from crossclaw.domain.sessions import UNBOUND, Entry, Session
 from crossclaw.ledger.operations import Delivery, DeliveryFile, Export, Timer
-from crossclaw.ledger.sqlite.damage import UNREADABLE, Row
+from crossclaw.ledger.sqlite.damage import UNREADABLE, StoredRow
 
 _plan = msgspec.json.Decoder(RunPlan)
 _authority = msgspec.json.Decoder(Authority)
@@ -38,7 +38,7 @@ SESSION = (
 )
 
 
-def session_of(row: Row) -> Session:
+def session_of(row: StoredRow) -> Session:
     """By position, in the order of the struct's fields: a list has hundreds of rows."""
     if not (isinstance(row[3], int) and isinstance(row[4], int) and isinstance(row[1], str)):
         raise msgspec.ValidationError("a session without a key or a time")
@@ -56,7 +56,7 @@ def bound_of(text: str) -> Authority:
     return UNBOUND if text == NO_BOUND else _authority.decode(text)
 
 
-def damaged_session(row: Row) -> Session:
+def damaged_session(row: StoredRow) -> Session:
     """In the place of one that cannot be read, in lists for people: its key and its times, as far as there are any.
     Nobody acts on it but to delete it or to begin it anew: whoever asks for it by its key is told that it is damaged."""
     if not (isinstance(row[0], str) and isinstance(row[1], str)):
@@ -84,14 +84,14 @@ RUN = (
 DAMAGED_RUN = "its stored form is damaged; crossclaw doctor names it"
 
 
-def run_of(row: Row) -> Run:
+def run_of(row: StoredRow) -> Run:
     try:
         return _run_of(row)
     except UNREADABLE as error:
         raise msgspec.ValidationError(f"a run of which {why_of(error)}") from error
 
 
-def damaged_run(row: Row) -> Run:
+def damaged_run(row: StoredRow) -> Run:
     """In the place of one that cannot be read, after its end: it says so, and may nothing."""
     started, ended = (at if isinstance(at, int) else None for at in row[12:14])
     return Run(
@@ -119,7 +119,7 @@ def _plan_or_none(text: Any) -> RunPlan:
         return RunPlan()
 
 
-def _run_of(row: Row) -> Run:
+def _run_of(row: StoredRow) -> Run:
     return Run(
         key=key_of(row[1], row[0]),
         run_id=row[2],
@@ -147,7 +147,7 @@ UNREADABLE_NOTE = "unreadable"
 """The kind of the note that stands in the place of an entry that cannot be read."""
 
 
-def entry_of(row: Row) -> Entry:
+def entry_of(row: StoredRow) -> Entry:
     """An entry whose body is damaged is a note that says so: it keeps its place, and its neighbours theirs."""
     try:
         return decode_entry(row)
@@ -155,12 +155,12 @@ def entry_of(row: Row) -> Entry:
         return _unreadable(row, why_of(error))
 
 
-def damaged_entry(row: Row) -> Entry:
+def damaged_entry(row: StoredRow) -> Entry:
     """In the place of one that SQLite itself cannot read."""
     return _unreadable(row, "its stored form is damaged (a text that is none)")
 
 
-def _unreadable(row: Row, why: str) -> Entry:
+def _unreadable(row: StoredRow, why: str) -> Entry:
     return Entry(
         session_id=row[0],
         seq=row[1],
@@ -182,7 +182,7 @@ def _size(body: Any) -> int:
     return len(body) if isinstance(body, bytes | str) else 0
 
 
-def decode_entry(row: Row) -> Entry:
+def decode_entry(row: StoredRow) -> Entry:
     is_message = row[4] == "message"
     return Entry(
         session_id=row[0],
@@ -205,7 +205,7 @@ DELIVERY = (
 )
 
 
-def delivery_of(row: Row) -> Delivery:
+def delivery_of(row: StoredRow) -> Delivery:
     return Delivery(
         delivery_id=row[0],
         delivery_key=row[1],
@@ -230,7 +230,7 @@ def delivery_of(row: Row) -> Delivery:
 TIMER = "timer_key, agent_id, kind, due_at, payload"
 
 
-def timer_of(row: Row) -> Timer:
+def timer_of(row: StoredRow) -> Timer:
     return Timer(
         timer_key=row[0], agent_id=row[1], kind=row[2], due_at=row[3], payload=_note.decode(row[4])
     )
@@ -241,5 +241,5 @@ EXPORT = (
 )
 
 
-def export_of(row: Row) -> Export:
+def export_of(row: StoredRow) -> Export:
     return Export(*row)

@@ -12,7 +12,7 @@ import apsw
 from crossclaw.domain.errors import StoreError, StoreFull
 from crossclaw.ledger.database import Database
 from crossclaw.ledger.sqlite.errors import OF_ONE_STEP
-from crossclaw.ledger.sqlite.figure_sums import Counted, figure_writes
+from crossclaw.ledger.sqlite.figure_sums import CountedFigures, figure_writes
 from crossclaw.ledger.sqlite.words import put_words
 from crossclaw.ledger.writing import WriterStep
 
@@ -28,7 +28,7 @@ class Transaction(ABC):
         self.appended: set[str] = set()
         self.kept: set[str] = set()
         """Hashes of what the step under way has brought along: its messages may name them."""
-        self.counted: list[Counted] = []
+        self.counted: list[CountedFigures] = []
         """What is added to the figures (`figures.py`) with the commit."""
         self.models: dict[str, str] = {}
         """The model that a run has last heard from, by its id."""
@@ -67,11 +67,11 @@ class SqliteTransaction(Transaction):
         return last + 1
 
 
-Handle = Callable[[Transaction, Any], Any]
+OpHandler = Callable[[Transaction, Any], Any]
 
 
 def run_batch(
-    db: apsw.Connection, handlers: dict[type, Handle], steps: Sequence[WriterStep]
+    db: apsw.Connection, handlers: dict[type, OpHandler], steps: Sequence[WriterStep]
 ) -> set[str]:
     """One transaction for all these steps. Answers the session ids that got entries."""
     transaction = SqliteTransaction(db)
@@ -97,7 +97,7 @@ def run_batch(
 
 
 def _run_step(
-    transaction: Transaction, db: apsw.Connection, handlers: dict[type, Handle], step: WriterStep
+    transaction: Transaction, db: apsw.Connection, handlers: dict[type, OpHandler], step: WriterStep
 ) -> None:
     words_before, counted_before = len(transaction.words), len(transaction.counted)
     if transaction.kept:
@@ -128,7 +128,9 @@ def _refused(error: apsw.Error) -> StoreError:
 class SqliteWriter:
     """The writing connection and what it does with each batch."""
 
-    def __init__(self, db: apsw.Connection, handlers: dict[type, Handle], *, inline: bool) -> None:
+    def __init__(
+        self, db: apsw.Connection, handlers: dict[type, OpHandler], *, inline: bool
+    ) -> None:
         self._db, self._handlers, self._inline = db, handlers, inline
 
     def run(self, steps: Sequence[WriterStep]) -> set[str]:
