@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
-from crossclaw.config.gateway import GatewayConfig as Settings
+from crossclaw.config.gateway import GatewayConfig
 from crossclaw.domain.clock import SystemClock
 from crossclaw.domain.errors import CrossclawError, Invalid
 from crossclaw.domain.ids import RandomIds
@@ -150,7 +150,7 @@ class Served:
 async def open_server(
     *,
     limits: GatewayLimits | None = None,
-    settings: Settings | None = None,
+    settings: GatewayConfig | None = None,
     feed: Feed | None = None,
     endpoints: Iterable[Endpoint] = (),
     listener: socket | None = None,
@@ -177,7 +177,7 @@ async def open_server(
     server = GatewayServer(
         door,
         feed,
-        settings or Settings(),
+        settings or GatewayConfig(),
         Admission(gatekeeper, pairings, ServerFacts(version="9.9"), health),
         GatewayContext(clock=clock, ids=RandomIds(), limits=limits),
         routes=Routes(list(endpoints)),

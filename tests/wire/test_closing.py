@@ -7,7 +7,7 @@ import time
 import anyio
 import pytest
 
-from crossclaw.config.gateway import GatewayConfig as Settings
+from crossclaw.config.gateway import GatewayConfig
 from crossclaw.domain.errors import ConfigInvalid
 from crossclaw.gateway.server import CannotListen, bind, listen_host
 from tests.wire.serving import dial, guest, open_server
@@ -104,8 +104,8 @@ def test_answers_do_not_wait_for_acknowledgements() -> None:
 
 
 def test_where_to_listen_is_asked_for_by_name() -> None:
-    assert listen_host(Settings()) == "127.0.0.1"
-    assert listen_host(Settings(bind="lan")) == "0.0.0.0"
-    assert listen_host(Settings(bind="custom", custom_bind_host="::1")) == "::1"
+    assert listen_host(GatewayConfig()) == "127.0.0.1"
+    assert listen_host(GatewayConfig(bind="lan")) == "0.0.0.0"
+    assert listen_host(GatewayConfig(bind="custom", custom_bind_host="::1")) == "::1"
     with pytest.raises(ConfigInvalid, match=r"gateway\.bind"):
-        listen_host(Settings(bind="tailnet"))
+        listen_host(GatewayConfig(bind="tailnet"))

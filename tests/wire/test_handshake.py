@@ -8,8 +8,7 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
-from crossclaw.config.gateway import ControlUi
-from crossclaw.config.gateway import GatewayConfig as Settings
+from crossclaw.config.gateway import ControlUi, GatewayConfig
 from crossclaw.domain.secret import Secret
 from crossclaw.gateway.auth import lock_for
 from crossclaw.gateway.limits import GatewayLimits
@@ -134,7 +133,7 @@ async def test_frames_may_be_as_large_as_hello_says(protocol: int, allowed: bool
 
 @pytest.mark.spec("G4")
 async def test_our_own_page_comes_in_and_a_foreign_one_does_not() -> None:
-    settings = Settings(control_ui=ControlUi(allowed_origins=("https://page.example",)))
+    settings = GatewayConfig(control_ui=ControlUi(allowed_origins=("https://page.example",)))
     async with open_server(settings=settings) as served:
         for origin in (f"http://127.0.0.1:{served.port}", "https://page.example"):
             async with dial(served, Origin=origin) as peer:

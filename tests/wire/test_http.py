@@ -8,8 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
-from crossclaw.config.gateway import ControlUi
-from crossclaw.config.gateway import GatewayConfig as Settings
+from crossclaw.config.gateway import ControlUi, GatewayConfig
 from crossclaw.domain.errors import Invalid
 from crossclaw.door.principal import Principal
 from crossclaw.gateway.http.page import page_endpoints
@@ -256,7 +255,7 @@ async def test_the_page_is_served_with_a_strict_policy() -> None:
 
 
 async def test_the_page_can_be_turned_off() -> None:
-    async with open_server(settings=Settings(control_ui=ControlUi(enabled=False))) as served:
+    async with open_server(settings=GatewayConfig(control_ui=ControlUi(enabled=False))) as served:
         assert (await http(served, "GET", "/")).status == 404
 
 

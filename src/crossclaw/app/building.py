@@ -41,7 +41,6 @@ from crossclaw.gateway.guests_elsewhere import NeighboursGuests
 from crossclaw.gateway.methods.about import About
 from crossclaw.gateway.methods.approvals import telling_approvals
 from crossclaw.gateway.methods.devices import telling
-from crossclaw.gateway.methods.memory import MemoryMethods as MemoryMethods
 from crossclaw.gateway.pairing import Pairings
 from crossclaw.ledger.gateways import SharingGateway
 from crossclaw.runs.approvals import Approvals

@@ -30,15 +30,15 @@ from crossclaw.gateway.methods.gateways import GatewayMethods
 from crossclaw.gateway.methods.guests import GuestMethods
 from crossclaw.gateway.methods.leaving import LeavingMethods
 from crossclaw.gateway.methods.map import Map
-from crossclaw.gateway.methods.memory import MemoryMethods as MemoryMethods
+from crossclaw.gateway.methods.memory import MemoryMethods
 from crossclaw.gateway.methods.model_service import KeyKeeper, ModelTrials
 from crossclaw.gateway.methods.nodes import Nodes
 from crossclaw.gateway.methods.prompting import Prompting
 from crossclaw.gateway.methods.rehearsals import RehearsalMethods
-from crossclaw.gateway.methods.runs import Runs as AgentRuns
+from crossclaw.gateway.methods.runs import AgentRuns
 from crossclaw.gateway.methods.search import Search
 from crossclaw.gateway.methods.sending import Sending
-from crossclaw.gateway.methods.sessions import Sessions as SessionMethods
+from crossclaw.gateway.methods.sessions import SessionMethods
 from crossclaw.gateway.methods.settings import Settings
 from crossclaw.gateway.methods.subscribing import Subscribing
 from crossclaw.gateway.methods.table import SessionTable

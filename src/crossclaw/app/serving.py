@@ -46,7 +46,7 @@ from crossclaw.gateway.certificate import ServedCertificate, open_certificate
 from crossclaw.gateway.context import GatewayContext
 from crossclaw.gateway.door_secrets import DoorSecrets
 from crossclaw.gateway.edge import Endpoint, FindToken, Routes
-from crossclaw.gateway.hello import ServerFacts as AboutGateway
+from crossclaw.gateway.hello import ServerFacts
 from crossclaw.gateway.http.following import Followers
 from crossclaw.gateway.http.health import ready_endpoint
 from crossclaw.gateway.http.hooks import HookDispatch, hook_endpoints, hook_lock
@@ -350,7 +350,7 @@ def build_server(
     admission = Admission(
         Gatekeeper(locks, outside.clock, context.limits, gateway.credentials),
         gateway.pairings,
-        AboutGateway(
+        ServerFacts(
             version=__version__,
             default_agent_id=config.agents.default_id,
             session_scope=config.session.scope,

@@ -13,7 +13,7 @@ from anyio.abc import TaskStatus
 from starlette.types import Receive, Scope, Send
 from uvicorn import Server
 
-from crossclaw.config.gateway import GatewayConfig as Settings
+from crossclaw.config.gateway import GatewayConfig
 from crossclaw.domain.errors import ConfigInvalid, CrossclawError
 from crossclaw.door.dispatch import Door
 from crossclaw.gateway.auth import Lock, is_loopback
@@ -46,7 +46,7 @@ class GatewayServer:
         self,
         door: Door,
         feed: Feed,
-        settings: Settings,
+        settings: GatewayConfig,
         admission: Admission,
         context: GatewayContext,
         *,
@@ -233,7 +233,7 @@ def bind(host: str, port: int) -> socket.socket:
     return listener
 
 
-def listen_host(settings: Settings) -> str:
+def listen_host(settings: GatewayConfig) -> str:
     """The address that `gateway.bind` means."""
     match settings.bind:
         case "loopback" | "auto":

@@ -5,8 +5,7 @@ from collections.abc import Callable
 from datetime import datetime, tzinfo
 from pathlib import Path
 
-from crossclaw.config.heartbeat import EVERY, ActiveHours
-from crossclaw.config.heartbeat import HeartbeatConfig as Settings
+from crossclaw.config.heartbeat import EVERY, ActiveHours, HeartbeatConfig
 from crossclaw.disk.threads import Disk
 from crossclaw.domain.addresses import Address
 from crossclaw.domain.authority import Authority
@@ -111,8 +110,8 @@ class Heartbeats:
             return "empty-heartbeat-file"
         return None
 
-    def _settings(self, job: Job) -> Settings:
-        return self._config.agents.heartbeats().get(job.agent_id) or Settings()
+    def _settings(self, job: Job) -> HeartbeatConfig:
+        return self._config.agents.heartbeats().get(job.agent_id) or HeartbeatConfig()
 
     def _active(self, hours: ActiveHours) -> bool:
         name = hours.timezone
@@ -156,7 +155,7 @@ class Heartbeats:
         )
 
 
-def _target(settings: Settings, last: Address | None) -> Address | None:
+def _target(settings: HeartbeatConfig, last: Address | None) -> Address | None:
     match settings.target:
         case None | "last":
             return last

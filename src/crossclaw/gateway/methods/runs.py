@@ -86,7 +86,7 @@ class RunFailed(CrossclawError):
     """The second answer of `agent` for a run that did not end well."""
 
 
-class Runs:
+class AgentRuns:
     def __init__(
         self,
         config: Config,

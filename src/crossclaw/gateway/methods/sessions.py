@@ -192,7 +192,7 @@ _ALLOWED = {
 }
 
 
-class Sessions:
+class SessionMethods:
     def __init__(
         self,
         context: ServiceContext,
