@@ -14,13 +14,14 @@ from rich.text import Text
 
 from crossclaw.display import html as pages
 from crossclaw.display.bounds import CHARS_MAX, cells_in
-from crossclaw.display.chunks import CHARS_MIN, chunks
+from crossclaw.display.chunks import CHARS_MIN
 from crossclaw.display.dialects import COLUMNS_MAX, DIALECTS, PLAIN
 from crossclaw.display.document import Paragraph, StyledText
 from crossclaw.display.highlighting import CLASSES, highlighted
 from crossclaw.display.html import ATTRIBUTES, TAGS, to_html
 from crossclaw.display.reading import is_safe_link, read
 from crossclaw.display.terminal import open_block, to_terminal
+from tests.chunking import chunks
 
 PAGE = """# Title
 

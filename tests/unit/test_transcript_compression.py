@@ -12,7 +12,6 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.ledger.contract import Ledger
 from crossclaw.testing import open_gateway
 from crossclaw.testing.scripted import ScriptedProvider
-from crossclaw.transcripts.compressing import read_transcript
 from crossclaw.transcripts.exporter import Exporter
 from crossclaw.transcripts.files import Name
 from crossclaw.transcripts.jsonl import Damage, read_lines
@@ -29,6 +28,7 @@ from tests.unit.test_transcript_exporter import (
     rendered,
     speak,
 )
+from tests.unzipping import transcript_lines
 
 __all__ = ["ledger", "open_exporter"]
 
@@ -51,11 +51,11 @@ async def test_a_compressed_transcript_has_every_line_of_the_plain_one(
     assert await exporter.compress(id_of(ANA))
 
     assert not path_of(exporter, ANA).exists()
-    assert b"".join(read_transcript(packed(exporter, ANA))) == plain
+    assert b"".join(transcript_lines(packed(exporter, ANA))) == plain
     assert packed(exporter, ANA).stat().st_size < len(plain) / 5
     assert packed(exporter, ANA).stat().st_mode & 0o077 == 0
     assert not [
-        x for x in read_lines(read_transcript(packed(exporter, ANA))) if isinstance(x, Damage)
+        x for x in read_lines(transcript_lines(packed(exporter, ANA))) if isinstance(x, Damage)
     ]
     assert (await export_of(ledger, ANA)).compressed_at is not None
     assert await exporter.compress(id_of(ANA))  # once more changes nothing
@@ -101,7 +101,7 @@ async def test_a_crash_between_the_mark_and_the_end_of_the_plain_file_heals(
     left, gone = (path_of, packed) if goes_on else (packed, path_of)
     assert left(after, ANA).exists()
     assert not gone(after, ANA).exists()
-    lines = b"".join(read_transcript(left(after, ANA)))
+    lines = b"".join(transcript_lines(left(after, ANA)))
     assert lines == await rendered(ledger, id_of(ANA))
 
 
@@ -175,6 +175,6 @@ async def test_what_is_old_is_compressed_by_itself_and_read_as_before(tmp_path: 
     paths = {row["key"]: row["transcriptPath"] for row in after["sessions"]}
     assert all(row["transcriptPath"].endswith(".jsonl") for row in before["sessions"])
     assert paths["agent:main:other"].endswith(".jsonl.zst")
-    assert b"also long ago" in b"".join(read_transcript(Path(paths["agent:main:other"])))
+    assert b"also long ago" in b"".join(transcript_lines(Path(paths["agent:main:other"])))
     assert gateway.exporter.files.path_of(Name("main", old).compressed).exists()
     assert not paths["agent:main:main"].endswith(".zst")

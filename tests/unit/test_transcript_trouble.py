@@ -13,7 +13,6 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.operations import Export
 from crossclaw.transcripts import files
-from crossclaw.transcripts.compressing import read_transcript
 from crossclaw.transcripts.exporter import RETRY_MAX_S, SWEEP_EVERY_S
 from tests.unit.test_transcript_exporter import (
     ANA,
@@ -26,6 +25,7 @@ from tests.unit.test_transcript_exporter import (
     rendered,
     speak,
 )
+from tests.unzipping import transcript_lines
 
 __all__ = ["ledger", "open_exporter"]
 
@@ -101,7 +101,7 @@ async def test_a_disk_that_refuses_ends_nobody_and_the_copies_are_right_afterwar
     for key in (ANA, BEN):
         assert path_of(exporter, key).read_bytes() == await rendered(ledger, id_of(key))
     packed = exporter.path_of(CHO.agent_id, id_of(CHO), compressed=True)
-    assert b"".join(read_transcript(packed)) == plain
+    assert b"".join(transcript_lines(packed)) == plain
     assert not path_of(exporter, CHO).exists()
 
 

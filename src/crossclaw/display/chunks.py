@@ -26,15 +26,10 @@ _GAP = "\n\n"
 Fits = Callable[[Block], bool]
 
 
-def chunks(markdown: str, dialect: ChatDialect, chars_max: int | None = None) -> list[str]:
-    """The messages in their order; none of them is empty."""
-    return [formatted for _plain, formatted in piece_pairs(markdown, dialect, chars_max)]
-
-
 def piece_pairs(
     markdown: str, dialect: ChatDialect, chars_max: int | None = None, *, apart: bool = False
 ) -> list[tuple[str, str]]:
-    """The same, each also in plain text. `apart`: every block is a message of its own."""
+    """The messages in their order, each in plain text and formatted; none of them is empty. `apart`: every block is a message of its own."""
     room = max(chars_max or dialect.chars_max, CHARS_MIN)
     made: list[tuple[str, str]] = []
     for plain, text in _pieces(read(markdown), dialect, room):

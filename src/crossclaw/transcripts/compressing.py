@@ -5,9 +5,6 @@ says so, and the plain one leaves after: at every moment there is a whole one. A
 spoken to again gets its plain file back, written from the ledger.
 """
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import msgspec
 
 from crossclaw.disk.threads import Disk
@@ -82,13 +79,3 @@ def _compress(files: Files, name: Name, size: int) -> bool:
         draft.drop()
         raise
     return True
-
-
-def read_transcript(path: Path) -> Iterator[bytes]:
-    """The lines of a transcript, compressed or not."""
-    if path.suffix == ".zst":
-        with zstd().open(path, "rb") as file:
-            yield from file
-    else:
-        with path.open("rb") as file:
-            yield from file

@@ -6,13 +6,13 @@ import pytest
 from crossclaw.channels.contract import OutgoingFile, Piece
 from crossclaw.channels.discord.account import DiscordAccount
 from crossclaw.channels.discord.client import NONCE_CHARS, nonce_of
-from crossclaw.display.chunks import chunks
 from crossclaw.display.dialects import Discord
 from crossclaw.domain.addresses import Address, Attachment
 from crossclaw.domain.errors import DeliveryError, DeliveryUncertain, MediaRefused
 from tests.channels.discord.rig import DiscordRig
 from tests.channels.discord.world import FORUM, FakeChannel
 from tests.channels.fake_http import FakeAnswer, json_of
+from tests.chunking import chunks
 
 pytestmark = pytest.mark.spec("N3", "N9")
 

@@ -11,11 +11,11 @@ from crossclaw.channels.signal.manifest import normalize_sender, read_target
 from crossclaw.channels.signal.meaning import of_refusal
 from crossclaw.channels.signal.reading import SignalSelf, SkippedEnvelope, read_envelope
 from crossclaw.channels.signal.styles import read_styles
-from crossclaw.display.chunks import chunks
 from crossclaw.display.dialects import DIALECTS
 from crossclaw.domain.addresses import Inbound
 from crossclaw.domain.errors import DeliveryUncertain
 from tests.channels.signal.fake import ACCOUNT, GROUP, OWN_UUID, failed
+from tests.chunking import chunks
 
 pytestmark = pytest.mark.spec("N4")
 

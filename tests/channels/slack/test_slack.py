@@ -10,7 +10,6 @@ from crossclaw.channels.slack.payloads import SlackMessage
 from crossclaw.channels.slack.reading import SlackReader, read_event
 from crossclaw.channels.slack.settings import SlackSettings
 from crossclaw.config.channels import DirectSettings, GroupSettings
-from crossclaw.display.chunks import chunks
 from crossclaw.display.dialects import SlackMrkdwn
 from crossclaw.domain.addresses import Address, Attachment, Inbound
 from crossclaw.domain.errors import (
@@ -23,6 +22,7 @@ from crossclaw.domain.errors import (
 from tests.channels.fake_http import FakeAnswer, json_of
 from tests.channels.slack.fake import BOT_USER, TEAM
 from tests.channels.slack.rig import ANA, HTTP, SOCKET, SlackRig
+from tests.chunking import chunks
 
 pytestmark = pytest.mark.spec("N8", "N9")
 

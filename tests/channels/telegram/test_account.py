@@ -22,7 +22,6 @@ from crossclaw.channels.telegram.account import (
 )
 from crossclaw.channels.telegram.client import AFTER_CONFLICT_S, POLL_S
 from crossclaw.channels.telegram.settings import TelegramSettings
-from crossclaw.display.chunks import chunks
 from crossclaw.display.dialects import DIALECTS
 from crossclaw.domain.addresses import Address, Attachment, Inbound
 from crossclaw.domain.errors import (
@@ -39,6 +38,7 @@ from tests.channels.listening import ListeningHost
 from tests.channels.telegram.driver import TOKEN, refusal
 from tests.channels.telegram.fake import FakeTelegram
 from tests.channels.telegram.html_rules import visible
+from tests.chunking import chunks
 
 pytestmark = pytest.mark.spec("N2")
 PNG = b"\x89PNG\r\n\x1a\n" + b"0" * 64

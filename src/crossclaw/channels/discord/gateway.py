@@ -12,6 +12,7 @@ import logging
 import sys
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from enum import IntEnum
 from random import random
 from typing import Any, Literal, TypeVar
 from urllib.parse import urlsplit
@@ -50,7 +51,19 @@ SAVE_EVERY_S = 5.0  # what is not saved comes again and is known by its id
 LEAVE_CODE = 4000  # not 1000: the session can be resumed
 INVALID_PAUSE_S = (1.0, 5.0)  # as Discord asks for after an invalid session
 
-DISPATCH, HEARTBEAT, IDENTIFY, RESUME, RECONNECT, INVALID, HELLO, ACK = 0, 1, 2, 6, 7, 9, 10, 11
+
+class Opcode(IntEnum):
+    """What a frame of Discord's gateway is for."""
+
+    DISPATCH = 0
+    HEARTBEAT = 1
+    IDENTIFY = 2
+    RESUME = 6
+    RECONNECT = 7
+    INVALID = 9
+    HELLO = 10
+    ACK = 11
+
 
 BROKEN = {
     4004: "Discord does not take the token: copy it anew from the Bot page of your application at"
@@ -186,7 +199,7 @@ class _Connection:
     async def run(self, socket: Websocket) -> None:
         with anyio.move_on_after(HELLO_S_MAX) as patience:
             hello = _frame(await socket.receive())
-        if patience.cancelled_caught or hello is None or hello.op != HELLO:
+        if patience.cancelled_caught or hello is None or hello.op != Opcode.HELLO:
             self.why = "no greeting came"
             return
         every_s = _decoded(hello.d, HelloEvent).heartbeat_interval / 1000
@@ -226,9 +239,11 @@ class _Connection:
                 "session_id": self._resuming.session_id,
                 "seq": self._resuming.seq,
             }
-            return _written(RESUME, data)
+            return _written(Opcode.RESUME, data)
         properties = {"os": sys.platform, "browser": "crossclaw", "device": "crossclaw"}
-        return _written(IDENTIFY, {"token": token, "intents": INTENTS, "properties": properties})
+        return _written(
+            Opcode.IDENTIFY, {"token": token, "intents": INTENTS, "properties": properties}
+        )
 
     # ── the three parts ────────────────────────────────────────────────────────────────────────
 
@@ -247,25 +262,25 @@ class _Connection:
             await anyio.sleep(every_s)
 
     async def _beat_once(self, socket: Websocket) -> None:
-        await socket.send(_written(HEARTBEAT, self.point.seq if self.point else None))
+        await socket.send(_written(Opcode.HEARTBEAT, self.point.seq if self.point else None))
 
     async def _read(self, socket: Websocket, out: anyio.abc.ObjectSendStream[GatewayFrame]) -> None:
         while True:
             frame = _frame(await socket.receive())
             self._events.heard()
             match frame.op if frame is not None else None:
-                case 0 if frame is not None:
+                case Opcode.DISPATCH if frame is not None:
                     await out.send(frame)
-                case 1:
+                case Opcode.HEARTBEAT:
                     await self._beat_once(socket)
-                case 7:
+                case Opcode.RECONNECT:
                     self.why = "Discord asks for a new connection"
                     return
-                case 9 if frame is not None:
+                case Opcode.INVALID if frame is not None:
                     self.why, self.invalid = "the session is not valid any more", True
                     self.ending = "resume" if bytes(frame.d) == b"true" else "anew"
                     return
-                case 11:
+                case Opcode.ACK:
                     self._acknowledged = True
 
     async def _work(self, waiting: anyio.abc.ObjectReceiveStream[GatewayFrame]) -> None:

@@ -1,7 +1,6 @@
 """One Matrix account: logs in, follows the homeserver's syncs, sends by transaction id."""
 
 import hashlib
-import logging
 import math
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -41,7 +40,6 @@ from crossclaw.domain.newest import keep_newest
 if TYPE_CHECKING:
     from crossclaw.channels.matrix.encryption import KeyVault
 
-log = logging.getLogger(__name__)
 
 TYPING_S = 30.0
 HEARD_EVERY_MS = 3_600_000  # what was heard since is known again by the ledger

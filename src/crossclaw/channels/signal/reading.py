@@ -7,7 +7,6 @@ import msgspec
 from crossclaw.channels.signal.manifest import normalize_sender
 from crossclaw.domain.addresses import Address, Attachment, Inbound, ReplyTo, kind_of
 
-PLACEHOLDER = "\ufffc"  # stands in the text where somebody is mentioned
 CHARS_MAX = 100_000
 
 

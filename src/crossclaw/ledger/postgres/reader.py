@@ -1,6 +1,5 @@
 """Reading on PostgreSQL: reads that wait share a flight, and what may take long has connections of its own."""
 
-import logging
 from collections.abc import Callable
 from functools import partial
 from queue import Empty
@@ -17,8 +16,6 @@ from crossclaw.ledger.postgres.lockstep import FlyingDatabase, RuleRun, read_alo
 from crossclaw.ledger.postgres.wire import PgWire
 from crossclaw.ledger.sqlite.reads import SCANS_AT_ONCE, ReadTable
 from crossclaw.ledger.threads import QueueThread, StepSignal
-
-log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Connect = Callable[[], PgWire]

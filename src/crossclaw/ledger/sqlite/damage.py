@@ -48,13 +48,6 @@ def read_rows(
         return list(_one_by_one(db, table, sql, values, make, damaged))
 
 
-def read_row(
-    db: Database, table: str, sql: str, values: StoredRow, make: Callable[[StoredRow], T]
-) -> T | None:
-    """Of one row that was asked for by its name: one that cannot be read is like none."""
-    return next(iter(read_rows(db, table, sql, values, make)), None)
-
-
 def _one_by_one(
     db: Database,
     table: str,
