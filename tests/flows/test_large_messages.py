@@ -16,7 +16,7 @@ from crossclaw.gateway.methods.chat import HISTORY_BYTES_MAX
 from crossclaw.gateway.methods.search import ENTRY_BYTES_MAX
 from crossclaw.ledger.operations import Inject
 from crossclaw.ledger.sqlite.ledger import SqliteLedger
-from crossclaw.sessions.fitting import fitting, read_page, shortened
+from crossclaw.sessions.fitting import PageWanted, fitting, read_page, shortened
 from crossclaw.sessions.rows import stored_message
 from crossclaw.testing import ScriptedProvider, open_gateway
 from tests.flows.talking import call, say
@@ -160,7 +160,11 @@ async def test_of_many_pictures_only_those_are_read_that_an_answer_has_room_for(
     found = await ledger.find_session(ANA)
     assert found is not None
     page = await read_page(
-        ledger, found.session_id, stored_message, shortened, limit=9, bytes_max=size * 5 // 2
+        ledger,
+        found.session_id,
+        stored_message,
+        shortened,
+        PageWanted(limit=9, bytes_max=size * 5 // 2),
     )
     await ledger.close()
 

@@ -89,7 +89,6 @@ class Hooks:
     @method("hooks.wake", "hook", "run", "A hook's words for the main session.", hidden=True)
     async def wake(self, caller: Caller, params: HookWakeParams) -> Woken:
         await self._notices.give(
-            self._config.agents.default_id,
             _filled(params.text, "text"),
             params.mode,
             "hook",

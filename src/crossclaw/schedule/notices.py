@@ -30,7 +30,6 @@ class Notices:
 
     async def give(
         self,
-        agent_id: str,
         text: str,
         mode: WakeMode,
         kind: RunKind,
@@ -38,14 +37,14 @@ class Notices:
         authority: Authority,
         request: RequestId | None = None,
     ) -> None:
-        """Durable on return. A run in the main session answers it, or its next one reads it; the reply goes
+        """Durable on return. A run in the default agent's main session answers it, or its next one reads it; the reply goes
         where that session was last talked to."""
         if len(text) > WORDS_CHARS_MAX:
             raise Invalid(f"text has at most {WORDS_CHARS_MAX} characters, not {len(text)}")
         await self._intake.require(
             Arrival(
                 road="notice",
-                to=self.main_of(agent_id),
+                to=self.main_of(self._config.agents.default_id),
                 text=text,
                 origin=provenance,
                 kind=kind,

@@ -31,6 +31,21 @@ BEGINNING_CHARS = 400
 T = TypeVar("T")
 
 
+class PageWanted(msgspec.Struct, frozen=True, kw_only=True):
+    """Which part of a transcript is asked for, and how large the answer may be."""
+
+    limit: int
+    bytes_max: int
+    alone_max: int | None = None
+    """How large one entry may be that comes alone; None: as large as all."""
+    before: int | None = None
+    after: int | None = None
+    """Given: the oldest after it, in place of the newest."""
+    tool_results: bool = True
+    notes: bool = False
+    """With all that a transcript has, also what is no message."""
+
+
 class HistoryPage(NamedTuple, Generic[T]):
     shown: list[T]
     dropped: int
@@ -50,27 +65,19 @@ async def read_page(
     session_id: str,
     show: Callable[[Entry], T],
     shorten: Callable[[Entry, int], T],
-    *,
-    limit: int,
-    bytes_max: int,
-    before: int | None = None,
-    after: int | None = None,
-    tool_results: bool = True,
-    notes: bool = False,
-    alone_max: int | None = None,
+    wanted: PageWanted,
 ) -> HistoryPage[T]:
-    """The newest of a transcript, or with `after` the oldest after it; with `notes` all that it has."""
+    bytes_max, alone_max, forward = wanted.bytes_max, wanted.alone_max, wanted.after is not None
     read = await ledger.list_entries(
         session_id,
-        limit=limit,
-        before=before,
-        after=after or 0,
-        forward=after is not None,
-        tool_results=tool_results,
-        notes=notes,
+        limit=wanted.limit,
+        before=wanted.before,
+        after=wanted.after or 0,
+        forward=forward,
+        tool_results=wanted.tool_results,
+        notes=wanted.notes,
     )
-    found = [entry for entry in read if notes or is_said(entry)]
-    forward = after is not None
+    found = [entry for entry in read if wanted.notes or is_said(entry)]
     found = await _with_media(ledger, found, bytes_max, alone_max=alone_max, oldest=forward)
     shown = fitting(found, bytes_max, show, shorten, alone_max=alone_max, oldest=forward)
     kept = found[: len(shown)] if forward else found[len(found) - len(shown) :]

@@ -14,7 +14,7 @@ from crossclaw.door.resolver import Resolver
 from crossclaw.policy.answering import is_gone
 from crossclaw.runs.context import ServiceContext
 from crossclaw.sessions.budgets import BudgetRow, Budgets
-from crossclaw.sessions.fitting import fitting, read_page, shortened, with_small_media
+from crossclaw.sessions.fitting import PageWanted, fitting, read_page, shortened, with_small_media
 from crossclaw.sessions.rows import Row, stored_message, tool_row
 
 LIST_DEFAULT, LIST_MAX = 100, 200  # rows; a model reads no more with profit
@@ -120,10 +120,12 @@ class SessionReading:
             handle.session.session_id,
             stored_message,
             shortened,
-            limit=limit,
-            bytes_max=self._history_bytes,
-            before=params.before,
-            tool_results=params.include_tools,
+            PageWanted(
+                limit=limit,
+                bytes_max=self._history_bytes,
+                before=params.before,
+                tool_results=params.include_tools,
+            ),
         )
         return HistoryResult(
             session_key=handle.key.display(caller.principal.agent_id),

@@ -27,7 +27,7 @@ from crossclaw.sessions.arrivals import (
     SessionNamed,
 )
 from crossclaw.sessions.changing import Changing
-from crossclaw.sessions.fitting import read_page
+from crossclaw.sessions.fitting import PageWanted, read_page
 from crossclaw.sessions.intake import Intake
 from crossclaw.sessions.stopping import Stopping
 
@@ -172,9 +172,7 @@ class Chat:
             session.session_id,
             entry_message,
             short_message,
-            limit=params.limit,
-            bytes_max=HISTORY_BYTES_MAX,
-            before=params.before,
+            PageWanted(limit=params.limit, bytes_max=HISTORY_BYTES_MAX, before=params.before),
         )
         return ChatHistoryResult(
             session_key=params.session_key,

@@ -271,7 +271,6 @@ class Nodes:
     async def _tell_main(self, caller: Caller, name: str, body: dict[str, Any]) -> None:
         text = f"{name}: {msgspec.json.encode(body).decode()[:2_000]}"
         await self._notices.give(
-            self._config.agents.default_id,
             text,
             "next-heartbeat",
             "node",

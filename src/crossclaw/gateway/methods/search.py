@@ -17,7 +17,7 @@ from crossclaw.gateway.methods.map import require_person
 from crossclaw.gateway.publisher import shown_key
 from crossclaw.ledger.contract import Hit, Ledger
 from crossclaw.ledger.watching import SeenExchange, SeenRun
-from crossclaw.sessions.fitting import read_page
+from crossclaw.sessions.fitting import PageWanted, read_page
 
 HITS_MAX = 100  # nobody reads more; another word narrows it
 CLIENTS_HITS_MAX = 25  # what OpenClaw's clients may ask for
@@ -196,12 +196,14 @@ class Search:
             session_id,
             _shown,
             _shown_short,
-            limit=params.limit,
-            bytes_max=PAGE_BYTES_MAX,
-            before=params.before,
-            after=params.after,
-            notes=True,
-            alone_max=sys.maxsize if params.whole else ENTRY_BYTES_MAX,
+            PageWanted(
+                limit=params.limit,
+                bytes_max=PAGE_BYTES_MAX,
+                before=params.before,
+                after=params.after,
+                notes=True,
+                alone_max=sys.maxsize if params.whole else ENTRY_BYTES_MAX,
+            ),
         )
         first = page.first or params.before or 0
         last_seq = await self._ledger.last_seq(session_id)

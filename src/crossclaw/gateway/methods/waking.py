@@ -89,7 +89,6 @@ class Waking:
 
     async def _give(self, caller: Caller, text: str, mode: WakeMode) -> None:
         await self._notices.give(
-            self._config.agents.default_id,
             text,
             mode,
             "agent",
