@@ -91,6 +91,7 @@ class SlowToEnd(MemoryChannel):
     """Its connection breaks, and a part of it needs a while to end."""
 
     broken: anyio.Event
+    has_ended = False
 
     async def serve(
         self,
@@ -111,16 +112,22 @@ class SlowToEnd(MemoryChannel):
         finally:
             with anyio.CancelScope(shield=True):
                 await anyio.sleep(2)
+                self.has_ended = True
 
 
 async def test_an_account_that_fails_while_the_gateway_closes_takes_nobody_with_it(
     tmp_path: Path,
 ) -> None:
-    chat = SlowToEnd()
-    async with open_gateway(tmp_path, Recording(), channels=[chat]):
+    chat, other = SlowToEnd(), MemoryChannel("other")
+    async with open_gateway(tmp_path, Recording(), channels=[chat, other]) as gateway:
         await anyio.sleep(1)
         chat.broken.set()
         await anyio.sleep(1)
+        run = await gateway.run_store.wait(await other.say("ana", "still there?"))
+
+    assert chat.has_ended
+    assert run is not None
+    assert run.status == "ok"
 
 
 async def test_a_wrong_token_is_not_tried_again_and_again_but_when_somebody_asks(

@@ -92,13 +92,20 @@ async def test_the_store_is_for_its_owner_only(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("version", ["3.40.1", "3.51.2", "3.7.17"])
 def test_a_library_that_can_lose_data_is_refused(version: str) -> None:
-    with pytest.raises(StoreError, match="WAL-reset bug"):
-        refuse_unsafe_library(version)
+    assert "WAL-reset bug" in (asked_about(version) or "")
 
 
 @pytest.mark.parametrize("version", ["3.51.3", "3.52.0", "4.0.0"])
 def test_a_current_library_is_taken(version: str) -> None:
-    refuse_unsafe_library(version)
+    assert asked_about(version) is None
+
+
+def asked_about(version: str) -> str | None:
+    try:
+        refuse_unsafe_library(version)
+    except StoreError as refused:
+        return str(refused)
+    return None
 
 
 @pytest.mark.parametrize("inline", [False, True])

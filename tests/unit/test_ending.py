@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack
 from threading import Event
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from crossclaw.testing import VirtualLoop
@@ -45,14 +46,25 @@ async def test_every_test_in_real_time_has_an_end(request: pytest.FixtureRequest
 
 
 @pytest.fixture
-async def opened() -> AsyncGenerator[AsyncExitStack]:
+async def opened() -> AsyncGenerator[tuple[AsyncExitStack, anyio.Event]]:
+    ended = anyio.Event()
     async with AsyncExitStack() as closing:
-        yield closing
+        yield closing, ended
+    assert ended.is_set(), "what the test has opened ends with it"
 
 
-async def test_a_test_may_open_what_its_fixture_closes(opened: AsyncExitStack) -> None:
-    tasks = await opened.enter_async_context(anyio.create_task_group())
-    tasks.start_soon(anyio.sleep, 0)
+async def test_a_test_may_open_what_its_fixture_closes(
+    opened: tuple[AsyncExitStack, anyio.Event],
+) -> None:
+    closing, ended = opened
+
+    async def work() -> None:
+        await anyio.lowlevel.checkpoint()
+        ended.set()
+
+    tasks = await closing.enter_async_context(anyio.create_task_group())
+    tasks.start_soon(work)
+    assert not ended.is_set()
 
 
 def test_what_runs_beside_a_test_has_ended_also_when_the_test_has_failed() -> None:
