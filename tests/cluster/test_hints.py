@@ -9,7 +9,6 @@ import anyio
 import pytest
 
 from crossclaw.domain.authority import Maker
-from crossclaw.domain.credentials import Credential, Particulars
 from crossclaw.door.principal import person_principal
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.gateways import CREDENTIALS
@@ -19,6 +18,7 @@ from crossclaw.ledger.postgres import listener, store, writer
 from crossclaw.ledger.postgres.errors import ConnectionLost
 from crossclaw.ledger.postgres.wire import Fate, PgWire, StatementGroup
 from crossclaw.testing import ScriptedProvider
+from tests.cluster.devices import device_of_an_owner
 from tests.cluster.test_server import end_connections
 from tests.cluster.test_several_writers import Pair
 from tests.cluster.test_two_gateways import one_gateway
@@ -139,16 +139,7 @@ async def test_a_revocation_whose_hint_was_lost_holds_also_where_others_are_neve
     def without_credentials(by: str, hints: set[tuple[str, str]]) -> bytes:
         return listener.payload_of(by, {each for each in hints if each[0] != CREDENTIALS})
 
-    device = Credential(
-        credential_id="device:x:operator",
-        kind="device",
-        subject="x",
-        role="operator",
-        scopes=("operator.admin",),
-        epoch=7,
-        created_at=1,
-        particulars=Particulars(public_key="k"),
-    )
+    device = device_of_an_owner()
     who = person_principal("device:x", {"operator.admin"}, [Maker(device.credential_id, 7)])
     async with (
         one_gateway(tmp_path, url, "a", ScriptedProvider([])) as a,

@@ -14,7 +14,6 @@ from crossclaw.app import Gateway
 from crossclaw.config import Config, Loaded
 from crossclaw.domain.authority import Maker
 from crossclaw.domain.clock import SystemClock
-from crossclaw.domain.credentials import Credential, Particulars
 from crossclaw.domain.errors import CredentialEnded, CrossclawError, is_of_the_ledger
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage, Text, ToolUse
@@ -24,6 +23,7 @@ from crossclaw.ledger.postgres import listener
 from crossclaw.providers.contract import ModelRequest, Provider, TellPiece
 from crossclaw.runs import lanes
 from crossclaw.testing import MemoryChannel, ScriptedProvider, heard, open_gateway
+from tests.cluster.devices import device_of_an_owner
 from tests.cluster.test_gateways import ask
 from tests.ending import SOON_S
 from tests.flows.talking import call, results_of, say
@@ -318,16 +318,7 @@ async def test_a_credential_that_is_removed_on_one_gateway_counts_nowhere(
     model = Waiting()
     a, b = await opened("a", ScriptedProvider([])), await opened("b", model)
     a.slots.close()  # so that the other gateway answers
-    device = Credential(
-        credential_id="device:x:operator",
-        kind="device",
-        subject="x",
-        role="operator",
-        scopes=("operator.admin",),
-        epoch=7,
-        created_at=1,
-        particulars=Particulars(public_key="k"),
-    )
+    device = device_of_an_owner()
     who = person_principal("device:x", {"operator.admin"}, [Maker(device.credential_id, 7)])
     await a.ledger.do(PutCredential(credential=device))
     await until(lambda: _is(b.credentials.stands(who.authority.made_by)))

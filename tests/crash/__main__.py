@@ -7,10 +7,8 @@ one that is not caught means that the rig is blind.
 """
 
 import argparse
-import secrets
 import shutil
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -18,12 +16,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
-import anyio
-
 from tests.crash.chapter import Chapter, Scene, in_process_scene
 from tests.crash.finding import KINDS, Finding, Kind
 from tests.crash.life import Nest, build_nest
 from tests.crash.record import Record
+from tests.crash.starting import rig_parser, run_rig
 from tests.crash.store import Store
 from tests.crash.verdict import judge
 from tests.crash.victim import Build
@@ -188,23 +185,14 @@ async def run(arguments: argparse.Namespace, root: Path) -> bool:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.crash", description=__doc__)
-    parser.add_argument("--kills", type=int, default=50)
-    parser.add_argument("--seed", type=int, default=secrets.randbelow(10**6))
+    parser = rig_parser("tests.crash", __doc__)
     parser.add_argument("--seconds", type=float, help="begin no further kill after so long")
     parser.add_argument("--only", choices=PARTS.values(), help="one part gets all the kills")
     parser.add_argument(
         "--control", nargs="?", const="all", choices=("all", *CONTROLS), help="nothing but controls"
     )
     parser.add_argument("--no-control", dest="controls", action="store_false")
-    arguments = parser.parse_args()
-    root = Path(tempfile.mkdtemp(prefix="crossclaw-crash-"))
-    print(f"seed {arguments.seed}, folder {root}", flush=True)
-    good = anyio.run(run, arguments, root)
-    if good:
-        shutil.rmtree(root)
-    print("passed" if good else f"FAILED: --seed {arguments.seed}; what is left lies in {root}")
-    return 0 if good else 1
+    return run_rig(run, parser.parse_args(), "crash")
 
 
 if __name__ == "__main__":

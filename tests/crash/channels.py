@@ -11,11 +11,9 @@ At the end two builds that break a promise are tried in the same way; one that i
 import argparse
 import os
 import secrets
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from bisect import bisect_left
 from collections import Counter
@@ -38,6 +36,7 @@ from tests.channels.fake_http import AskedOfFake, FakeAnswer, FakeHttpService, s
 from tests.channels.synapse import Person, Synapse, open_synapse
 from tests.channels.telegram.fake import FakeTelegram
 from tests.crash.channel_victim import PLACE, Build
+from tests.crash.starting import rig_parser, run_rig
 from tests.ending import bury
 
 ROOT = Path(__file__).parents[2]
@@ -442,19 +441,10 @@ def _verdict(score: Score) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.crash.channels", description=__doc__)
-    parser.add_argument("--kills", type=int, default=50)
-    parser.add_argument("--seed", type=int, default=secrets.randbelow(10**6))
+    parser = rig_parser("tests.crash.channels", __doc__)
     parser.add_argument("--control", action="store_true", help="nothing but controls")
     parser.add_argument("--no-control", dest="controls", action="store_false")
-    arguments = parser.parse_args()
-    root = Path(tempfile.mkdtemp(prefix="crossclaw-channels-"))
-    print(f"seed {arguments.seed}, folder {root}", flush=True)
-    good = anyio.run(run, arguments, root)
-    if good:
-        shutil.rmtree(root)
-    print("passed" if good else f"FAILED: --seed {arguments.seed}; what is left lies in {root}")
-    return 0 if good else 1
+    return run_rig(run, parser.parse_args(), "channels")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ model that is away, and a storm of suspects. Each with a build that must be caug
 """
 
 import argparse
-import secrets
 import shutil
 import subprocess
 import sys
@@ -28,6 +27,7 @@ from tests.crash.chapter import Chapter, Scene, in_process_scene
 from tests.crash.clients import IN_PROCESS_LOAD, ask_somebody_slow
 from tests.crash.finding import Finding, Kind
 from tests.crash.life import Life, Nest, build_nest
+from tests.crash.starting import rig_parser, run_rig
 from tests.crash.store import HELD, Store, find_runs
 from tests.crash.verdict import judge
 from tests.crash.victim import TROUBLE, Build, Trouble
@@ -281,18 +281,9 @@ def _can_be_tried(name: str) -> bool:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.crash.modes", description=__doc__)
-    parser.add_argument("--kills", type=int, default=50)
-    parser.add_argument("--seed", type=int, default=secrets.randbelow(10**6))
+    parser = rig_parser("tests.crash.modes", __doc__)
     parser.add_argument("--only", choices=(*MODES, "storm"))
-    arguments = parser.parse_args()
-    root = Path(tempfile.mkdtemp(prefix="crossclaw-modes-"))
-    print(f"seed {arguments.seed}, folder {root}", flush=True)
-    good = anyio.run(run, arguments, root)
-    if good:
-        shutil.rmtree(root)
-    print("passed" if good else f"FAILED: --seed {arguments.seed}; what is left lies in {root}")
-    return 0 if good else 1
+    return run_rig(run, parser.parse_args(), "modes")
 
 
 if __name__ == "__main__":

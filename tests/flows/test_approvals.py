@@ -28,6 +28,7 @@ from crossclaw.runs.approvals import LOOK_AGAIN_S
 from crossclaw.testing import MemoryChannel, ScriptedProvider, VirtualClock, open_gateway
 from crossclaw.tools.approving import ApprovalGate
 from crossclaw.tools.contract import Tool, ToolContext
+from tests.configs import config_of
 from tests.flows.crashing import crashed_copy
 from tests.flows.talking import call, results_of, say
 
@@ -55,10 +56,6 @@ class Stamp(Tool[StampParams]):
 
 def asks(text: str = "a", call_id: str = "c1") -> ToolUse:
     return ToolUse(call_id, "stamp", {"text": text})
-
-
-def config_of(raw: dict[str, Any]) -> Config:
-    return msgspec.convert(raw, Config)
 
 
 async def begun(gateway: Gateway, run_id: str, key: str = "main") -> Approval:

@@ -13,10 +13,11 @@ from crossclaw.ledger.channels import ChatPairingRequest, RequestPairing
 from crossclaw.ledger.jobs import SwitchOffJob
 from crossclaw.providers.rehearsal import RehearsalProvider
 from crossclaw.testing import MemoryChannel, ScriptedProvider, open_gateway
+from tests.configs import config_of
 from tests.flows.crashing import crashed_copy
 from tests.flows.spending import config_with, costing
 from tests.flows.talking import call, say, two_agents
-from tests.flows.test_approvals import ASKING, Stamp, asks, config_of
+from tests.flows.test_approvals import ASKING, Stamp, asks
 
 pytestmark = pytest.mark.spec("B7")
 

@@ -10,11 +10,12 @@ from crossclaw.domain.errors import ProviderRefused
 from crossclaw.domain.messages import ToolUse
 from crossclaw.providers.rehearsal import RehearsalProvider
 from crossclaw.testing import ScriptedProvider, open_gateway
+from tests.configs import config_of
 from tests.flows.spawning import config_of as with_helper
 from tests.flows.spawning import family, reported
 from tests.flows.spending import config_with, costing
 from tests.flows.talking import call, say
-from tests.flows.test_approvals import ASKING, Stamp, asks, config_of
+from tests.flows.test_approvals import ASKING, Stamp, asks
 
 pytestmark = pytest.mark.spec("B7")
 

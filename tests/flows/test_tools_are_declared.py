@@ -4,7 +4,6 @@ comes later is as closed as its neighbours, without being named in any list."""
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from crossclaw.app import Gateway
@@ -29,6 +28,7 @@ from crossclaw.testing import open_gateway
 from crossclaw.tools.contract import Tool, ToolContext
 from crossclaw.tools.door_tool import tool_method
 from crossclaw.tools.invoke import Invoker, ToolNotAvailable
+from tests.configs import config_of
 from tests.flows.talking import OWNER, say
 from tests.flows.test_guests import Guest
 from tests.flows.tools import Nothing
@@ -48,10 +48,6 @@ class Fork(Tool[Nothing]):
 
 class Search(Fork):
     declared = ToolDeclaration(name="look_up", group="web", effect="pure", children=True)
-
-
-def config_of(raw: dict[str, Any]) -> Config:
-    return msgspec.convert(raw, Config)
 
 
 async def has(gateway: Gateway, key: SessionKey, **given: Any) -> set[str]:

@@ -12,11 +12,9 @@ import anyio
 import msgspec
 import pytest
 
-from crossclaw.app import Gateway
 from crossclaw.config import Config
 from crossclaw.domain.authority import Authority
 from crossclaw.domain.errors import Invalid
-from crossclaw.domain.events import FeedEvent, RunAccepted, RunEnded
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import ToolUse
 from crossclaw.domain.runs import Run
@@ -29,6 +27,7 @@ from crossclaw.sessions.intake import one_hop_less
 from crossclaw.testing import ScriptedProvider, VirtualLoop, open_gateway, told
 from tests.flows.talking import call, results_of
 from tests.proof.size import share
+from tests.quiet import RunsHeard
 
 RUNS_MAX = 200  # a case with more is left out: it proves nothing more
 
@@ -133,33 +132,9 @@ def config_of(mesh: Mesh) -> Config:
     return msgspec.convert(raw, Config)
 
 
-class Heard:
-    def __init__(self, gateway: Gateway) -> None:
-        self.open: set[str] = set()
-        self.ended: list[Run] = []
-        gateway.feed.subscribe(self._hear)
-
-    def _hear(self, event: FeedEvent) -> None:
-        match event:
-            case RunAccepted(run_id=run_id):
-                self.open.add(run_id)
-            case RunEnded(run=run):
-                self.open.discard(run.run_id)
-                self.ended.append(run)
-            case _:
-                pass
-
-    async def quiet(self) -> list[Run]:
-        for _ in range(10_000):
-            await anyio.sleep(10)
-            if not self.open:
-                return self.ended
-        raise AssertionError("it does not end")
-
-
 async def play(folder: Path, mesh: Mesh) -> list[Run]:
     async with open_gateway(folder, Players(mesh), config=config_of(mesh)) as gateway:
-        heard = Heard(gateway)
+        heard = RunsHeard(gateway)
         await call(
             gateway, "chat.send", sessionKey="agent:a:main", message="go", idempotencyKey="r"
         )
@@ -222,7 +197,7 @@ async def test_nobody_sends_to_itself_however_it_is_spelled(tmp_path: Path, spel
         named = {"sessionId": {"sessionKey": session_id}, "label": {"label": "me"}}
         target = named.get(spelling, {"sessionKey": spelling})
         target = {"agentId": "a"} if spelling == "agentId" else target
-        heard, caller = Heard(gateway), Caller(principal=session_principal(me, Authority()))
+        heard, caller = RunsHeard(gateway), Caller(principal=session_principal(me, Authority()))
         with pytest.raises(Invalid, match="cannot send to itself"):
             await gateway.door.dispatch(
                 caller, "tool.sessions_send", {**target, "message": "hi", "timeoutSeconds": 0}
@@ -259,7 +234,7 @@ async def test_a_circle_of_waits_is_told_at_once_and_all_runs_end(
         for key in keys:
             new = NewSession(key=key, session_id=f"id-{key.name}")
             await gateway.ledger.do(EnsureSession(new=new, at=1))
-        heard, begun = Heard(gateway), anyio.current_time()
+        heard, begun = RunsHeard(gateway), anyio.current_time()
         await call(gateway, "chat.send", sessionKey=keys[0].text, message="go", idempotencyKey="r")
         first = await gateway.run_store.wait("r", timeout_s=2000)
         waited_s = anyio.current_time() - begun

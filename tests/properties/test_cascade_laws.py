@@ -14,13 +14,13 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from crossclaw.config import Config
-from crossclaw.domain.events import FeedEvent, RunAccepted, RunEnded
 from crossclaw.domain.messages import ToolUse
 from crossclaw.domain.runs import Run
 from crossclaw.providers.contract import ModelRequest, UserTurn
 from crossclaw.testing import ScriptedProvider, VirtualLoop, open_gateway
 from tests.flows.talking import call
 from tests.proof.size import FULL, examples
+from tests.quiet import RunsHeard
 from tests.stores import OpenStore, look_into
 
 NAMES = "abcdefg"
@@ -107,35 +107,11 @@ def config_of(mesh: Mesh) -> Config:
     return msgspec.convert(raw, Config)
 
 
-class Ends:
-    def __init__(self) -> None:
-        self.open: set[str] = set()
-        self.ended: list[Run] = []
-
-    def hear(self, event: FeedEvent) -> None:
-        match event:
-            case RunAccepted(run_id=run_id):
-                self.open.add(run_id)
-            case RunEnded(run=run):
-                self.open.discard(run.run_id)
-                self.ended.append(run)
-            case _:
-                pass
-
-    async def quiet(self) -> list[Run]:
-        for _ in range(5_000):
-            await anyio.sleep(10)
-            if not self.open:
-                return self.ended
-        raise AssertionError("it does not end")
-
-
 async def play(mesh: Mesh) -> list[str]:
     """What is wrong when all is quiet again."""
     with tempfile.TemporaryDirectory() as folder:
         async with open_gateway(Path(folder), Players(mesh), config=config_of(mesh)) as gateway:
-            ends = Ends()
-            gateway.feed.subscribe(ends.hear)
+            ends = RunsHeard(gateway)
             for number in range(mesh.roots):
                 key, root = f"agent:{NAMES[number]}:main", f"root{number}"
                 await call(gateway, "chat.send", sessionKey=key, message="go", idempotencyKey=root)

@@ -26,13 +26,10 @@ from crossclaw.policy.approving_chats import approval_text, chats_to_ask
 from crossclaw.policy.shell_words import NotPlain, plain_words
 from crossclaw.policy.tools import asked_tool
 from crossclaw.sandbox.resolving import NoFixedProgram, find_program, names_open_file
+from tests.configs import config_of
 
 EXEC = built_in("exec")
 LS = Wish(tool="exec", shown="ls -l", program="/usr/bin/ls", arguments=("-l",))
-
-
-def config_of(raw: dict[str, Any]) -> Config:
-    return msgspec.convert(raw, Config)
 
 
 def exec_config(**settings: Any) -> Config:
