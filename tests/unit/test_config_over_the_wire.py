@@ -12,6 +12,7 @@ import pytest
 from crossclaw.app.model_settings import make_providers
 from crossclaw.app.parts import Outside
 from crossclaw.config import Config, find_paths
+from crossclaw.config.changing import ConfigChanges
 from crossclaw.config.check import kinds_of, members_of
 from crossclaw.config.load import load
 from crossclaw.config.profiles import profiles_path
@@ -89,7 +90,7 @@ REACHING: dict[str, dict[str, Any]] = {
 def opened(folder: Path, raw: dict[str, Any] = LOCAL) -> Settings:
     path = folder / "openclaw.json"
     path.write_text(json.dumps(raw), "utf-8")
-    return Settings(load(path, ENVIRON), ENVIRON, SystemClock())
+    return Settings(ConfigChanges(load(path, ENVIRON), ENVIRON), SystemClock())
 
 
 async def patch(settings: Settings, changes: dict[str, Any]) -> dict[str, Any]:

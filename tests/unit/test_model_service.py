@@ -12,6 +12,7 @@ from crossclaw.app.model_settings import make_providers, renew_keys, trial_provi
 from crossclaw.app.parts import Outside
 from crossclaw.app.shared_keys import FileKeys
 from crossclaw.config import find_paths
+from crossclaw.config.changing import ConfigChanges
 from crossclaw.config.load import load
 from crossclaw.domain.clock import SystemClock
 from crossclaw.domain.errors import Invalid
@@ -25,7 +26,6 @@ from crossclaw.gateway.methods.model_service import (
 from crossclaw.gateway.methods.model_service import (
     TestModelParams as TrialParams,
 )
-from crossclaw.gateway.methods.settings import Settings
 from crossclaw.providers.registry import NO_KEY, Providers
 from tests.flows.talking import OWNER
 
@@ -53,7 +53,7 @@ class Gateway:
             self.providers,
             partial(trial_provider, loaded.config, ENVIRON),
             FileKeys(paths.state_dir, renew),
-            Settings(loaded, ENVIRON, SystemClock()),
+            ConfigChanges(loaded, ENVIRON),
             SystemClock(),
         )
 

@@ -31,7 +31,6 @@ NO_AGENT_CHOOSES = {
     "gateway/http/page.py": "the page's own files, from the package",
     "display/languages.py": "the catalogues, from the package",
     "gateway/certificate.py": "the certificate and key that the config names, or that it made itself",
-    "gateway/methods/settings.py": "the config",
     "gateway/methods/clients.py": "the gateway's own log",
     "agent/transcribing.py": "a recording, in a folder of its own outside of workspaces; the program that reads it is the config's",
     "providers/local.py": "models that the owner has put there",

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from crossclaw.config import Config
+from crossclaw.config.merging import kept
 from crossclaw.domain.errors import Invalid
-from crossclaw.gateway.methods.settings import kept
 from tests.wire.served_gateway import serve_gateway
 from tests.wire.serving import Peer, connect_params, dial
 

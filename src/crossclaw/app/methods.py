@@ -7,6 +7,7 @@ from crossclaw.app import settings
 from crossclaw.app.model_settings import renew_keys, trial_provider
 from crossclaw.app.parts import Resources, RunServices, Schedule, SessionServices
 from crossclaw.app.shared_keys import EverywhereKeys, FileKeys
+from crossclaw.config.changing import ConfigChanges
 from crossclaw.disk.growth import StoreGrowth
 from crossclaw.disk.threads import Disk
 from crossclaw.domain.authority import Maker
@@ -173,10 +174,9 @@ def of_the_rest(
     config, clock, clients = resources.config, resources.clock, resources.outside.clients
     outside = resources.outside
     shared = resources.shared_config
-    written = Settings(
+    changes = ConfigChanges(
         resources.loaded,
         outside.environ,
-        clock,
         outside.take_rules,
         None if shared is None else shared.publish,
     )
@@ -189,13 +189,13 @@ def of_the_rest(
         resources.neighbours,
     )
     return [
-        written,
-        AgentMethods(config, written, resources.paths.workspace, outside.environ),
+        Settings(changes, clock),
+        AgentMethods(config, changes, resources.paths.workspace, outside.environ),
         ModelTrials(
             resources.providers,
             partial(trial_provider, config, resources.outside.environ),
             _key_keeper(resources),
-            written,
+            changes,
             clock,
         ),
         Renderer(),

@@ -12,9 +12,9 @@ from pathlib import Path
 import anyio
 
 from crossclaw.config import Loaded, load
+from crossclaw.config.changing import TakeRules
 from crossclaw.config.current import needs_opening
 from crossclaw.domain.errors import CrossclawError
-from crossclaw.gateway.methods.settings import TakeRules
 
 log = logging.getLogger(__name__)
 

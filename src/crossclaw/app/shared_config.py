@@ -31,6 +31,7 @@ from crossclaw.config.agreeing import (
     shared_value,
     value_at,
 )
+from crossclaw.config.changing import TakeRules
 from crossclaw.config.following import follow_shared, some
 from crossclaw.config.ledger_key import HOW, LedgerKey, NotOpened
 from crossclaw.config.positions import KeyPath
@@ -38,7 +39,6 @@ from crossclaw.config.source import dotted
 from crossclaw.disk.private import write_file
 from crossclaw.domain.errors import ConfigInvalid, Invalid
 from crossclaw.domain.secret import Secret
-from crossclaw.gateway.methods.settings import TakeRules
 from crossclaw.ledger.gateways import Membership, SharingGateway
 from crossclaw.ledger.shared_settings import AgreedConfig, SealedSecret
 from crossclaw.runs.claiming import model_of

@@ -17,13 +17,13 @@ from msgspec import UNSET, UnsetType
 
 from crossclaw.config.agent_entries import change_agent, put_agent, remove_agent
 from crossclaw.config.agents import Agents
+from crossclaw.config.changing import ConfigChanges
 from crossclaw.config.current import CurrentConfig
 from crossclaw.disk.private import make_folder
 from crossclaw.domain.agents import suggest_agent_id
 from crossclaw.domain.aliases import Filled
 from crossclaw.domain.errors import CrossclawError, Invalid, NotFound
 from crossclaw.door.registry import Caller, Params, Result, method
-from crossclaw.gateway.methods.settings import Settings
 from crossclaw.sandbox.contract import PROMPT_FILES, WorkPlace
 from crossclaw.sandbox.environment import PATH
 from crossclaw.sandbox.files import find_file, replace_file
@@ -130,12 +130,12 @@ class AgentMethods:
     def __init__(
         self,
         config: CurrentConfig,
-        settings: Settings,
+        changes: ConfigChanges,
         workspace_in: Callable[[str, Agents], Path],
         environ: Mapping[str, str],
     ) -> None:
         self._config = config
-        self._settings = settings
+        self._config_changes = changes
         self._workspace_in = workspace_in
         self._host = Host({"PATH": environ.get("PATH", PATH)})
 
@@ -158,7 +158,7 @@ class AgentMethods:
         if params.emoji or params.avatar:
             looks = {"emoji": params.emoji, "avatar": params.avatar}
             agent["identity"] = {name: value for name, value in looks.items() if value}
-        written = await self._settings.change(lambda file: put_agent(file, agent))
+        written = await self._config_changes.change(lambda file: put_agent(file, agent))
         return AgentMade(
             ok=True,
             agent_id=agent_id,
@@ -185,7 +185,7 @@ class AgentMethods:
             changes["name"] = params.name
         looks = {"emoji": params.emoji, "avatar": params.avatar}
         changes |= {f"identity.{key}": value for key, value in looks.items() if value is not None}
-        await self._settings.change(lambda file: change_agent(file, agent_id, changes))
+        await self._config_changes.change(lambda file: change_agent(file, agent_id, changes))
         return AgentChanged(ok=True, agent_id=agent_id)
 
     @method(
@@ -204,7 +204,7 @@ class AgentMethods:
                 "files are deleted only on the gateway's machine; deleteFiles must be false"
             )
         removed: list[int] = []
-        await self._settings.change(lambda file: removed.append(remove_agent(file, agent_id)))
+        await self._config_changes.change(lambda file: removed.append(remove_agent(file, agent_id)))
         return AgentDeleted(ok=True, agent_id=agent_id, removed_bindings=removed[-1])
 
     def _workspace_of(self, agent_id: str) -> Path:

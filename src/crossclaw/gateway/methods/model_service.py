@@ -7,6 +7,7 @@ from typing import Annotated, Any, Protocol
 import anyio
 import msgspec
 
+from crossclaw.config.changing import ConfigChanges
 from crossclaw.config.file import ConfigFile
 from crossclaw.config.positions import KeyPath
 from crossclaw.config.providers import BUILT_IN, ProviderEntry
@@ -16,7 +17,6 @@ from crossclaw.domain.errors import CrossclawError, Invalid
 from crossclaw.domain.messages import AssistantMessage, Text
 from crossclaw.domain.secret import Secret
 from crossclaw.door.registry import Caller, Params, Result, method
-from crossclaw.gateway.methods.settings import Settings
 from crossclaw.providers.contract import ModelPiece, ModelRequest, UserTurn
 from crossclaw.providers.registry import Api, Providers
 
@@ -44,7 +44,7 @@ class KeyKeeper(Protocol):
         ...
 
 
-ServiceUrl = Annotated[
+Address = Annotated[
     str, msgspec.Meta(pattern=r"^https?://[^\s@/]+(/[^\s@?#]*)?$", max_length=1_000)
 ]
 ProviderName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
@@ -56,7 +56,7 @@ class TestModelParams(Params, frozen=True):
     """`provider/model`."""
     key: KeyText | None = None
     """Tried in place of the one that is kept, and not kept."""
-    base_url: ServiceUrl | None = None
+    base_url: Address | None = None
     """Tried in place of the service's own address. No key goes there but the one that is given with it."""
     api: Api | None = None
     """What is spoken there."""
@@ -80,7 +80,7 @@ class SetKeyParams(Params, frozen=True):
 
 class SetServiceParams(Params, frozen=True):
     provider: ProviderName
-    base_url: ServiceUrl
+    base_url: Address
     api: Api | None = None
     key: KeyText | None = None
     """Kept for this address alone. Keys that were given for another one are not used here."""
@@ -110,13 +110,13 @@ class ModelTrials:
         providers: Providers,
         trial: Trial,
         keys: KeyKeeper,
-        settings: Settings,
+        changes: ConfigChanges,
         clock: Clock,
     ) -> None:
         self._providers = providers
         self._trial = trial
         self._keys = keys
-        self._settings = settings
+        self._config_changes = changes
         self._clock = clock
 
     @method(
@@ -210,12 +210,12 @@ class ModelTrials:
         if entry == before:
             self._keys.renew(params.provider)
             return SetKeyResult(ok=True, provider=params.provider, counts=AT_ONCE)
-        await self._settings.change(lambda file: _put(file, path, entry))
+        await self._config_changes.change(lambda file: _put(file, path, entry))
         return SetKeyResult(ok=True, provider=params.provider, counts="when no run is under way")
 
     async def _written(self, provider: str) -> dict[str, Any]:
         """What the file says of the service, without its secrets."""
-        found = (await self._settings.read()).models.providers.get(provider, ProviderEntry())
+        found = (await self._config_changes.read()).models.providers.get(provider, ProviderEntry())
         known = {"baseUrl": found.base_url, "api": found.api}
         return {name: value for name, value in known.items() if value}
 
