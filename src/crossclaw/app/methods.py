@@ -49,6 +49,7 @@ from crossclaw.gateway.methods.upkeep import Upkeep
 from crossclaw.gateway.methods.waking import Waking
 from crossclaw.sessions.compacting import Compacting
 from crossclaw.sessions.explain import Explaining
+from crossclaw.sessions.outgoing import OutgoingMessages
 from crossclaw.sessions.tracing import Tracing
 from crossclaw.tools.toolset import Toolsets
 
@@ -84,17 +85,18 @@ def talking(
     intake, stopping = session_services.intake, session_services.stopping
     chat = Chat(intake, resources.context, resolver, run_store, stopping, session_services.changing)
     log_path = resources.paths.log_path(config.logging)
+    outgoing = OutgoingMessages(
+        resources.context,
+        resolver,
+        resources.accounts,
+        run_services.outbox.wake,
+        resources.workspace_of,
+    )
     return [
         chat,
         Clients(config, chat, session_services.sends, log_path, ids),
         AgentRuns(config, intake, ledger, run_store, resources.models, clock),
-        Sending(
-            resources.context,
-            resolver,
-            resources.accounts,
-            run_services.outbox.wake,
-            resources.workspace_of,
-        ),
+        Sending(outgoing),
     ]
 
 

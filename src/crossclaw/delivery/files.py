@@ -1,14 +1,16 @@
 """Files that go out: what they are by their content, and what is not sent."""
 
 import mimetypes
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Literal, NamedTuple
+from urllib.parse import unquote
 
 from crossclaw.domain.attachments import BYTES_MAX, sniffed
 from crossclaw.domain.errors import Invalid
-from crossclaw.domain.media import Media, shown_size
+from crossclaw.domain.media import Media, decode_base64, shown_size
 from crossclaw.ledger.media import KeepMedia
 from crossclaw.ledger.operations import DeliveryFile, media_holder
+from crossclaw.sandbox.files import read_file
 
 FILE_BYTES_MAX = BYTES_MAX  # of one; most chats take less
 FILES_MAX = 10  # of one message
@@ -75,3 +77,32 @@ def _name(name: str) -> str:
     last = PurePosixPath(name.replace("\\", "/")).name
     letters = "".join(each if each.isprintable() and each not in '"<>|' else "_" for each in last)
     return letters.strip()[-NAME_CHARS_MAX:] or "file"
+
+
+def read_media_url(url: str, workspace: Path | None) -> FileToSend:
+    """A file that travels in the call, or one of the workspace for whoever may read there. Nothing is fetched from
+    elsewhere: an address would be asked from inside of the gateway's network."""
+    if url.startswith("data:"):
+        return _from_data(url)
+    if "://" in url and not url.startswith("file://"):
+        raise Invalid("files are not fetched from addresses; give a data: URL or a path")
+    if workspace is None:
+        raise Invalid("a path needs the scope operator.admin; give the file as a data: URL")
+    path = url.removeprefix("file://")
+    data = read_file(workspace, path, FILE_BYTES_MAX)
+    if data is None:
+        raise Invalid(f"there is no file {path} in the agent's workspace, {workspace}")
+    return file_to_send(data, path)
+
+
+def _from_data(url: str) -> FileToSend:
+    head, comma, content = url.partition(",")
+    words = head.removeprefix("data:").split(";")
+    if not comma or words[-1] != "base64":
+        raise Invalid("a data: URL must be data:<type>;base64,<content>")
+    named = next((each[5:] for each in words if each.startswith("name=")), None)
+    name = unquote(named) if named else f"file{mimetypes.guess_extension(words[0]) or ''}"
+    try:
+        return file_to_send(decode_base64(content), name)
+    except ValueError:
+        raise Invalid("the content of a data: URL is no base64") from None

@@ -25,6 +25,7 @@ __all__ = [
     "importing_newer",
     "intake",
     "introductions",
+    "outgoing",
     "queueing",
     "reading",
     "retention",
