@@ -47,6 +47,8 @@ from crossclaw.gateway.methods.trace import Trace
 from crossclaw.gateway.methods.tracing import TraceMethods
 from crossclaw.gateway.methods.upkeep import Upkeep
 from crossclaw.gateway.methods.waking import Waking
+from crossclaw.gateway.node_calls import NodeCalls
+from crossclaw.gateway.node_events import NodeEvents
 from crossclaw.sessions.compacting import Compacting
 from crossclaw.sessions.explain import Explaining
 from crossclaw.sessions.outgoing import OutgoingMessages
@@ -182,14 +184,6 @@ def of_the_rest(
         outside.take_rules,
         None if shared is None else shared.publish,
     )
-    nodes = Nodes(
-        resources.context,
-        run_services.resolver,
-        session_services.intake,
-        schedule.notices,
-        clients,
-        resources.neighbours,
-    )
     return [
         Settings(changes, clock),
         AgentMethods(config, changes, resources.paths.workspace, outside.environ),
@@ -219,7 +213,7 @@ def of_the_rest(
             resources.neighbours,
         ),
         schedule.hooks,
-        nodes,
+        _nodes(resources, run_services, session_services, schedule),
         Devices(
             session_services.pairings,
             clients,
@@ -232,6 +226,25 @@ def of_the_rest(
         LeavingMethods(resources.outside.leave, lambda: len(run_services.lanes.under_way)),
         _gateways(resources, run_services),
     ]
+
+
+def _nodes(
+    resources: Resources,
+    run_services: RunServices,
+    session_services: SessionServices,
+    schedule: Schedule,
+) -> Nodes:
+    calls = NodeCalls(
+        resources.config, resources.ids, resources.outside.clients, resources.neighbours
+    )
+    events = NodeEvents(
+        resources.context,
+        run_services.resolver,
+        session_services.intake,
+        schedule.notices,
+        calls,
+    )
+    return Nodes(calls, events, resources.clock)
 
 
 def _key_keeper(resources: Resources) -> KeyKeeper:

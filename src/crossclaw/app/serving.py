@@ -59,7 +59,7 @@ from crossclaw.gateway.http.openai_responses import responses_endpoint
 from crossclaw.gateway.http.tools import tools_invoke
 from crossclaw.gateway.http.webhooks import AccountWebhook, PassingWebhooks, Webhooks
 from crossclaw.gateway.link_proof import LinkKey, UsedTickets
-from crossclaw.gateway.methods.nodes import connected_clients
+from crossclaw.gateway.node_calls import connected_clients
 from crossclaw.gateway.reception import Admission
 from crossclaw.gateway.server import GatewayServer, bind, listen_host
 from crossclaw.gateway.watchdog import Watchdog

@@ -18,6 +18,8 @@ __all__ = [
     "mcp_server",
     "methods",
     "neighbours",
+    "node_calls",
+    "node_events",
     "otlp",
     "pairing",
     "publisher",
