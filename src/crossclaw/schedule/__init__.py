@@ -5,6 +5,7 @@ __all__ = [
     "heartbeats",
     "hooks",
     "importing",
+    "job_patches",
     "jobs",
     "notices",
     "work",

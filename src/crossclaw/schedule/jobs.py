@@ -18,6 +18,7 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.ledger.jobs import DeleteJob, PutJob
 from crossclaw.runs.context import ServiceContext
 from crossclaw.schedule.clockwork import Clockwork
+from crossclaw.schedule.job_patches import JobPatch, patched_fields
 from crossclaw.schedule.lengths import check_lengths
 from crossclaw.schedule.times import check, next_after
 from crossclaw.schedule.work import no_channel, wanted_delivery
@@ -75,10 +76,10 @@ class Jobs:
         )
         return await self._put(job, "added")
 
-    async def update(self, job_id: str, changes: dict[str, Any], authority: Authority) -> Job:
-        """`changes` are fields of a spec, and `enabled`. Whoever changes a job answers for it: its runs
-        may what both its maker and they may."""
+    async def update(self, job_id: str, patch: JobPatch, authority: Authority) -> Job:
+        """Whoever changes a job answers for it: its runs may what both its maker and they may."""
         job = await self.get(job_id)
+        changes = patched_fields(job, patch)
         enabled = changes.pop("enabled", job.enabled)
         both = job.spec.authority.meet(authority)
         if enabled and not self._credentials.lasts(job.spec.authority.made_by):

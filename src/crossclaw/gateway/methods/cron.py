@@ -6,10 +6,8 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import UNSET, UnsetType
 
 from crossclaw.config import Config
-from crossclaw.domain.agents import ThinkingLevel
 from crossclaw.domain.aliases import Filled
 from crossclaw.domain.authority import Authority, Maker
 from crossclaw.domain.errors import Invalid
@@ -19,7 +17,6 @@ from crossclaw.domain.jobs import (
     JobDelivery,
     JobSchedule,
     JobSpec,
-    Payload,
     SessionTarget,
     SystemEvent,
     Tick,
@@ -27,13 +24,12 @@ from crossclaw.domain.jobs import (
 )
 from crossclaw.domain.states import tick_state
 from crossclaw.door.registry import Caller, NoParams, Params, Result, method
+from crossclaw.schedule.job_patches import JobPatch
 from crossclaw.schedule.jobs import Jobs
 from crossclaw.sessions.arrivals import begin_authority
 
 RUNS_DEFAULT, RUNS_MAX = 200, 5_000  # OpenClaw's
 LIST_MAX = 200
-
-Times = Annotated[int, msgspec.Meta(ge=1)]
 
 
 class CronListParams(Params, frozen=True):
@@ -81,44 +77,6 @@ class AddParams(Params, frozen=True):
     enabled: bool = True
     delete_after_run: bool | None = None
     delivery: JobDelivery | None = None
-
-
-class SystemEventPatch(Params, frozen=True, tag_field="kind", tag="systemEvent"):
-    text: Filled | UnsetType = UNSET
-
-
-class AgentTurnPatch(Params, frozen=True, tag_field="kind", tag="agentTurn"):
-    message: Filled | UnsetType = UNSET
-    model: str | UnsetType | None = UNSET
-    thinking: ThinkingLevel | UnsetType | None = UNSET
-    timeout_seconds: Times | UnsetType | None = UNSET
-    allow_unsafe_external_content: bool | UnsetType | None = UNSET
-    deliver: bool | UnsetType | None = UNSET
-    channel: str | UnsetType | None = UNSET
-    to: str | UnsetType | None = UNSET
-    best_effort_deliver: bool | UnsetType | None = UNSET
-
-
-class DeliveryPatch(Params, frozen=True):
-    mode: Literal["none", "announce"] | UnsetType = UNSET
-    channel: Filled | UnsetType | None = UNSET
-    to: str | UnsetType | None = UNSET
-    account_id: Filled | UnsetType | None = UNSET
-    thread_id: str | int | UnsetType | None = UNSET
-    best_effort: bool | UnsetType | None = UNSET
-
-
-class JobPatch(Params, frozen=True):
-    name: Filled | UnsetType = UNSET
-    agent_id: str | UnsetType | None = UNSET
-    description: str | UnsetType | None = UNSET
-    enabled: bool | UnsetType = UNSET
-    delete_after_run: bool | UnsetType | None = UNSET
-    schedule: JobSchedule | UnsetType = UNSET
-    session_target: SessionTarget | UnsetType = UNSET
-    wake_mode: WakeMode | UnsetType = UNSET
-    payload: SystemEventPatch | AgentTurnPatch | UnsetType = UNSET
-    delivery: DeliveryPatch | UnsetType = UNSET
 
 
 class JobParams(Params, frozen=True):
@@ -230,17 +188,8 @@ class CronMethods:
 
     @method("cron.update", "operator.admin", "change", "Change a job.")
     async def update(self, caller: Caller, params: UpdateParams) -> dict[str, Any]:
-        job = await self._jobs.get(params.which)
-        changes = _given(params.patch)
-        if isinstance(patch := changes.get("payload"), SystemEventPatch | AgentTurnPatch):
-            changes["payload"] = _patched_payload(job, patch)
-        if isinstance(delivery := changes.get("delivery"), DeliveryPatch):
-            before = job.spec.delivery or JobDelivery(mode="announce")
-            changes["delivery"] = msgspec.structs.replace(before, **_given(delivery))
-        if changes.get("session_target") == "main" and "delivery" not in changes:
-            changes["delivery"] = None
         authority = begin_authority(caller, self._config)
-        return await self._wire(await self._jobs.update(job.job_id, changes, authority))
+        return await self._wire(await self._jobs.update(params.which, params.patch, authority))
 
     @method("cron.remove", "operator.admin", "change", "Remove a job.")
     async def remove(self, caller: Caller, params: JobParams) -> RemoveResult:
@@ -309,21 +258,6 @@ def _wanted(job: Job, params: CronListParams) -> bool:
         and params.schedule_kind in (None, "all", kind)
         and (params.query or "").casefold() in words
     )
-
-
-def _given(patch: msgspec.Struct) -> dict[str, Any]:
-    return {name: v for name, v in msgspec.structs.asdict(patch).items() if v is not UNSET}
-
-
-def _patched_payload(job: Job, patch: SystemEventPatch | AgentTurnPatch) -> Payload:
-    kind = SystemEvent if isinstance(patch, SystemEventPatch) else AgentTurn
-    if isinstance(job.spec.payload, kind):
-        return msgspec.structs.replace(job.spec.payload, **_given(patch))
-    try:
-        return kind(**_given(patch))
-    except TypeError:
-        needed = "text" if kind is SystemEvent else "message"
-        raise Invalid(f"cron.update: another payload.kind needs payload.{needed} as well") from None
 
 
 def _state(job: Job, latest: Any, *, standing: bool) -> dict[str, Any]:
