@@ -15,6 +15,7 @@ from crossclaw.gateway.methods.attention import AttentionMethods
 from crossclaw.gateway.neighbours import Neighbour, Neighbours
 from crossclaw.ledger.channels import ChatPairingRequest
 from crossclaw.sessions.attention import ROWS_MAX, LedgerAttention
+from crossclaw.sessions.retrying import Retries
 
 log = logging.getLogger(__name__)
 
@@ -27,7 +28,7 @@ def needing_attention(
     return AttentionMethods(
         resources.ledger,
         run_services.resolver,
-        session_services.intake,
+        Retries(resources.ledger, run_services.resolver, session_services.intake),
         resources.clock,
         run_services.outbox.look_again,
         attention_sources(resources, session_services, about),

@@ -29,6 +29,7 @@ __all__ = [
     "queueing",
     "reading",
     "retention",
+    "retrying",
     "revoking",
     "route",
     "rows",

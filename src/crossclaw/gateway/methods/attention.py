@@ -7,21 +7,16 @@ import msgspec
 
 from crossclaw.domain.aliases import IdText
 from crossclaw.domain.attention import AttentionRow, AttentionSource
-from crossclaw.domain.authority import Authority
 from crossclaw.domain.clock import Clock
-from crossclaw.domain.errors import Invalid, NotFound
-from crossclaw.domain.messages import Text, UserBlock, UserMessage
-from crossclaw.domain.runs import Run, RunPlan
+from crossclaw.domain.errors import NotFound
 from crossclaw.door.registry import Caller, Params, Result, method
 from crossclaw.door.resolver import Resolver
-from crossclaw.gateway.methods.chat import FROM_PAGE
 from crossclaw.gateway.methods.map import require_person
 from crossclaw.ledger.attention import Dismiss, Resend
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.pieces import MarkDelivered
-from crossclaw.sessions.arrivals import Arrival, RequestId, SessionNamed
 from crossclaw.sessions.attention import newest_first
-from crossclaw.sessions.intake import Intake
+from crossclaw.sessions.retrying import Retries
 
 LIST_MAX = 500
 
@@ -68,14 +63,14 @@ class AttentionMethods:
         self,
         ledger: Ledger,
         resolver: Resolver,
-        intake: Intake,
+        retries: Retries,
         clock: Clock,
         wake_outbox: Callable[[], None],
         sources: Sequence[AttentionSource],
     ) -> None:
         self._ledger = ledger
         self._resolver = resolver
-        self._intake = intake
+        self._retries = retries
         self._clock = clock
         self._wake_outbox = wake_outbox
         self._sources = sources
@@ -115,37 +110,8 @@ class AttentionMethods:
     )
     async def retry(self, caller: Caller, params: RetryParams) -> RetryResult:
         require_person(self._resolver, caller)
-        run = await self._ledger.find_run(params.run_id)
-        if run is None:
-            raise NotFound(f"there is no run {params.run_id}")
-        await self._resolver.resolve(caller.principal, run.key.text, "send")
-        if not run.ended or run.status == "ok":
-            raise Invalid(f"run {run.run_id} has not failed: there is nothing to retry")
-        message = await self._asked(run)
-        text, blocks = _parts(message)
-        accepted = await self._intake.require(
-            Arrival(
-                road="chat",
-                to=SessionNamed(run.key.text),
-                text=text,
-                attachments=blocks,
-                origin=message.provenance or FROM_PAGE,
-                caller=caller,
-                authority=_of_both(caller, run),
-                may_command=False,
-                request=RequestId(id=f"retry-{run.run_id}"),
-                plan=RunPlan(reply_to=run.plan.reply_to, model=run.plan.model),
-                spelled=run.key.text,
-            )
-        )
-        return RetryResult(run_id=accepted.run_id, session_key=run.key.shown)
-
-    async def _asked(self, run: Run) -> UserMessage:
-        entries = await self._ledger.watching.entries_of_run(run.session_id, run.run_id)
-        for entry in await self._ledger.with_media(entries[:1]):
-            if isinstance(entry.message, UserMessage):
-                return entry.message
-        raise Invalid("what this run was asked is not there any more; say it again in the chat")
+        accepted = await self._retries.retry(caller, params.run_id)
+        return RetryResult(run_id=accepted.run_id, session_key=accepted.key.shown)
 
     @method(
         "deliveries.resend",
@@ -173,18 +139,3 @@ class AttentionMethods:
             raise NotFound(f"no delivery {params.id} is uncertain")
         self._wake_outbox()
         return ResendResult(ok=True)
-
-
-def _of_both(caller: Caller, run: Run) -> Authority:
-    """Whoever asks for it again has not written the words: they may no more than they did before, and no more than
-    the caller may. The caller's credential answers for it now."""
-    before = msgspec.structs.replace(run.authority, made_by=frozenset())
-    return caller.principal.authority.meet(before)
-
-
-def _parts(message: UserMessage) -> tuple[str, list[UserBlock]]:
-    """Its words, and what came along."""
-    if isinstance(message.content, str):
-        return message.content, []
-    words = [block.text for block in message.content if isinstance(block, Text)]
-    return "\n".join(words), [each for each in message.content if not isinstance(each, Text)]
