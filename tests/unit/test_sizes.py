@@ -10,6 +10,9 @@ from pathlib import Path
 SRC = Path(__file__).parents[2] / "src" / "crossclaw"
 FILE_LINES_MAX = 500
 ARGUMENTS_MAX = 6
+HANDLER_LINES_MAX, HANDLER_STATEMENTS_MAX = 15, 10
+"""Of what a handler does, without its signature and documentation. Lines alone would be met by crowded ones; statements
+count those inside of others too."""
 SAME_NODES_MIN = 30
 """Parts of a function: what is smaller says too little to be a rule of its own."""
 MORE = {
@@ -36,6 +39,10 @@ MORE = {
     "testing/gateway.py: open_gateway": "what a test may have otherwise, each with a default",
 }
 """What takes more than six arguments, and why. All beyond the sixth are given by their names."""
+LONGER_HANDLERS = {
+    "gateway/methods/runs.py: agent": "four statements: one Arrival with its twelve fields, and two answers",
+}
+"""Handlers of methods that are longer, and why."""
 
 
 class _Nameless(ast.NodeTransformer):
@@ -115,6 +122,31 @@ def test_what_takes_more_than_six_arguments_is_two_parts() -> None:
     assert len(counts) > 5_000
     assert {name for name, (_, every) in counts.items() if every > ARGUMENTS_MAX} == set(MORE)
     assert not [name for name, (placed, _) in counts.items() if placed > ARGUMENTS_MAX]
+
+
+def is_handler(node: ast.AST) -> bool:
+    marks = node.decorator_list if isinstance(node, Function) else []
+    return any(ast.unparse(mark).startswith("method(") for mark in marks)
+
+
+def test_a_handler_of_a_method_is_thin() -> None:
+    """Parameters, one service, a result: what is decided lies below."""
+    handlers = {
+        f"{where}: {node.name}": body_of(node)
+        for where, tree in modules()
+        for node in ast.walk(tree)
+        if isinstance(node, Function) and is_handler(node)
+    }
+    long = {
+        name
+        for name, body in handlers.items()
+        if (body[-1].end_lineno or 0) - body[0].lineno + 1 > HANDLER_LINES_MAX
+        or sum(isinstance(part, ast.stmt) for each in body for part in ast.walk(each))
+        > HANDLER_STATEMENTS_MAX
+    }
+
+    assert len(handlers) > 100
+    assert long <= set(LONGER_HANDLERS)
 
 
 def test_no_function_stands_twice() -> None:

@@ -15,7 +15,7 @@ from crossclaw.domain.messages import Provenance
 from crossclaw.domain.runs import Outcome, Run, RunPlan
 from crossclaw.domain.sessions import NewEntry, SessionFacts
 from crossclaw.door.registry import Caller, Params, Result, method
-from crossclaw.door.resolver import Resolver
+from crossclaw.door.resolver import Resolver, SessionHandle
 from crossclaw.ledger.operations import Inject, Op
 from crossclaw.runs.context import ServiceContext
 from crossclaw.schedule.notices import Notices
@@ -101,8 +101,21 @@ class Hooks:
     @method("hooks.agent", "hook", "run", "A hook's words for a session of its own.", hidden=True)
     async def agent(self, caller: Caller, params: HookAgentParams) -> HookAccepted:
         text, name = _filled(params.message, "message"), hook_name(params.name)
-        agent_id = self._agent(params.agent_id)
-        key = self._key(params, agent_id)
+        handle = await self._session(caller, params)
+        arrival = Arrival(
+            road="hook",
+            to=handle,
+            text=text,
+            origin=Provenance("hook", sender=name),
+            caller=caller,
+            request=_once(params.idempotency_key, "agent", text, params.session_key or "", name),
+            plan=await self._plan(params, handle.key.agent_id),
+            facts=SessionFacts(display_name=name),
+        )
+        return HookAccepted(ok=True, run_id=(await self._intake.require(arrival)).run_id)
+
+    async def _session(self, caller: Caller, params: HookAgentParams) -> SessionHandle:
+        key = self._key(params, self._agent(params.agent_id))
         spelled = (params.session_key or "").strip().startswith("agent:")
         handle = await self._resolver.resolve(
             self._resolver.given(caller.principal, key),
@@ -112,21 +125,7 @@ class Hooks:
         )
         if params.session_key and params.key_from != "config":
             self._refuse_agent(handle.key.agent_id)
-        received = await self._intake.require(
-            Arrival(
-                road="hook",
-                to=handle,
-                text=text,
-                origin=Provenance("hook", sender=name),
-                caller=caller,
-                request=_once(
-                    params.idempotency_key, "agent", text, params.session_key or "", name
-                ),
-                plan=await self._plan(params, handle.key.agent_id),
-                facts=SessionFacts(display_name=name),
-            )
-        )
-        return HookAccepted(ok=True, run_id=received.run_id)
+        return handle
 
     def _agent(self, asked: str | None) -> str:
         agents = self._config.agents

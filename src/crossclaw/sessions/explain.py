@@ -71,17 +71,21 @@ class Explaining:
             raise Forbidden("only a person's client may ask this")
         source = await self._resolver.resolve(caller.principal, params.source, "create")
         if params.verb == "spawn":
-            return self._answer(
-                source.key, params, params.to, True, self._spawn(source.key, params.to)
-            )
+            reasons = self._spawn(source.key, params.to)
+            return self._answer(source.key, params, params.to, True, reasons)
+        return await self._answer_about_session(caller, source.key, params)
+
+    async def _answer_about_session(
+        self, caller: Caller, source: SessionKey, params: ExplainParams
+    ) -> ExplainResult:
         try:
             target = await self._resolver.resolve(caller.principal, params.to, "create")
         except NotFound as error:
             missing = [Reason(about="existence", allowed=False, reason=str(error))]
-            return self._answer(source.key, params, params.to, False, missing)
-        reasons = await self._reasons(source.key, params.verb, target)
+            return self._answer(source, params, params.to, False, missing)
+        reasons = await self._reasons(source, params.verb, target)
         there = target.session is not None
-        return self._answer(source.key, params, target.key.text, there, reasons)
+        return self._answer(source, params, target.key.text, there, reasons)
 
     def _answer(
         self, source: SessionKey, params: ExplainParams, to: str, exists: bool, reasons: list[Reason]

@@ -151,17 +151,11 @@ class About:
 
     @method("status", "operator.read", "read", "Model, channels and recent sessions.")
     async def status(self, caller: Caller, params: HealthStatusParams) -> dict[str, Any]:
-        now = self._clock.now_ms()
-        recent = await self._ledger.list_sessions(limit=RECENT, sight=EVERYTHING)
-        model = self._config.model_for(self._config.agents.default_id, self._environ).primary
+        agents = self._config.agents
+        model = self._default_model()
+        beats = [{"agentId": each, **self._heartbeat(each)} for each in agents.ids()]
         return {
-            "heartbeat": {
-                "defaultAgentId": self._config.agents.default_id,
-                "agents": [
-                    {"agentId": agent_id, **self._heartbeat(agent_id)}
-                    for agent_id in self._config.agents.ids()
-                ],
-            },
+            "heartbeat": {"defaultAgentId": agents.default_id, "agents": beats},
             "channelSummary": list(self._channels),
             "queuedSystemEvents": [],
             "model": model,
@@ -169,25 +163,32 @@ class About:
             "modelFault": self._models.key_fault(model),
             "unimported": await anyio.to_thread.run_sync(find_unimported, self._store.parent),
             "disk": msgspec.to_builtins(await self._growth.look()),
-            "sessions": {
-                "paths": [str(self._store)],
-                "count": await self._ledger.count_sessions(sight=EVERYTHING),
-                "defaults": {
-                    "model": model,
-                    "contextTokens": self._config.agents.defaults.context_tokens,
-                },
-                "recent": [
-                    {
-                        **self._brief(session, now),
-                        "kind": "group" if session.key.kind == "group" else "direct",
-                        "sessionId": session.session_id,
-                        "model": self._models.in_use(session.key.agent_id, session.model),
-                        "totalTokens": session.total_tokens,
-                    }
-                    for session in recent
-                ],
-                "byAgent": [],
-            },
+            "sessions": await self._sessions(model),
+        }
+
+    def _default_model(self) -> str:
+        return self._config.model_for(self._config.agents.default_id, self._environ).primary
+
+    async def _sessions(self, model: str) -> dict[str, Any]:
+        """How many there are, and the newest of them."""
+        now = self._clock.now_ms()
+        recent = await self._ledger.list_sessions(limit=RECENT, sight=EVERYTHING)
+        tokens = self._config.agents.defaults.context_tokens
+        return {
+            "paths": [str(self._store)],
+            "count": await self._ledger.count_sessions(sight=EVERYTHING),
+            "defaults": {"model": model, "contextTokens": tokens},
+            "recent": [self._recent(session, now) for session in recent],
+            "byAgent": [],
+        }
+
+    def _recent(self, session: Session, now: int) -> dict[str, Any]:
+        return {
+            **self._brief(session, now),
+            "kind": "group" if session.key.kind == "group" else "direct",
+            "sessionId": session.session_id,
+            "model": self._models.in_use(session.key.agent_id, session.model),
+            "totalTokens": session.total_tokens,
         }
 
     @method("agents.list", "operator.read", "read", "The configured agents.")
@@ -206,20 +207,23 @@ class About:
     @method("models.list", "operator.read", "read", "The models that may be chosen.")
     async def models(self, caller: Caller, params: ModelsParams) -> ModelsResult:
         """The default first; only what may be chosen."""
-        agents = self._config.agents
-        known = self._known_models()
-        chosen = self._config.model_for(agents.default_id, self._environ).primary
+        models = self._choosable_models().values()
+        wanted = [each for each in models if params.provider in (None, each["provider"])]
+        return ModelsResult(models=wanted)
+
+    def _choosable_models(self) -> dict[str, dict[str, Any]]:
+        """By `provider/model`, the default first."""
+        known, chosen = self._known_models(), self._default_model()
         allowed = [each for each in self._models.allowed() if not each.endswith("/*")]
         unlisted = [each for each in (chosen, *allowed) if each not in known]
         listed = {each: _named_model(self._config, each) for each in unlisted} | {
             each: row for each, row in known.items() if self._models.fault(each) is None
         }
         listed[chosen]["tags"] = ["default"]
-        for alias, reference in agents.aliases().items():
+        for alias, reference in self._config.agents.aliases().items():
             if reference in listed:
                 listed[reference]["alias"] = alias
-        wanted = params.provider
-        return ModelsResult(models=[m for m in listed.values() if wanted in (None, m["provider"])])
+        return listed
 
     def _known_models(self) -> dict[str, dict[str, Any]]:
         """By `provider/model`: what the providers' own lists tell."""

@@ -145,19 +145,9 @@ class AgentMethods:
         "agents.create", "operator.admin", "change", "A new agent, with a workspace of its own."
     )
     async def create(self, caller: Caller, params: CreateAgentParams) -> AgentMade:
-        agent_id = suggest_agent_id(params.name)
-        if not agent_id:
-            raise Invalid("an agent's name needs letters or digits, from which its id is made")
-        if self._config.agents.has(agent_id):
-            raise Invalid(f'agent "{agent_id}" already exists')
+        agent_id = self._new_id(params.name)
         _refuse_folder(params.workspace)
-        given = {"name": params.name, "model": params.model, "description": params.description}
-        agent: dict[str, Any] = {"id": agent_id} | {
-            name: value for name, value in given.items() if value
-        }
-        if params.emoji or params.avatar:
-            looks = {"emoji": params.emoji, "avatar": params.avatar}
-            agent["identity"] = {name: value for name, value in looks.items() if value}
+        agent = _entry(agent_id, params)
         written = await self._config_changes.change(lambda file: put_agent(file, agent))
         return AgentMade(
             ok=True,
@@ -176,15 +166,7 @@ class AgentMethods:
     async def update(self, caller: Caller, params: UpdateAgentParams) -> AgentChanged:
         agent_id = self._known(params.agent_id)
         _refuse_folder(params.workspace)
-        changes: dict[str, Any] = {
-            name: value
-            for name in ("model", "description", "tools", "budget", "subagents")
-            if (value := getattr(params, name)) is not UNSET
-        }
-        if params.name is not None:
-            changes["name"] = params.name
-        looks = {"emoji": params.emoji, "avatar": params.avatar}
-        changes |= {f"identity.{key}": value for key, value in looks.items() if value is not None}
+        changes = _changed_keys(params)
         await self._config_changes.change(lambda file: change_agent(file, agent_id, changes))
         return AgentChanged(ok=True, agent_id=agent_id)
 
@@ -206,6 +188,14 @@ class AgentMethods:
         removed: list[int] = []
         await self._config_changes.change(lambda file: removed.append(remove_agent(file, agent_id)))
         return AgentDeleted(ok=True, agent_id=agent_id, removed_bindings=removed[-1])
+
+    def _new_id(self, name: str) -> str:
+        agent_id = suggest_agent_id(name)
+        if not agent_id:
+            raise Invalid("an agent's name needs letters or digits, from which its id is made")
+        if self._config.agents.has(agent_id):
+            raise Invalid(f'agent "{agent_id}" already exists')
+        return agent_id
 
     def _workspace_of(self, agent_id: str) -> Path:
         return self._workspace_in(agent_id, self._config.agents)
@@ -286,6 +276,30 @@ def _look(folder: Path, name: str, *, whole: bool = False) -> AgentFile:
 
 def _hash(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
+
+
+def _entry(agent_id: str, params: CreateAgentParams) -> dict[str, Any]:
+    """The agent as it is written into the config file."""
+    given = {"name": params.name, "model": params.model, "description": params.description}
+    looks = _filled({"emoji": params.emoji, "avatar": params.avatar})
+    return {"id": agent_id} | _filled(given) | ({"identity": looks} if looks else {})
+
+
+def _filled(fields: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value}
+
+
+def _changed_keys(params: UpdateAgentParams) -> dict[str, Any]:
+    """By their places in the agent's entry; None takes one out."""
+    changes: dict[str, Any] = {
+        name: value
+        for name in ("model", "description", "tools", "budget", "subagents")
+        if (value := getattr(params, name)) is not UNSET
+    }
+    if params.name is not None:
+        changes["name"] = params.name
+    looks = {"emoji": params.emoji, "avatar": params.avatar}
+    return changes | {f"identity.{key}": value for key, value in looks.items() if value is not None}
 
 
 def _refuse_folder(workspace: str | None) -> None:

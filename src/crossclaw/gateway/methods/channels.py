@@ -63,26 +63,15 @@ class ChannelMethods:
         "channels.status", "operator.read", "read", "The channels, their accounts and how they are."
     )
     async def status(self, caller: Caller, params: ChannelsParams) -> dict[str, Any]:
-        listed = [
-            each
-            for each in self._supervisor.list_status()
-            if params.channel in (None, each.channel)
-        ]
-        rows = await self._shown(listed, params)
-        by_channel: dict[str, list[AccountStatus]] = {}
-        for each in listed:
-            by_channel.setdefault(each.channel, []).append(each)
-        shown = {
-            channel: [rows[channel, each.account_id] for each in accounts]
-            for channel, accounts in by_channel.items()
-        }
-        labels = {channel: accounts[0].title for channel, accounts in by_channel.items()}
-        if params.channel in (None, WEBCHAT):
-            shown, labels = {WEBCHAT: [], **shown}, {WEBCHAT: "Webchat", **labels}
+        listed = self._supervisor.list_status()
+        listed = [each for each in listed if params.channel in (None, each.channel)]
+        own: dict[str, list[Shown]] = {WEBCHAT: []} if params.channel in (None, WEBCHAT) else {}
+        shown = own | _by_channel(listed, await self._shown(listed, params))
+        titles = {WEBCHAT: "Webchat"} | {each.channel: each.title for each in listed}
         return {
             "ts": self._clock.now_ms(),
             "channelOrder": list(shown),
-            "channelLabels": labels,
+            "channelLabels": {name: titles[name] for name in shown},
             "channels": {name: _channel(name, accounts) for name, accounts in shown.items()},
             "channelAccounts": shown,
             "channelDefaultAccountId": {name: _default(rows) for name, rows in shown.items()},
@@ -224,6 +213,15 @@ _NO_LINKED_PHONE = (
     "web login provider is not available: WhatsApp is spoken by Meta's Cloud API here, which needs no linked phone "
     "and no QR code; docs/channels.md says how to set it up"
 )
+
+
+def _by_channel(
+    listed: list[AccountStatus], rows: dict[tuple[str, str], Shown]
+) -> dict[str, list[Shown]]:
+    found: dict[str, list[Shown]] = {}
+    for each in listed:
+        found.setdefault(each.channel, []).append(rows[each.channel, each.account_id])
+    return found
 
 
 def _channel(name: str, accounts: list[dict[str, Any]]) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from crossclaw.sessions.arrivals import (
     SessionNamed,
 )
 from crossclaw.sessions.changing import Changing
-from crossclaw.sessions.fitting import PageWanted, read_page
+from crossclaw.sessions.fitting import HistoryPage, PageWanted, read_page
 from crossclaw.sessions.intake import Intake
 from crossclaw.sessions.stopping import Stopping
 
@@ -133,31 +133,32 @@ class Chat:
     async def send(self, caller: Caller, params: ChatSendParams) -> ChatSendResult:
         if not params.message.strip() and not params.attachments:
             raise Invalid("message or attachment required")
-        run_id, pictures = params.idempotency_key, [each.content for each in params.attachments]
-        received = await self._intake.require(
-            Arrival(
-                road="chat",
-                to=SessionNamed(params.session_key),
-                text=params.message,
-                attachments=await blocks_of(params.attachments),
-                origin=FROM_PAGE,
-                caller=caller,
-                request=RequestId(id=run_id, words=("chat", params.message, *pictures)),
-                run_id=run_id,
-                plan=RunPlan(thinking=params.thinking, timeout_ms=params.timeout_ms),
-                facts=SessionFacts(channel="webchat"),
-                spelled=params.session_key,
-            )
-        )
+        received = await self._intake.require(await self._arrival(caller, params))
         match received:
             case Replied(stopped=list() as stopped):
                 return ChatSendResult(ok=True, aborted=bool(stopped), run_ids=stopped)
             case Replied(known=Run() as known):
-                return ChatSendResult(run_id=run_id, status=status_word(known))
+                return ChatSendResult(run_id=params.idempotency_key, status=status_word(known))
             case Accepted(duplicate=True):
                 before = await self._run_store.find(received.run_id)
                 return ChatSendResult(run_id=received.run_id, status=status_word(before))
         return ChatSendResult(run_id=received.run_id, status="started")
+
+    async def _arrival(self, caller: Caller, params: ChatSendParams) -> Arrival:
+        run_id, pictures = params.idempotency_key, [each.content for each in params.attachments]
+        return Arrival(
+            road="chat",
+            to=SessionNamed(params.session_key),
+            text=params.message,
+            attachments=await blocks_of(params.attachments),
+            origin=FROM_PAGE,
+            caller=caller,
+            request=RequestId(id=run_id, words=("chat", params.message, *pictures)),
+            run_id=run_id,
+            plan=RunPlan(thinking=params.thinking, timeout_ms=params.timeout_ms),
+            facts=SessionFacts(channel="webchat"),
+            spelled=params.session_key,
+        )
 
     @method(
         "chat.history", "operator.read", "read", "The newest messages of a session, oldest first."
@@ -167,13 +168,7 @@ class Chat:
         session = handle.session
         if session is None:
             return ChatHistoryResult(session_key=params.session_key, messages=[])
-        page = await read_page(
-            self._ledger,
-            session.session_id,
-            entry_message,
-            short_message,
-            PageWanted(limit=params.limit, bytes_max=HISTORY_BYTES_MAX, before=params.before),
-        )
+        page = await self._page(session.session_id, params)
         return ChatHistoryResult(
             session_key=params.session_key,
             session_id=session.session_id,
@@ -181,6 +176,17 @@ class Chat:
             thinking_level=session.thinking,
             verbose_level=session.verbose or self._config.agents.verbose_for(session.key.agent_id),
             older=max(0, page.first - 1),
+        )
+
+    async def _page(
+        self, session_id: str, params: ChatHistoryParams
+    ) -> HistoryPage[dict[str, Any]]:
+        return await read_page(
+            self._ledger,
+            session_id,
+            entry_message,
+            short_message,
+            PageWanted(limit=params.limit, bytes_max=HISTORY_BYTES_MAX, before=params.before),
         )
 
     @method("chat.abort", "operator.write", "change", "Stop one run, or all of a session.")

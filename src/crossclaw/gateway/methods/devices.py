@@ -173,7 +173,6 @@ class Devices:
             params.device_id, params.role, params.scopes, caller.principal
         )
         self._send_away(caller, params.device_id, params.role, "device token rotated")
-        ended = tuple(await self._end_runs())
         mine = caller.principal.name == f"device:{params.device_id}" and paired.token is not None
         return Rotated(
             device_id=params.device_id,
@@ -182,7 +181,7 @@ class Devices:
             rotated_at_ms=self._clock.now_ms(),
             token_delivery="in-band" if mine else "withheld-cross-device",
             token=paired.token.reveal() if mine and paired.token else None,
-            ended_runs=ended,
+            ended_runs=tuple(await self._end_runs()),
         )
 
     @method(

@@ -57,7 +57,15 @@ class Renderer:
                 f"at most {ITEMS_MAX} items with {CHARS_MAX:,} characters in all are rendered in one"
                 " call; ask in several"
             )
-        texts = {_digest(item.markdown): item.markdown for item in params.items}
+        pages = await self._pages({_digest(item.markdown): item.markdown for item in params.items})
+        return RenderResult(
+            items=[
+                Rendered(id=item.id, html=pages[_digest(item.markdown)]) for item in params.items
+            ]
+        )
+
+    async def _pages(self, texts: dict[bytes, str]) -> dict[bytes, str]:
+        """The texts as HTML; those that were rendered lately are there already."""
         pages = {digest: html for digest in texts if (html := self._find(digest)) is not None}
         missing = [digest for digest in texts if digest not in pages]
         for digest in missing:  # one by one, so that others get their turn between
@@ -65,11 +73,7 @@ class Renderer:
                 to_html, texts[digest], limiter=self._threads
             )
         self._keep((digest, pages[digest]) for digest in missing)
-        return RenderResult(
-            items=[
-                Rendered(id=item.id, html=pages[_digest(item.markdown)]) for item in params.items
-            ]
-        )
+        return pages
 
     def _find(self, digest: bytes) -> str | None:
         html = self._kept.get(digest)

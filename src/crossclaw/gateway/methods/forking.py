@@ -48,16 +48,17 @@ class Forking:
         )
         if handle.session is None:
             raise NotFound(f"session not found: {params.session_key}")
-        forked = await self._ledger.do(
-            ForkSession(
-                source=handle.key,
-                entry_id=params.entry_id,
-                key=SessionKey.named(handle.key.agent_id, f"fork-{self._ids.short()}"),
-                session_id=self._ids.new(),
-                note_id=self._ids.short(),
-                at=self._clock.now_ms(),
-            )
-        )
+        forked = await self._ledger.do(self._step(handle.key, params.entry_id))
         self._feed.publish(SessionChanged(forked.session.key, "fork"))
         asked = None if forked.asked is None else words_of(forked.asked)
         return ForkResult(session_key=forked.session.key.shown, editor_text=asked)
+
+    def _step(self, source: SessionKey, entry_id: str | None) -> ForkSession:
+        return ForkSession(
+            source=source,
+            entry_id=entry_id,
+            key=SessionKey.named(source.agent_id, f"fork-{self._ids.short()}"),
+            session_id=self._ids.new(),
+            note_id=self._ids.short(),
+            at=self._clock.now_ms(),
+        )

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from crossclaw.domain.errors import Invalid, NotFound
 from crossclaw.door.registry import Caller, Params, Result, method
-from crossclaw.ledger.gateways import Membership
+from crossclaw.ledger.gateways import Membership, SharingGateway
 
 ALONE = "this gateway has its ledger for itself: nobody shares it"
 
@@ -71,25 +71,25 @@ class GatewayMethods:
         if self._membership is None:
             return GatewaysListResult(shared=False, gateways=())
         found = await self._membership.list_gateways(counted=True)
-        listed = [
-            GatewayListed(
-                id=each.gateway_id,
-                address=each.address,
-                version=each.version,
-                joined_at=each.joined_at,
-                lease_ms=max(0, each.left_ms),
-                draining=each.draining,
-                runs=each.runs,
-                roles=each.roles,
-                here=each.incarnation == self._owner,
-                config_hash=each.config_hash,
-                config_epoch=each.config_epoch,
-                agents=each.agents,
-                why_no_runs=each.why_no_runs,
-            )
-            for each in found
-        ]
+        listed = [self._listed(each) for each in found]
         return GatewaysListResult(shared=True, gateways=listed, why_no_runs=self._why_no_runs())
+
+    def _listed(self, gateway: SharingGateway) -> GatewayListed:
+        return GatewayListed(
+            id=gateway.gateway_id,
+            address=gateway.address,
+            version=gateway.version,
+            joined_at=gateway.joined_at,
+            lease_ms=max(0, gateway.left_ms),
+            draining=gateway.draining,
+            runs=gateway.runs,
+            roles=gateway.roles,
+            here=gateway.incarnation == self._owner,
+            config_hash=gateway.config_hash,
+            config_epoch=gateway.config_epoch,
+            agents=gateway.agents,
+            why_no_runs=gateway.why_no_runs,
+        )
 
     @method(
         "gateways.drain",

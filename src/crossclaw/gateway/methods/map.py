@@ -65,6 +65,9 @@ class Map:
     )
     async def get(self, caller: Caller, params: MapParams) -> MapResult:
         require_person(self._resolver, caller)
+        return await self._look(params)
+
+    async def _look(self, params: MapParams) -> MapResult:
         now = self._clock.now_ms()
         since = now - HOUR_MS if params.since_ms is None else params.since_ms
         runs = await self._watching.runs(since=since, after=params.after)

@@ -24,6 +24,7 @@ TEST_S = 60.0  # a model that thinks takes half of it
 TEST_TOKENS = 64
 REPLY_CHARS = 300
 AT_ONCE = "from the next call on"
+WHEN_IDLE = "when no run is under way"
 QUESTION = "Are you there? Answer in one short sentence."
 
 Trial = Callable[[str, Secret | None, str | None, str | None], Providers]
@@ -130,25 +131,31 @@ class ModelTrials:
             raise Invalid("a model is named as provider/model")
         began = self._clock.now_ms()
         try:
-            if params.key is None and params.base_url is None:
-                answer = await _ask(self._providers, params.model)
-            else:
-                key = Secret(params.key) if params.key is not None else None
-                name = params.model.partition("/")[0]
-                providers = self._trial(name, key, params.base_url, params.api)
-                try:
-                    answer = await _ask(providers, params.model)
-                finally:
-                    with anyio.CancelScope(shield=True):
-                        await providers.close()
+            answer = await self._answer(params)
         except TimeoutError:
             return self._failed(params.model, f"no answer within {TEST_S:g} s", began)
         except CrossclawError as error:
             return self._failed(params.model, str(error), began)
+        return self._answered(params.model, answer, began)
+
+    async def _answer(self, params: TestModelParams) -> AssistantMessage:
+        """By the services as they are set up, or by one that is made for this call."""
+        if params.key is None and params.base_url is None:
+            return await _ask(self._providers, params.model)
+        key = Secret(params.key) if params.key is not None else None
+        name = params.model.partition("/")[0]
+        providers = self._trial(name, key, params.base_url, params.api)
+        try:
+            return await _ask(providers, params.model)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await providers.close()
+
+    def _answered(self, model: str, answer: AssistantMessage, began: int) -> TestModelResult:
         usage = answer.usage
         return TestModelResult(
             ok=True,
-            model=params.model,
+            model=model,
             text=" ".join(answer.text.split())[:REPLY_CHARS],
             took_ms=self._clock.now_ms() - began,
             input_tokens=usage.prompt if usage else 0,
@@ -204,14 +211,20 @@ class ModelTrials:
             )
         if params.key is not None:
             await self._keys.keep(params.provider, Secret(params.key), params.base_url)
+        if await self._set_address(params):
+            return SetKeyResult(ok=True, provider=params.provider, counts=WHEN_IDLE)
+        self._keys.renew(params.provider)
+        return SetKeyResult(ok=True, provider=params.provider, counts=AT_ONCE)
+
+    async def _set_address(self, params: SetServiceParams) -> bool:
+        """Whether it was another one."""
         path: KeyPath = ("models", "providers", params.provider)
         before = await self._written(params.provider)
         entry = before | {"baseUrl": params.base_url} | ({"api": params.api} if params.api else {})
         if entry == before:
-            self._keys.renew(params.provider)
-            return SetKeyResult(ok=True, provider=params.provider, counts=AT_ONCE)
+            return False
         await self._config_changes.change(lambda file: _put(file, path, entry))
-        return SetKeyResult(ok=True, provider=params.provider, counts="when no run is under way")
+        return True
 
     async def _written(self, provider: str) -> dict[str, Any]:
         """What the file says of the service, without its secrets."""

@@ -69,27 +69,7 @@ class Prompting:
         found = await self._toolsets().of(key, authority, model)
         allowed: Mapping[str, Tool[Any]] = found if self._config.takes_tools(model) else {}
         system = await self._system_of(_run_in(key, authority), allowed)
-        tools = [
-            PromptTool(
-                name=tool.name,
-                description=tool.spec.description,
-                schema=tool.spec.schema,
-                tokens=len(msgspec.json.encode(tool.spec)) // BYTES_A_TOKEN,
-            )
-            for tool in allowed.values()
-        ]
-        counted = len(system.encode()) // BYTES_A_TOKEN
-        told = sum(tool.tokens for tool in tools)
-        return PromptResult(
-            agent_id=key.agent_id,
-            session_key=key.text,
-            model=model,
-            system=system,
-            tools=tools,
-            system_tokens=counted,
-            tool_tokens=told,
-            total_tokens=counted + told,
-        )
+        return _counted(key, model, system, [_shown(tool) for tool in allowed.values()])
 
     def _key(self, params: PromptParams) -> SessionKey:
         agents = self._config.agents
@@ -101,6 +81,31 @@ class Prompting:
             raise Invalid(f"session {key} belongs to the agent {key.agent_id}, not to {named}")
         agents.get(key.agent_id)
         return key
+
+
+def _shown(tool: Tool[Any]) -> PromptTool:
+    return PromptTool(
+        name=tool.name,
+        description=tool.spec.description,
+        schema=tool.spec.schema,
+        tokens=len(msgspec.json.encode(tool.spec)) // BYTES_A_TOKEN,
+    )
+
+
+def _counted(key: SessionKey, model: str, system: str, tools: list[PromptTool]) -> PromptResult:
+    """With the size of the prompt and of the tools."""
+    counted = len(system.encode()) // BYTES_A_TOKEN
+    of_tools = sum(tool.tokens for tool in tools)
+    return PromptResult(
+        agent_id=key.agent_id,
+        session_key=key.text,
+        model=model,
+        system=system,
+        tools=tools,
+        system_tokens=counted,
+        tool_tokens=of_tools,
+        total_tokens=counted + of_tools,
+    )
 
 
 def _run_in(key: SessionKey, authority: Authority) -> Run:

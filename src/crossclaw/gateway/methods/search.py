@@ -2,7 +2,7 @@
 page."""
 
 import sys
-from typing import Annotated, Any
+from typing import Annotated, Any, TypedDict
 
 import msgspec
 
@@ -16,8 +16,9 @@ from crossclaw.gateway.messages import short_wire_message, waiting_message, wire
 from crossclaw.gateway.methods.map import require_person
 from crossclaw.gateway.publisher import shown_key
 from crossclaw.ledger.contract import Hit, Ledger
+from crossclaw.ledger.operations import Export
 from crossclaw.ledger.watching import SeenExchange, SeenRun
-from crossclaw.sessions.fitting import PageWanted, read_page
+from crossclaw.sessions.fitting import HistoryPage, PageWanted, read_page
 
 HITS_MAX = 100  # nobody reads more; another word narrows it
 CLIENTS_HITS_MAX = 25  # what OpenClaw's clients may ask for
@@ -189,9 +190,24 @@ class Search:
             return EntriesResult(key=shown_key(handle.key), entries=[], open=[])
         if params.exchanges:
             require_person(self._resolver, caller)
-        session_id = handle.session.session_id
-        forward = params.after is not None
-        page = await read_page(
+        return await self._read(handle.key, handle.session.session_id, params)
+
+    async def _read(self, key: SessionKey, session_id: str, params: EntriesParams) -> EntriesResult:
+        page = await self._page(session_id, params)
+        last_seq = await self._ledger.last_seq(session_id)
+        shown, exchanges = await self._with_exchanges(page.shown, wanted=params.exchanges)
+        return EntriesResult(
+            key=shown_key(key),
+            session_id=session_id,
+            entries=shown,
+            open=await self._open(key),
+            last_seq=last_seq,
+            exchanges=exchanges,
+            **_where_to_read_on(page, params, last_seq),
+        )
+
+    async def _page(self, session_id: str, params: EntriesParams) -> HistoryPage[ShownEntry]:
+        return await read_page(
             self._ledger,
             session_id,
             _shown,
@@ -204,22 +220,6 @@ class Search:
                 notes=True,
                 alone_max=sys.maxsize if params.whole else ENTRY_BYTES_MAX,
             ),
-        )
-        first = page.first or params.before or 0
-        last_seq = await self._ledger.last_seq(session_id)
-        end = min(last_seq, params.before - 1) if params.before else last_seq
-        shown, exchanges = page.shown, None
-        if params.exchanges:
-            shown, exchanges = await self._with_exchanges(page.shown)
-        return EntriesResult(
-            key=shown_key(handle.key),
-            session_id=session_id,
-            entries=shown,
-            open=await self._open(handle.key),
-            last_seq=last_seq,
-            before=first if not forward and first > 1 else None,
-            after=page.last if forward and 0 < page.last < end else None,
-            exchanges=exchanges,
         )
 
     @method(
@@ -235,28 +235,22 @@ class Search:
         read = await self._ledger.list_transcripts(
             handle.key, limit=TRANSCRIPTS_MAX + 1, offset=params.offset
         )
-        rows = [
-            TranscriptRow(
-                session_id=each.session_id,
-                created_at=each.created_at,
-                entries=each.last_seq,
-                current=each.session_id == current,
-            )
-            for each in read[:TRANSCRIPTS_MAX]
-        ]
+        rows = [_transcript_row(each, current) for each in read[:TRANSCRIPTS_MAX]]
         return TranscriptsResult(
             key=shown_key(handle.key), transcripts=rows, more=len(read) > TRANSCRIPTS_MAX
         )
 
     async def _with_exchanges(
-        self, entries: list[ShownEntry]
-    ) -> tuple[list[ShownEntry], list[SeenExchange]]:
+        self, entries: list[ShownEntry], *, wanted: bool
+    ) -> tuple[list[ShownEntry], list[SeenExchange] | None]:
+        if not wanted:
+            return entries, None
         watching = self._ledger.watching
         ids = list(dict.fromkeys(entry.run_id for entry in entries if entry.run_id))
         runs = {run.run_id: run for run in await watching.runs_by_id(ids)}
         named = [_belonging(entry, runs.get(entry.run_id or "")) for entry in entries]
-        wanted = list(dict.fromkeys(entry.exchange for entry in named if entry.exchange))
-        return named, await watching.exchanges_by_id(wanted)
+        exchanges = list(dict.fromkeys(entry.exchange for entry in named if entry.exchange))
+        return named, await watching.exchanges_by_id(exchanges)
 
     async def _open(self, key: SessionKey) -> list[OpenRun]:
         shown: list[OpenRun] = []
@@ -276,6 +270,24 @@ class Search:
         return shown
 
 
+class ReadOn(TypedDict, total=False):
+    """What to ask for next: further back as `before`, or further on as `after`."""
+
+    before: int
+    after: int
+
+
+def _where_to_read_on(
+    page: HistoryPage[ShownEntry], params: EntriesParams, last_seq: int
+) -> ReadOn:
+    """Nothing at the beginning and at the end."""
+    if params.after is None:
+        first = page.first or params.before or 0
+        return ReadOn(before=first) if first > 1 else ReadOn()
+    end = min(last_seq, params.before - 1) if params.before else last_seq
+    return ReadOn(after=page.last) if 0 < page.last < end else ReadOn()
+
+
 def _found(hit: Hit, query: str) -> MessageHit:
     entry, message = hit.entry, hit.entry.message
     return MessageHit(
@@ -287,6 +299,15 @@ def _found(hit: Hit, query: str) -> MessageHit:
         role=wire_message(message, entry.at)["role"] if message else entry.type,
         text=_context(words_of(message) if message else "", query),
         run_id=entry.run_id,
+    )
+
+
+def _transcript_row(transcript: Export, current: str | None) -> TranscriptRow:
+    return TranscriptRow(
+        session_id=transcript.session_id,
+        created_at=transcript.created_at,
+        entries=transcript.last_seq,
+        current=transcript.session_id == current,
     )
 
 

@@ -1,5 +1,6 @@
 """sessions.*: what there is, and what may be set, begun anew or ended."""
 
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, get_args
@@ -91,6 +92,15 @@ class ResolveParams(Params, frozen=True):
     spawned_by: str | None = None
     include_global: bool = False
     include_unknown: bool = False
+
+    @property
+    def only_name(self) -> str:
+        given = [name for name in (self.key, self.session_id, self.label) if name]
+        if not given:
+            raise Invalid("Either key, sessionId, or label is required")
+        if len(given) > 1:
+            raise Invalid("Provide either key, sessionId, or label (not multiple)")
+        return given[0]
 
 
 class ResolveResult(Result, frozen=True):
@@ -220,17 +230,7 @@ class SessionMethods:
     @method("sessions.list", "operator.read", "read", "Sessions, newest first.")
     async def list(self, caller: Caller, params: SessionListParams) -> SessionListResult:
         now = self._clock.now_ms()
-        after = None if params.active_minutes is None else now - params.active_minutes * 60_000
-        found = await self._ledger.list_sessions(
-            limit=min(params.limit or LIST_MAX, LIST_MAX),
-            agent_id=normalize_agent_id(params.agent_id) if params.agent_id else None,
-            sight=self._resolver.sight(caller.principal),
-            updated_after=after,
-            label=params.label,
-            spawned_by=params.spawned_by,
-            search=params.search,
-            offset=params.offset,
-        )
+        found = await self._found(caller, params, now)
         budgets = await self._budgets.of([session.key for session in found])
         rows = [self.row(session, budgets.get(session.key)) for session in found]
         return SessionListResult(
@@ -239,6 +239,21 @@ class SessionMethods:
             count=len(rows),
             defaults=self._defaults(),
             sessions=rows,
+        )
+
+    async def _found(
+        self, caller: Caller, params: SessionListParams, now: int
+    ) -> Sequence[Session]:
+        after = None if params.active_minutes is None else now - params.active_minutes * 60_000
+        return await self._ledger.list_sessions(
+            limit=min(params.limit or LIST_MAX, LIST_MAX),
+            agent_id=normalize_agent_id(params.agent_id) if params.agent_id else None,
+            sight=self._resolver.sight(caller.principal),
+            updated_after=after,
+            label=params.label,
+            spawned_by=params.spawned_by,
+            search=params.search,
+            offset=params.offset,
         )
 
     def row(self, session: Session, budget: BudgetRow | None = None) -> SessionRow:
@@ -288,26 +303,19 @@ class SessionMethods:
         "The key behind a key, a session id or a label.",
     )
     async def resolve(self, caller: Caller, params: ResolveParams) -> ResolveResult:
-        given = [name for name in (params.key, params.session_id, params.label) if name]
-        if len(given) != 1:
-            raise Invalid(
-                "Provide either key, sessionId, or label (not multiple)"
-                if given
-                else "Either key, sessionId, or label is required"
-            )
+        name = params.only_name
         try:
             if params.label:
                 handle = await self._resolver.resolve_label(
-                    caller.principal, params.label, params.agent_id, "see"
+                    caller.principal, name, params.agent_id, "see"
                 )
             else:
-                reference = params.key or params.session_id or ""
                 handle = await self._resolver.resolve(
-                    caller.principal, reference, "see", params.agent_id
+                    caller.principal, name, "see", params.agent_id
                 )
         except NotFound:
-            what = f"with label: {params.label}" if params.label else f": {given[0]}"
-            raise NotFound(f"No session found {what}".replace(" :", ":")) from None
+            what = f" with label: {name}" if params.label else f": {name}"
+            raise NotFound(f"No session found{what}") from None
         return ResolveResult(ok=True, key=shown_key(handle.key), agent_id=handle.key.agent_id)
 
     @method("sessions.preview", "operator.read", "read", "The last words of several sessions.")

@@ -122,7 +122,9 @@ class Trace:
     )
     async def run(self, caller: Caller, params: RunTraceParams) -> RunTrace:
         require_person(self._resolver, caller)
-        run, seen = await self._get(caller, params.run_id)
+        return await self._trace(*await self._get(caller, params.run_id))
+
+    async def _trace(self, run: Run, seen: SeenRun) -> RunTrace:
         entries = await self._watching.entries_of_run(run.session_id, run.run_id)
         return RunTrace(
             run=seen,
@@ -166,12 +168,19 @@ class Trace:
         exchange = await self._find_exchange(params.id)
         if exchange is not None:
             await self._resolver.resolve(caller.principal, exchange.target_key, "read")
-            runs = await self._watching.of_exchange(exchange.exchange_id)
-            return _of_exchange(exchange, [await self._step(run) for run in runs])
+            return await self._trace_exchange(exchange)
         spawn = await self._watching.find_spawn(params.id)
         if spawn is None:
             raise NotFound(f"there is no exchange, run or child session {params.id}")
         await self._resolver.resolve(caller.principal, spawn.parent_key, "read")
+        return await self._trace_spawn(spawn)
+
+    async def _trace_exchange(self, exchange: Exchange) -> ExchangeTrace:
+        runs = await self._watching.of_exchange(exchange.exchange_id)
+        return _of_exchange(exchange, [await self._step(run) for run in runs])
+
+    async def _trace_spawn(self, spawn: SeenSpawn) -> ExchangeTrace:
+        """The child's first run, and what it said later."""
         first = await self._watching.runs_by_id([spawn.run_id])
         later = [run for each in first for run in await self._watching.caused_by(each)]
         own = [run for run in later if run.key == spawn.child_key]
