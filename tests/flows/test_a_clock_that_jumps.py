@@ -77,7 +77,7 @@ async def test_a_clock_set_ahead_between_the_claim_and_the_first_word_takes_no_t
     async with open_gateway(tmp_path, RehearsalProvider(), clock=clock) as gateway:
         with gateway.run_store.listening_to(set_ahead, RunStarted):
             run_id = (
-                await submit(gateway, SessionKey.main("main"), "wait: 5\nsay: hi", timeout_ms=9_000)
+                await submit(gateway, SessionKey.main("main"), "wait: 5\nsay: hi", timeout_s=9)
             ).run_id
             run = await gateway.run_store.wait(run_id)
     assert clock.ahead_ms == YEAR_MS

@@ -1,5 +1,6 @@
 """Whatever one message holds, the next plain question is answered, and nothing is forgotten for it."""
 
+from base64 import b64decode, b64encode
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +54,24 @@ def strict(request: ModelRequest) -> Any:
     return f"heard {len(words)}"
 
 
-async def give(gateway: Gateway, content: Any, run_id: str) -> Run:
+async def give(gateway: Gateway, text: str, run_id: str, *along: tuple[str, bytes]) -> Run:
+    """As a client says it; each file that comes along by its name and content."""
+    files = [{"fileName": name, "content": b64encode(data).decode()} for name, data in along]
+    await call(
+        gateway,
+        "chat.send",
+        sessionKey="main",
+        message=text,
+        idempotencyKey=run_id,
+        attachments=files,
+    )
+    run = await gateway.run_store.wait(run_id)
+    assert run is not None
+    return run
+
+
+async def put(gateway: Gateway, content: Any, run_id: str) -> Run:
+    """Past the door, which refuses much of it: an older transcript may hold it all the same."""
     message = UserMessage(content, provenance=Provenance("person"))
     new = NewRun(run_id=run_id, key=MAIN, kind="agent", message=message)
     await gateway.lanes.submit(new, NewSession(key=MAIN, session_id="s"))
@@ -62,7 +80,10 @@ async def give(gateway: Gateway, content: Any, run_id: str) -> Run:
     return run
 
 
-def picture(data: str = "iVBORw0KGgoAAAANSUhEUg==") -> Image:
+PNG = b64decode("iVBORw0KGgoAAAANSUhEUg==")
+
+
+def picture(data: str = b64encode(PNG).decode()) -> Image:
     return Image(MediaSource("base64", "image/png", data))
 
 
@@ -72,9 +93,10 @@ async def test_a_refused_picture_becomes_a_note_and_its_question_is_answered(
 ) -> None:
     model = ScriptedProvider(strict)
     async with open_gateway(tmp_path, model) as gateway:
-        first = await give(gateway, [Text("what is this?"), picture()], "r1")
+        first = await give(gateway, "what is this?", "r1", ("a.png", PNG))
         second = await give(gateway, "and now?", "r2")
-        entries = await gateway.ledger.with_media(await gateway.ledger.list_entries("s", limit=20))
+        kept = await gateway.ledger.list_entries(first.session_id, limit=20)
+        entries = await gateway.ledger.with_media(kept)
 
     assert (first.status, second.status) == ("ok", "ok")
     assert "refused it" in str(blocks(model.seen[-1]))
@@ -119,7 +141,7 @@ async def test_a_phone_photo_makes_nobody_forget(tmp_path: Path) -> None:
     model = ScriptedProvider(lambda request: "seen")
     async with open_gateway(tmp_path, model) as gateway:
         await give(gateway, "my name is Ana", "r1")
-        await give(gateway, [Text("look"), picture("A" * 6_000_000)], "r2")
+        await give(gateway, "look", "r2", ("photo.png", PNG + b"\0" * 4_500_000))
         await give(gateway, "who am I?", "r3")
 
     assert "my name is Ana" in str(blocks(model.seen[-1]))
@@ -156,7 +178,7 @@ async def test_after_any_hostile_messages_a_plain_question_is_answered(
     model = ScriptedProvider(strict)
     async with open_gateway(tmp_path_factory.mktemp("gateway"), model) as gateway:
         for number, content in enumerate(hostile):
-            await give(gateway, content, f"r{number}")
+            await put(gateway, content, f"r{number}")
         last = await give(gateway, "a plain question", "last")
 
     assert last.status == "ok", last.error
@@ -187,7 +209,7 @@ async def test_a_model_that_says_nothing_twice_is_shown_as_saying_nothing(tmp_pa
 async def test_a_file_larger_than_the_window_makes_room_for_what_follows(tmp_path: Path) -> None:
     model = ScriptedProvider(strict)
     async with open_gateway(tmp_path, model) as gateway:
-        await give(gateway, [Text("read this"), file(b"x" * 900_000)], "r1")
+        await give(gateway, "read this", "r1", ("a.txt", b"x" * 900_000))
         await give(gateway, "unspeakable", "r2")
         last = await give(gateway, "a plain question", "r3")
 

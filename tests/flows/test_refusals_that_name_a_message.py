@@ -1,5 +1,6 @@
 """A service that names what it refuses: that one picture gives way, and everything else stays."""
 
+from base64 import b64decode
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from crossclaw import app
 from crossclaw.config import Config, Paths
 from crossclaw.domain.errors import ProviderRefused
-from crossclaw.domain.messages import Image, MediaSource, Text, UserMessage
+from crossclaw.domain.messages import Image, MediaSource, UserMessage
 from crossclaw.providers.failures import part_at
 from crossclaw.testing import FakeModelServer
 from crossclaw.testing.fake_models import FakeRequest, Refuse, ServerAnswer, Status
@@ -55,6 +56,10 @@ WORDS: dict[str, Callable[[str], str]] = {
 }
 
 
+def along(picture: Image) -> tuple[str, bytes]:
+    return "a.png", b64decode(str(picture.source.data))
+
+
 class Service:
     """Takes every picture at first, later refuses the bad one by its place."""
 
@@ -91,12 +96,12 @@ async def test_the_picture_that_a_service_names_gives_way_and_no_other(
     with FakeModelServer(service) as server:
         async with gateway_at(tmp_path, server, wire) as gateway:
             await give(gateway, "hello", "r0")
-            await give(gateway, [Text("a good one"), GOOD], "r1")
-            await give(gateway, [Text("and a"), BAD], "r2")
+            await give(gateway, "a good one", "r1", along(GOOD))
+            await give(gateway, "and a", "r2", along(BAD))
             service.is_strict = True
-            third = await give(gateway, [Text("another good one"), GOOD], "r3")
+            third = await give(gateway, "another good one", "r3", along(GOOD))
             fourth = await give(gateway, "and now?", "r4")
-            entries = await gateway.ledger.list_entries("s", limit=20)
+            entries = await gateway.ledger.list_entries(fourth.session_id, limit=20)
 
     assert (third.status, fourth.status) == ("ok", "ok"), third.error
     sent = [text for _, text in places(server.requests[-1].body)]
@@ -114,10 +119,10 @@ async def test_many_refused_pictures_block_no_session(tmp_path: Path) -> None:
     with FakeModelServer(service) as server:
         async with gateway_at(tmp_path, server, "anthropic") as gateway:
             for number in range(4):
-                await give(gateway, [Text(f"picture {number}"), BAD], f"r{number}")
+                await give(gateway, f"picture {number}", f"r{number}", along(BAD))
             await call(gateway, "sessions.compact", key="main")
             for number in range(4, 8):
-                await give(gateway, [Text(f"picture {number}"), BAD], f"r{number}")
+                await give(gateway, f"picture {number}", f"r{number}", along(BAD))
             service.is_strict = True
             run = await give(gateway, "a plain question", "last")
 

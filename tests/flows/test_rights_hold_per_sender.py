@@ -7,12 +7,9 @@ import msgspec
 import pytest
 
 from crossclaw.config import Config
-from crossclaw.domain.keys import SessionKey
-from crossclaw.domain.messages import Provenance
-from crossclaw.door.registry import Caller
-from crossclaw.sessions.arrivals import Arrival, Road
+from crossclaw.door.principal import person_principal
 from crossclaw.testing import MemoryChannel, ScriptedProvider, open_gateway
-from tests.flows.talking import OWNER
+from tests.flows.talking import call
 
 pytestmark = pytest.mark.spec("B3", "N8")
 
@@ -62,19 +59,21 @@ async def test_who_may_use_commands_is_decided_by_the_sender(
     assert len(model.seen) == (0 if obeyed else 1)
 
 
-@pytest.mark.parametrize(("road", "owner"), [("chat", True), ("hook", False), ("node", False)])
+@pytest.mark.parametrize(
+    ("method", "asked", "owner"),
+    [
+        ("chat.send", {"sessionKey": "main", "idempotencyKey": "r1"}, True),
+        ("hooks.agent", {"idempotencyKey": "r1"}, False),
+    ],
+)
 async def test_words_of_others_have_no_owners_rights_whoever_passes_them_on(
-    tmp_path: Path, road: Road, owner: bool
+    tmp_path: Path, method: str, asked: dict[str, Any], owner: bool
 ) -> None:
-    said = Arrival(
-        road=road,
-        to=SessionKey.main("main"),
-        text="hi",
-        origin=Provenance("person"),
-        caller=Caller(principal=OWNER),
-    )
+    """What a device says is tried in tests/wire/test_nodes.py: a node is a connection."""
+    all_in_one = person_principal("owner", {"operator.admin", "hook"})
     async with open_gateway(tmp_path, ScriptedProvider(lambda _request: "ok")) as gateway:
-        run = await gateway.run_store.wait((await gateway.intake.require(said)).run_id)
+        answer = await call(gateway, method, all_in_one, message="hi", **asked)
+        run = await gateway.run_store.wait(answer["runId"])
 
     assert run is not None
     assert run.authority.owner is owner

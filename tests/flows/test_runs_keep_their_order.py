@@ -104,7 +104,7 @@ async def test_the_same_run_id_is_one_run_and_another_message_is_refused(tmp_pat
             await submit(gateway, ANA, "something else", run_id="mine")
         run = await gateway.run_store.wait("mine")
 
-    assert (first.run_id, again.run_id, again.duplicate) == ("mine", "mine", True)
+    assert (first.run_id, again.run_id) == ("mine", "mine")
     assert run is not None
     assert run.reply == "once"
 
@@ -128,8 +128,8 @@ async def test_waiting_for_nobody_ends_with_nothing(tmp_path: Path) -> None:
 async def test_a_run_over_its_time_is_stopped_and_the_next_one_runs(tmp_path: Path) -> None:
     model = Recording(100.0)
     async with open_gateway(tmp_path, model) as gateway:
-        slow = await submit(gateway, ANA, "slow", timeout_ms=30_000)
-        fine = await submit(gateway, ANA, "fine", timeout_ms=130_000)
+        slow = await submit(gateway, ANA, "slow", timeout_s=30)
+        fine = await submit(gateway, ANA, "fine", timeout_s=130)
         stopped, ended = (
             await gateway.run_store.wait(slow.run_id),
             await gateway.run_store.wait(fine.run_id),

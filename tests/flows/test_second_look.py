@@ -80,7 +80,7 @@ async def test_a_message_between_sessions_carries_key_channel_and_tool_of_its_so
     send = told("sessions_send", agentId="librarian", message="say: yes")
     inbound = Inbound(address=Address("telegram", "7"), sender="7", text=send, message_id="1")
     async with open_gateway(tmp_path, model, config=two_agents(), channels=[chat]) as gateway:
-        await gateway.intake.receive_inbound(inbound)
+        await chat.bring(inbound)
         await gateway.run_store.wait(
             (await gateway.ledger.list_open_runs(SessionKey.main("main")))[0].run_id
         )
@@ -175,7 +175,7 @@ async def test_last_channel_is_in_every_row_that_has_a_channel(tmp_path: Path) -
         tmp_path, RehearsalProvider(), config=config, channels=[chat]
     ) as gateway:
         await say(gateway, "main", "say: hi", "r1")
-        await gateway.intake.receive_inbound(group)
+        await chat.bring(group)
         turn = {"kind": "agentTurn", "message": "say: tick"}
         every = {"kind": "every", "everyMs": 60_000}
         job = await call(gateway, "cron.add", name="j", schedule=every, payload=turn)

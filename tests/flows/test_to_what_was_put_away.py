@@ -91,6 +91,7 @@ async def test_a_command_and_a_message_are_heard_in_a_chat_that_was_put_away(
 async def test_what_was_on_its_way_when_its_session_was_put_away_brings_it_back(
     tmp_path: Path,
 ) -> None:
+    """Handed to the intake by the test: no client can say that it was resolved before and arrives after."""
     provider = ScriptedProvider(lambda request: "the news")
     config = msgspec.convert({"hooks": {"allowRequestSessionKey": True}}, Config)
     async with open_gateway(tmp_path, provider, config=config) as gateway:

@@ -6,7 +6,6 @@ import anyio
 import pytest
 
 from crossclaw.config import Config, session
-from crossclaw.domain.addresses import Address, Inbound
 from crossclaw.domain.keys import SessionKey
 from crossclaw.testing import MemoryChannel, ScriptedProvider, open_gateway
 from tests.flows.talking import call, say
@@ -119,19 +118,13 @@ async def test_who_writes_to_a_chat_that_was_put_away_is_heard(tmp_path: Path, w
     chat = MemoryChannel("telegram")
     group = "agent:main:telegram:group:g1"
 
-    def inbound(number: int, text: str) -> Inbound:
-        return Inbound(
-            address=Address("telegram", "g1"), sender="ana", text=text,
-            message_id=str(number), chat_type="group", chat_id="g1",
-        )  # fmt: skip
-
     provider = ScriptedProvider(lambda request: "ok")
     async with open_gateway(tmp_path, provider, channels=(chat,)) as gateway:
-        await gateway.run_store.wait(await gateway.intake.receive_inbound(inbound(1, "hi")))
+        await gateway.run_store.wait(await chat.say("ana", "hi", group="g1"))
         await call(gateway, "sessions.patch", key=group, label="The owners")
         await call(gateway, "sessions.archive", key=group)
         await call(gateway, "sessions.create", key="agent:main:other", label="The owners")
-        run = await gateway.run_store.wait(await gateway.intake.receive_inbound(inbound(2, words)))
+        run = await gateway.run_store.wait(await chat.say("ana", words, group="g1"))
         rows = (await call(gateway, "sessions.list"))["sessions"]
         session = await gateway.ledger.find_session(SessionKey.parse(group))
 

@@ -9,7 +9,7 @@ import pytest
 
 from crossclaw.app import Gateway
 from crossclaw.config import Config
-from crossclaw.domain.addresses import Address, Inbound
+from crossclaw.domain.addresses import Address, Attachment, Inbound
 from crossclaw.domain.authority import Authority
 from crossclaw.domain.budgets import Amount
 from crossclaw.domain.errors import Invalid, ProviderRefused
@@ -17,7 +17,6 @@ from crossclaw.domain.messages import (
     AssistantMessage,
     Document,
     Image,
-    MediaSource,
     Text,
     Usage,
     UserMessage,
@@ -289,21 +288,28 @@ async def test_without_an_image_model_a_note_says_that_a_picture_came(tmp_path: 
     )
 
 
+class Camera(MemoryChannel):
+    """A platform on which people send pictures."""
+
+    async def fetch(self, what: Attachment, limit: int) -> bytes:
+        return PNG
+
+
 @pytest.mark.spec("N8")
 async def test_what_a_chat_platform_brings_along_is_in_the_message_and_is_no_command(
     tmp_path: Path,
 ) -> None:
-    picture = Image(MediaSource("base64", "image/png", DATA))
     inbound = Inbound(
         address=Address("memory", "ana"),
         sender="ana",
         text="/new",
         message_id="1",
+        attachments=(Attachment(kind="image", id="p1"),),
     )
-    channel, model = MemoryChannel(), ScriptedProvider(["a picture"])
+    channel, model = Camera(), ScriptedProvider(["a picture"])
     async with open_gateway(tmp_path, model, channels=[channel]) as gateway:
-        first = await gateway.intake.receive_inbound(inbound, [picture])
-        again = await gateway.intake.receive_inbound(inbound, [picture])
+        first, again = [(await channel.bring(inbound)).run_id for _ in range(2)]
+        assert first is not None
         run = await gateway.run_store.wait(first)
         assert run is not None
         entries = await gateway.ledger.list_entries(run.session_id, limit=9)

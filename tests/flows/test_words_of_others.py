@@ -60,7 +60,9 @@ async def everybody_speaks(gateway: Gateway, chat: MemoryChannel) -> None:
         address=where, sender=f"{MARK} ana", sender_name=f"{MARK} Ana", text=f"{MARK} hello",
         message_id="1", chat_type="group", chat_id="g1", chat_name=f"{MARK} the owners",
     )  # fmt: skip
-    await gateway.run_store.wait(await gateway.intake.receive_inbound(inbound))
+    received = await chat.bring(inbound)
+    assert received.run_id is not None
+    await gateway.run_store.wait(received.run_id)
     await say(gateway, "main", f"go {MARK}", "r1")
     await settled(gateway)
     await reported(gateway)

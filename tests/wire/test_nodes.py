@@ -121,6 +121,11 @@ async def test_the_person_at_a_node_speaks_in_its_own_session(tmp_path: Path) ->
         session = await served.gateway.ledger.find_session(key)
         assert session is not None
         assert session.key.kind == "node"
+        (spoken,) = await served.gateway.ledger.list_entries(
+            session.session_id, limit=1, notes=False
+        )
+        run = await served.gateway.ledger.find_run(spoken.run_id)
+        assert run.authority.owner is False, "it is the owner's token, and nobody knows who speaks"
         told = {"event": "exec.finished", "payload": {"exitCode": 0}}
         assert (await phone.ask("node.event", told))["payload"] == heard(told)
         main = await served.gateway.ledger.find_session(SessionKey.main("main"))

@@ -1,12 +1,12 @@
 """submit: a message into a gateway that is open in this process, by the road that clients take."""
 
+from typing import Any
+
 from crossclaw import app
 from crossclaw.domain.keys import SessionKey
-from crossclaw.domain.messages import Provenance
-from crossclaw.domain.runs import RunPlan
 from crossclaw.door.principal import person_principal
-from crossclaw.door.registry import Caller
-from crossclaw.sessions.arrivals import Accepted, Arrival, RequestId, SessionNamed
+from crossclaw.door.registry import Caller, TwoAnswers
+from crossclaw.gateway.methods.runs import AgentResult
 
 OWNER = person_principal("owner", {"operator.admin"})
 
@@ -17,21 +17,18 @@ async def submit(
     text: str,
     *,
     run_id: str | None = None,
-    timeout_ms: int | None = None,
-) -> Accepted:
-    """As the method `agent` does it. On return the message is durable. With a run id of the caller's the same
-    call twice is one run, and another message under that id is refused."""
-    received = await gateway.intake.require(
-        Arrival(
-            road="agent",
-            to=SessionNamed(key.with_agent),
-            text=text,
-            origin=Provenance("person"),
-            caller=Caller(principal=OWNER),
-            request=(run_id and RequestId(id=run_id, words=("agent", text))) or None,
-            run_id=run_id,
-            plan=RunPlan(timeout_ms=timeout_ms),
-        )
+    timeout_s: int | None = None,
+) -> AgentResult:
+    """Calls the method `agent`, and returns its first answer: the message is durable. With a run id of the caller's
+    the same call twice is one run, and another message under that id is refused."""
+    asked: dict[str, Any] = {
+        "message": text,
+        "sessionKey": key.with_agent,
+        "idempotencyKey": run_id or gateway.context.ids.new(),
+    }
+    if timeout_s is not None:
+        asked["timeout"] = timeout_s
+    answers: TwoAnswers[AgentResult] = await gateway.door.dispatch(
+        Caller(principal=OWNER), "agent", asked
     )
-    assert isinstance(received, Accepted)
-    return received
+    return answers.first
