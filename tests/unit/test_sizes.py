@@ -32,6 +32,7 @@ MORE = {
     "ledger/sqlite/watching.py: SqliteWatching.page": "a query: each narrows it by its name",
     "ledger/watching.py: Watching.page": "a query: each narrows it by its name",
     "providers/registry.py: Providers.__init__": "eight ways in which the config speaks of services",
+    "runs/run_store.py: RunStore.accept_ended": "what is stored with a run in its one step",
     "sessions/exchange.py: Exchanges._follow": "the fields of the run that follows",
     "sessions/rows.py: tool_row": "the columns of a row on the wire",
     "sessions/run_builder.py: RunBuilder.following": "the fields of a run",
