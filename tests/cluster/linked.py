@@ -20,7 +20,7 @@ from crossclaw.gateway.auth import GATEWAY, lock_for
 from crossclaw.gateway.door_secrets import DoorSecrets
 from crossclaw.gateway.http.hooks import hook_lock
 from crossclaw.gateway.link_proof import LinkKey
-from crossclaw.gateway.server import GatewayServer
+from crossclaw.gateway.server import Connected
 from crossclaw.providers.contract import Provider
 from crossclaw.testing.gateway import config_for
 from tests.ending import SOON_S
@@ -52,13 +52,13 @@ async def linked(
     config = msgspec.convert(
         {**(raw or {}), "ledger": ledger}, Config, dec_hook=lambda kind, value: kind(value)
     )
-    servers: list[GatewayServer] = []
+    connected = Connected()
     outside = app.Outside(
         environ={},
         providers={model.name: model},
         channels=tuple(channels),
-        clients=lambda: [each for server in servers for each in server.clients()],
-        presence=lambda: [each for server in servers for each in server.presence()],
+        clients=connected.clients,
+        presence=connected.presence,
     )
     place = folder / name
     place.mkdir(exist_ok=True)
@@ -72,7 +72,7 @@ async def linked(
             locks, is_agreed=False
         )
         server = app.build_server(config, outside, gateway, locks, key)
-        servers.append(server)
+        connected.begin(server)
         scope = anyio.CancelScope()
 
         async def serve(*, task_status: anyio.abc.TaskStatus[int]) -> None:

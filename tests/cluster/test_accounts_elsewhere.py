@@ -16,6 +16,7 @@ from crossclaw.domain.errors import AccountBroken, ChannelDown
 from crossclaw.ledger.gateways import SharingGateway
 from crossclaw.runs import roles
 from crossclaw.testing import ScriptedProvider
+from tests.breaking import break_off
 from tests.channels.pigeon import Loft, installed
 from tests.cluster.linked import Linked, linked, see_each_other, until
 from tests.databases import databases
@@ -124,7 +125,7 @@ async def test_an_account_that_was_connected_stays_with_its_gateway_though_it_br
     await until_shown(a, "home", "running")
     b = await gateways.open("b", "home")
     await see_each_other(a, b)
-    a.gateway.channels.break_off(("pigeon", "home"), "one file was refused")
+    break_off(loft.accounts["home"].host, "one file was refused")
     await until_shown(a, "home", "broken")
     await anyio.sleep(1.0)  # the other asks for it twenty times
     assert [each.state for each in b.gateway.channels.list_status()] == ["elsewhere"]

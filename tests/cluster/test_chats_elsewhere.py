@@ -13,6 +13,7 @@ from crossclaw.delivery import signals
 from crossclaw.domain.messages import AssistantMessage, Text
 from crossclaw.providers.contract import ModelRequest, TellPiece, TextPiece, ThinkingPiece
 from crossclaw.testing import MemoryChannel, ScriptedProvider
+from tests.breaking import break_off
 from tests.cluster.linked import Linked, linked, see_each_other, until
 from tests.ending import SOON_S
 from tests.flows.talking import call
@@ -139,7 +140,7 @@ async def test_a_page_on_one_gateway_shows_a_run_on_the_other(
 async def test_how_an_account_is_and_its_restart_are_asked_of_its_gateway(
     pair: tuple[Linked, Linked], chats: list[MemoryChannel], url: str
 ) -> None:
-    a, b = pair
+    _, b = pair
     role = "channel:memory:default"
     await until(lambda: b.gateway.neighbours.find_holder(role) is not None)
     (here,) = [each.state for each in b.gateway.channels.list_status()]
@@ -153,7 +154,7 @@ async def test_how_an_account_is_and_its_restart_are_asked_of_its_gateway(
         rows = (await call(b.gateway, "attention.list", kinds=["channel"]))["rows"]
         return [each["why"] for each in rows] == ["the token was revoked"]
 
-    a.gateway.channels.break_off(("memory", "default"), "the token was revoked")
+    break_off(chats[0].host, "the token was revoked")
     await until(is_told)
 
 

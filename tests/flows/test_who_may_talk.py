@@ -18,6 +18,7 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import Image, Text, UserMessage, words_of
 from crossclaw.sessions.commands import COMMANDS
 from crossclaw.testing import MemoryChannel, open_gateway
+from tests.breaking import break_off
 from tests.flows.talking import call
 from tests.flows.test_runs_keep_their_order import Recording
 
@@ -107,7 +108,7 @@ async def test_while_an_account_is_not_open_nobody_is_let_in_unchecked(tmp_path:
     """A platform calls a webhook also while its account is broken: nobody can say then who may talk."""
     memory = chat(dmPolicy="allowlist", allowFrom=["1"])
     async with open_gateway(tmp_path, Recording(), channels=[memory]) as gateway:
-        gateway.channels.break_off(("memory", "default"), "the token was revoked")
+        break_off(memory.host, "the token was revoked")
         await anyio.sleep(1)
         with pytest.raises(ChannelDown, match="not open"):
             await memory.bring(direct("666", "rm -rf /", 1))

@@ -50,9 +50,8 @@ class SimulatedGateway:
         stored: Any = ledger
         self.run_store = RunStore(stored, Feed(), clock, ledger.owner)
         places = Slots(slots)
-        self.lanes = Lanes(self.run_store, places, clock)
         self._claiming = Claiming(ledger.gateways, ledger.owner)
-        self.lanes.may_claim = self._claiming.may_claim
+        self.lanes = Lanes(self.run_store, places, clock, may_claim=self._claiming.may_claim)
         self._lease = GatewayLease(
             ledger.gateways,
             self._claiming,

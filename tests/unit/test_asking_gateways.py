@@ -19,9 +19,9 @@ from crossclaw.gateway.asking import GatewayRequests
 from crossclaw.gateway.edge import Endpoint
 from crossclaw.gateway.http.links import ask_endpoint, link_endpoint
 from crossclaw.gateway.link_proof import LinkKey, UsedTickets
-from crossclaw.gateway.neighbours import Neighbour, NeighbourLost, Neighbours, NeighbourUnreached
 from crossclaw.ledger.gateways import SharingGateway
 from crossclaw.runs.feed import Feed
+from crossclaw.runs.neighbours import Neighbour, NeighbourLost, Neighbours, NeighbourUnreached
 
 pytestmark = [pytest.mark.anyio, pytest.mark.spec("K3")]
 KEY = LinkKey(Secret("the secret that all of them have"))

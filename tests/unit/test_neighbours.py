@@ -7,7 +7,8 @@ import pytest
 from crossclaw.domain.errors import Busy, Forbidden
 from crossclaw.gateway.link_proof import LIFE_MS, UsedTickets
 from crossclaw.gateway.linking import LinkReader, LinkWriter
-from crossclaw.gateway.neighbours import (
+from crossclaw.ledger.gateways import SharingGateway
+from crossclaw.runs.neighbours import (
     ConnectedClients,
     Neighbour,
     NeighbourLost,
@@ -15,7 +16,6 @@ from crossclaw.gateway.neighbours import (
     Neighbours,
     NeighbourUnreached,
 )
-from crossclaw.ledger.gateways import SharingGateway
 from crossclaw.testing import VirtualLoop
 
 PHONE = ConnectedClients(
@@ -33,7 +33,7 @@ def other(name: str = "b", *roles: str) -> SharingGateway:
 
 def test_what_a_neighbour_told_is_forgotten_with_its_link_and_with_itself() -> None:
     known, changes = Neighbours(), list[int]()
-    known.on_others.append(lambda: changes.append(1))
+    known.listen_to_others(lambda: changes.append(1))
     known.hear("b1", PHONE)
     assert not known.nodes(), "nobody of that name shares the ledger"
     known.settle([other("b", "cron")])
@@ -66,7 +66,7 @@ async def test_a_question_to_a_neighbour_that_goes_ends_and_says_what_is_not_kno
 
     with pytest.raises(NeighbourUnreached, match=r"gateway b .* nothing was done"):
         await known.ask(neighbour, "x", None, dict)
-    known.carry = carry
+    known.begin_asking(carry)
     async with anyio.create_task_group() as tasks:
 
         async def ask() -> None:
@@ -92,8 +92,8 @@ async def test_a_refusal_keeps_its_code_and_a_gateway_that_closes_answers_nothin
     async def refuse(body: dict[str, str]) -> None:
         raise Forbidden("not that") if body["what"] == "that" else Busy("later")
 
-    asked.carry = carry
-    answering.answer("do", refuse)
+    asked.begin_asking(carry)
+    answering.begin_answering({"do": refuse})
     for what, code, retryable in (("that", "FORBIDDEN", False), ("else", "UNAVAILABLE", True)):
         with pytest.raises(NeighbourRefused) as refused:
             await asked.ask(neighbour, "do", {"what": what}, dict)
@@ -104,7 +104,7 @@ async def test_a_refusal_keeps_its_code_and_a_gateway_that_closes_answers_nothin
     async def wait(_body: None) -> None:
         await anyio.sleep_forever()
 
-    answering.answer("wait", wait)
+    answering.begin_answering({"wait": wait})
     async with anyio.create_task_group() as tasks:
 
         async def hear() -> None:

@@ -11,13 +11,15 @@ import pytest
 
 from crossclaw.channels.accounts import LiveAccount, LiveAccounts
 from crossclaw.channels.contract import Piece
+from crossclaw.channels.hosting import AccountHost, HostServices
+from crossclaw.channels.http import HttpClients
 from crossclaw.channels.manifest import Rate, Traits
 from crossclaw.delivery import outbox
 from crossclaw.delivery.carrying import FORGOTTEN, LAST_S
 from crossclaw.delivery.outbox import Outbox
 from crossclaw.delivery.pacing import Pace
 from crossclaw.delivery.turns import TURN_S_MAX
-from crossclaw.domain.addresses import Address
+from crossclaw.domain.addresses import Address, Inbound
 from crossclaw.domain.errors import (
     DeliveryError,
     DeliveryUncertain,
@@ -582,17 +584,31 @@ async def test_a_reply_in_one_message_is_its_first_and_answers_what_was_asked(
     assert [(each.number, each.of, each.reply_to) for each in chat.pieces] == [(1, 1, "q7")]
 
 
-@pytest.mark.parametrize(("wait_s", "told"), [(None, ["the token was revoked"]), (30.0, [])])
+def host_of(chat: MemoryChannel, ledger: Ledger, folder: Path) -> AccountHost:
+    async def nobody(_host: AccountHost, _inbound: Inbound) -> Any:
+        raise AssertionError("nothing arrives")
+
+    services = HostServices(
+        receive=nobody,
+        may_talk=nobody,
+        ledger=ledger,
+        clock=VirtualClock(),
+        wake=lambda: None,
+    )
+    return AccountHost((chat.name, chat.account_id), services, HttpClients(), folder)
+
+
+@pytest.mark.parametrize(("wait_s", "told"), [(None, "the token was revoked"), (30.0, None)])
 async def test_an_account_that_is_refused_stops_until_the_platform_or_a_person_says_so(
-    tmp_path: Path, wait_s: float | None, told: list[str]
+    tmp_path: Path, wait_s: float | None, told: str | None
 ) -> None:
     ledger, chat, accounts = open_ledger(tmp_path / "l.sqlite", inline=True), Counted(), LiveAccounts()  # fmt: skip
     await with_a_reply(ledger)
     revoked = DeliveryError("the token was revoked", stops_account=True, retry_after_s=wait_s)
     chat.faults.append(revoked)
-    accounts.put(LiveAccount("memory", "default", chat, chat.traits))
-    heard, began_s = list[tuple[Any, str]](), anyio.current_time()
-    accounts.on_broken = lambda place, error: heard.append((place, error))
+    host = host_of(chat, ledger, tmp_path)
+    accounts.put(LiveAccount("memory", "default", chat, chat.traits, host=host))
+    began_s, attempt = anyio.current_time(), host.begin_attempt()
     box = Outbox(ledger, accounts, VirtualClock(), everybody_allowed)
     async with anyio.create_task_group() as tasks:
         await tasks.start(box.serve)
@@ -604,7 +620,7 @@ async def test_an_account_that_is_refused_stops_until_the_platform_or_a_person_s
         tasks.cancel_scope.cancel()
     await ledger.close()
 
-    assert heard == [(("memory", "default"), error) for error in told]
+    assert (host.broken_by, attempt.cancel_called) == (told, told is not None)
     to_ben = next(at for to, at in chat.times if to == "ben") - began_s
     assert (to_ben >= 30) is (wait_s is not None), "an account that was asked to be silent is"
 

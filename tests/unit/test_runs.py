@@ -135,11 +135,13 @@ class AllEndWell:
 
 
 @asynccontextmanager
-async def lanes_with(ledger: Ledger, follows: Follows) -> AsyncGenerator[tuple[Lanes, RunStore]]:
+async def lanes_with(
+    ledger: Ledger, follows: Follows, may_claim: Callable[[SessionKey], bool] | None = None
+) -> AsyncGenerator[tuple[Lanes, RunStore]]:
     """Lanes whose runs all end well, and this follows from it."""
     feed, clock = Feed(), VirtualClock()
     run_store = RunStore(ledger, feed, clock, ledger.owner)
-    lanes = Lanes(run_store, Slots(), clock)
+    lanes = Lanes(run_store, Slots(), clock, may_claim=may_claim)
     async with anyio.create_task_group() as tasks:
         await tasks.start(lanes.serve, AllEndWell(follows))
         yield lanes, run_store
@@ -385,17 +387,18 @@ async def test_a_lane_that_goes_to_another_gateway_ends_and_leaves_what_waits_in
     tmp_path: Path,
 ) -> None:
     async def finished(run: Run, outcome: Outcome) -> Follow:
-        lanes.may_claim = lambda key: False
+        ours.discard(ANA)
         return NOTHING
 
+    ours = {ANA}
     ledger = Counted(tmp_path / "l.sqlite", inline=True)
-    async with lanes_with(ledger, finished) as (lanes, run_store):
+    async with lanes_with(ledger, finished, ours.__contains__) as (lanes, run_store):
         for run_id in ("r1", "r2"):
             await lanes.submit(new_run(run_id, ANA), session(ANA).new)
         await run_store.wait("r1", timeout_s=60)
         await anyio.wait_all_tasks_blocked()
         left = await run_store.find("r2")
-        lanes.may_claim = None
+        ours.add(ANA)
         lanes.wake(ANA)
         run = await run_store.wait("r2", timeout_s=60)
     await ledger.close()

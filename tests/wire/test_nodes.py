@@ -15,7 +15,7 @@ from crossclaw.config import Config, Paths
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.secret import Secret
 from crossclaw.gateway.auth import GATEWAY, lock_for
-from crossclaw.gateway.server import GatewayServer
+from crossclaw.gateway.server import Connected
 from crossclaw.testing import ScriptedProvider
 from crossclaw.testing.gateway import config_for
 from tests.wire.served_gateway import serve_somewhere
@@ -40,18 +40,18 @@ pytestmark = [pytest.mark.anyio, pytest.mark.spec("G2", "K3")]
 
 @asynccontextmanager
 async def opened(folder: Path, **settings: Any) -> AsyncGenerator[Any]:
-    servers: list[GatewayServer] = []
+    connected = Connected()
     provider = ScriptedProvider(lambda _: "heard")
     outside = app.Outside(
         environ={},
         providers={provider.name: provider},
-        clients=lambda: [each for server in servers for each in server.clients()],
+        clients=connected.clients,
     )
     paths = Paths(home=folder, state_dir=folder / "state", config_path=folder / "openclaw.json")
     config = config_for(provider, msgspec.convert({"gateway": settings}, Config))
     async with app.open_gateway(config, paths, outside) as gateway:
         server = app.build_server(config, outside, gateway, {GATEWAY: lock_for(Secret(TOKEN))})
-        servers.append(server)
+        connected.begin(server)
         async with anyio.create_task_group() as tasks:
             port = await tasks.start(serve_somewhere, server)
             yield SimpleNamespace(gateway=gateway, url=f"ws://127.0.0.1:{port}")

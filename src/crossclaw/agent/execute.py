@@ -21,7 +21,7 @@ class RunExecutor:
 
     async def execute(self, run: Run, session: Session | None, progress: WordsSoFar) -> Ending:
         if run.kind != "compact":
-            progress.rescue = self._say_why
+            progress.last_words = self._say_why
         setup = await self._setups.choose(run, session)
         try:
             return await self._think(run, setup, progress)

@@ -103,7 +103,7 @@ class Loop:
 
     async def run(self, run: Run, setup: RunSetup, progress: WordsSoFar) -> AssistantMessage:
         """The run's final message. It is not stored yet: it belongs into the step that ends the run."""
-        between_calls = progress.rescue
+        between_calls = progress.last_words
         if setup.refused:
             # Told as any other model that could not be had: the default answers in its place.
             self._feed.publish(CallRepeated(run.run_id, run.key, setup.refused, 0, setup.model))
@@ -130,13 +130,13 @@ class Loop:
             cut = twice_cut(cut, answer)
             if answer.tool_calls:
                 await self._run_store.append(run, self._entry(setup, whole))
-                progress.rescue = between_calls
+                progress.last_words = between_calls
             elif answer.stop_reason != "max_tokens":
                 return whole
             elif len(pieces) == CONTINUATIONS_MAX:
                 return _with_words(whole, STILL_CUT)
             else:
-                self._rescue(progress, setup, whole)
+                progress.last_words = partial(self._cut_between, setup, whole)
                 piece = piece_entry(self._ids.short(), answer)
                 await self._run_store.append(run, settling(setup, piece))
         raise TurnsExhausted(f"no answer after {TURNS_MAX} model calls; the run was ended")
@@ -239,19 +239,29 @@ class Loop:
         progress: WordsSoFar,
     ) -> AssistantMessage:
         telling = _Telling(self._feed, run, "".join(piece.text for piece in pieces))
-        progress.rescue = lambda status, error: [
-            self._entry(setup, joined(pieces, cut_off(telling.text, status, error, telling.lost)))
-        ]
+        progress.last_words = partial(self._cut_within, setup, pieces, telling)
         answer = await with_words(setup.provider, request, telling)
         at, usage = self._clock.now_ms(), all_spent(answer.usage, telling.lost)
         stamped = msgspec.structs.replace(answer, timestamp=at, usage=usage)
         return well_formed(with_cut_call(stamped))
 
-    def _rescue(self, progress: WordsSoFar, setup: RunSetup, said: AssistantMessage) -> None:
-        """Should the run be cut off before the model goes on, this is what it has said."""
-        progress.rescue = lambda status, error: [
-            self._entry(setup, joined([said], cut_off("", status, error)))
-        ]
+    def _cut_within(
+        self,
+        setup: RunSetup,
+        pieces: Sequence[AssistantMessage],
+        telling: "_Telling",
+        status: EndStatus,
+        error: str,
+    ) -> list[NewEntry]:
+        """What a run has said that is cut off while its model speaks."""
+        said = cut_off(telling.text, status, error, telling.lost)
+        return [self._entry(setup, joined(pieces, said))]
+
+    def _cut_between(
+        self, setup: RunSetup, said: AssistantMessage, status: EndStatus, error: str
+    ) -> list[NewEntry]:
+        """What it has said when it is cut off before the model goes on."""
+        return [self._entry(setup, joined([said], cut_off("", status, error)))]
 
     def _entry(self, setup: RunSetup, message: AssistantMessage) -> NewEntry:
         """A message that was cut off names the model that was asked: its failure is that model's."""

@@ -50,7 +50,7 @@ class Toolbox:
         self._clock = context.clock
         self._ids = context.ids
         self._in_hand: set[_InHand] = set()
-        context.config.listeners.append(self._heed_rules)
+        context.config.listen(self._heed_rules)
 
     async def run(self, run: Run, tools: Toolset, calls: Sequence[ToolUse]) -> None:
         places = anyio.Semaphore(CALLS_AT_ONCE)

@@ -1,114 +1,112 @@
-"""All sources of what needs attention, in one list: to add one is a line here."""
+"""All sources of what needs attention, in one list: to add one is a method and its name in `sources`."""
 
 import logging
 
 import anyio
 
-from crossclaw.app.parts import Resources, RunServices, SessionServices
 from crossclaw.channels.account_roles import role_of
-from crossclaw.channels.supervisor import AccountStatus
+from crossclaw.channels.supervisor import AccountStatus, ChannelSupervisor
 from crossclaw.domain.attention import AttentionAction, AttentionRow, AttentionSource
+from crossclaw.domain.clock import Clock
 from crossclaw.domain.credentials import Credential
 from crossclaw.domain.errors import CrossclawError
 from crossclaw.gateway.methods.about import About
-from crossclaw.gateway.methods.attention import AttentionMethods
-from crossclaw.gateway.neighbours import Neighbour, Neighbours
+from crossclaw.gateway.pairing import Pairings
 from crossclaw.ledger.channels import ChatPairingRequest
+from crossclaw.ledger.contract import Ledger
+from crossclaw.runs.neighbours import Neighbour, Neighbours, answers
 from crossclaw.sessions.attention import ROWS_MAX, LedgerAttention
-from crossclaw.sessions.retrying import Retries
 
 log = logging.getLogger(__name__)
 
 OTHERS_S = 0.5  # for other gateways to answer: somebody waits for the list
 
 
-def needing_attention(
-    resources: Resources, run_services: RunServices, session_services: SessionServices, about: About
-) -> AttentionMethods:
-    return AttentionMethods(
-        resources.ledger,
-        run_services.resolver,
-        Retries(resources.ledger, run_services.resolver, session_services.intake),
-        resources.clock,
-        run_services.outbox.look_again,
-        attention_sources(resources, session_services, about),
-    )
+class AttentionSources:
+    """Whatever needs attention and is not a row of a session: devices, models, the store, chat accounts and strangers."""
 
+    def __init__(
+        self,
+        ledger: Ledger,
+        clock: Clock,
+        neighbours: Neighbours,
+        about: About,
+        pairings: Pairings,
+        channels: ChannelSupervisor,
+    ) -> None:
+        self._ledger, self._clock, self._neighbours = ledger, clock, neighbours
+        self._about, self._pairings, self._channels = about, pairings, channels
+        self._started = clock.now_ms()
 
-def attention_sources(
-    resources: Resources, session_services: SessionServices, about: About
-) -> list[AttentionSource]:
-    started = resources.clock.now_ms()
+    def sources(self) -> list[AttentionSource]:
+        own = [self.devices, self.models, self.store, self.channels, self.strangers]
+        return [*LedgerAttention(self._ledger, self._clock).sources(), *own]
 
-    async def devices() -> list[AttentionRow]:
-        return [_device_row(each) for each in session_services.pairings.pending]
+    async def devices(self) -> list[AttentionRow]:
+        return [_device_row(each) for each in self._pairings.pending]
 
-    async def models() -> list[AttentionRow]:
+    async def models(self) -> list[AttentionRow]:
         return [
             AttentionRow(
                 id=f"model:{fault}",
                 kind="model",
                 what=fault[0].upper() + fault[1:],
-                since=started,
+                since=self._started,
                 helps="crossclaw onboard sets a key",
             )
-            for fault in about.key_faults()
+            for fault in self._about.key_faults()
         ]
 
-    async def store() -> list[AttentionRow]:
+    async def store(self) -> list[AttentionRow]:
         return [
             AttentionRow(
                 id=f"store:{table}:{count}",
                 kind="store",
                 subject="The store",
                 what=f"has rows in {table} that cannot be read (met {count} times since the start)",
-                since=started,
+                since=self._started,
                 helps="crossclaw doctor names them; what is readable goes on",
             )
-            for table, count in resources.ledger.unreadable().items()
+            for table, count in self._ledger.unreadable().items()
         ]
 
-    def is_kept(account: AccountStatus) -> bool:
+    async def channels(self) -> list[AttentionRow]:
+        return [*await self.channels_here(), *await self._channels_elsewhere()]
+
+    @answers("attention.channels")
+    async def channels_here(self, _asked: None = None) -> list[AttentionRow]:
+        accounts = self._channels.list_status()
+        return [
+            _channel_row(each) for each in accounts if _is_down(each) and not self._is_kept(each)
+        ]
+
+    def _is_kept(self, account: AccountStatus) -> bool:
         """By another gateway: what this one could not open, that one did."""
         role = role_of(account.channel, account.account_id)
-        return not account.is_ours and resources.neighbours.find_holder(role) is not None
+        return not account.is_ours and self._neighbours.find_holder(role) is not None
 
-    async def channels_here(_asked: None = None) -> list[AttentionRow]:
-        accounts = session_services.channels.list_status()
-        return [_channel_row(each) for each in accounts if _is_down(each) and not is_kept(each)]
+    async def _channels_elsewhere(self) -> list[AttentionRow]:
+        """Accounts that other gateways keep. One that does not answer at once is left out: people look again."""
+        found: list[AttentionRow] = []
+        async with anyio.create_task_group() as asking:
+            for each in self._neighbours:
+                if any(role.startswith("channel:") for role in each.facts.roles):
+                    asking.start_soon(self._ask_for_channels, each, found)
+        return found
 
-    async def channels() -> list[AttentionRow]:
-        return [*await channels_here(), *await _channels_elsewhere(resources.neighbours)]
-
-    resources.neighbours.answer("attention.channels", channels_here)
-
-    async def strangers() -> list[AttentionRow]:
-        at = resources.clock.now_ms()
-        asking = await resources.ledger.list_pairing_requests(at=at, limit=ROWS_MAX)
-        return [_stranger_row(each) for each in asking]
-
-    own = [devices, models, store, channels, strangers]
-    return [*LedgerAttention(resources.ledger, resources.clock).sources(), *own]
-
-
-async def _channels_elsewhere(neighbours: Neighbours) -> list[AttentionRow]:
-    """Of accounts that other gateways keep. One that does not answer at once is left out: people look again."""
-    found: list[AttentionRow] = []
-
-    async def ask(holder: Neighbour) -> None:
+    async def _ask_for_channels(self, holder: Neighbour, found: list[AttentionRow]) -> None:
         with anyio.move_on_after(OTHERS_S):
             try:
-                found.extend(
-                    await neighbours.ask(holder, "attention.channels", None, list[AttentionRow])
+                found += await self._neighbours.ask(
+                    holder, "attention.channels", None, list[AttentionRow]
                 )
             except CrossclawError as error:
                 log.info("gateway %s does not tell how its accounts are: %s", holder.name, error)
 
-    async with anyio.create_task_group() as asking:
-        for each in neighbours:
-            if any(role.startswith("channel:") for role in each.facts.roles):
-                asking.start_soon(ask, each)
-    return found
+    async def strangers(self) -> list[AttentionRow]:
+        at = self._clock.now_ms()
+        asking = await self._ledger.list_pairing_requests(at=at, limit=ROWS_MAX)
+        return [_stranger_row(each) for each in asking]
 
 
 def _stranger_row(asking: ChatPairingRequest) -> AttentionRow:

@@ -1,6 +1,7 @@
-"""Builds every room from the rooms below it, in the order of the imports."""
+"""Builds every part of a gateway from parts that are there: the services of the rooms in the order of the imports, the door from their
+methods, and on the door what calls it."""
 
-from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +16,19 @@ from crossclaw.agent.permission import Permissions
 from crossclaw.agent.run_setup import AgentModels, RunSetups
 from crossclaw.agent.toolbox import Toolbox
 from crossclaw.agent.transcribing import Transcribing
-from crossclaw.app import settings
-from crossclaw.app.attention import needing_attention
+from crossclaw.app import methods, settings
+from crossclaw.app.attention import AttentionSources
 from crossclaw.app.leaving import DRAIN_S
-from crossclaw.app.methods import about_gateway, of_sessions, of_the_rest, prompting, talking
-from crossclaw.app.parts import Gateway, Resources, RunServices, Schedule, SessionServices
-from crossclaw.app.placement import Workspaces
-from crossclaw.channels.hosting import AccountHost
+from crossclaw.app.parts import (
+    Gateway,
+    GatewayServices,
+    Resources,
+    RunServices,
+    Schedule,
+    SessionServices,
+)
+from crossclaw.app.placement import Fitness, Workspaces
+from crossclaw.channels.hosting import HostServices
 from crossclaw.channels.supervisor import ChannelSupervisor
 from crossclaw.config import Config
 from crossclaw.delivery.outbox import Outbox
@@ -35,18 +42,14 @@ from crossclaw.domain.events import (
     RunStarted,
 )
 from crossclaw.door.dispatch import Door
-from crossclaw.door.registry import Caller, Registry, methods_of
+from crossclaw.door.registry import Registry, methods_of
 from crossclaw.door.resolver import Resolver
-from crossclaw.gateway.guests_elsewhere import NeighboursGuests
-from crossclaw.gateway.methods.about import About
 from crossclaw.gateway.methods.approvals import telling_approvals
-from crossclaw.gateway.methods.devices import telling
-from crossclaw.gateway.pairing import Pairings
-from crossclaw.ledger.gateways import SharingGateway
 from crossclaw.runs.approvals import Approvals
-from crossclaw.runs.claiming import Claiming, Judge
+from crossclaw.runs.claiming import Claiming
 from crossclaw.runs.lanes import Lanes
 from crossclaw.runs.lease import GatewayLease
+from crossclaw.runs.neighbours import answers_of
 from crossclaw.runs.roles import Roles
 from crossclaw.runs.run_store import RunStore
 from crossclaw.runs.slots import Slots
@@ -59,17 +62,17 @@ from crossclaw.schedule.hooks import Hooks
 from crossclaw.schedule.jobs import Jobs
 from crossclaw.schedule.notices import Notices
 from crossclaw.schedule.work import Work
-from crossclaw.schedule.zones import local_zone, user_zone
 from crossclaw.sessions.archive import Archive
 from crossclaw.sessions.budgets import Budgets
 from crossclaw.sessions.changing import Changing
 from crossclaw.sessions.channel_intake import ChannelIntake
 from crossclaw.sessions.channel_pairing import ChannelPairing
-from crossclaw.sessions.commands import Commands, DispatchCommand
+from crossclaw.sessions.commands import Commands
 from crossclaw.sessions.ending import Endings
 from crossclaw.sessions.exchange import Exchanges
 from crossclaw.sessions.guest_names import GuestNames
 from crossclaw.sessions.guests import Guests
+from crossclaw.sessions.guests_elsewhere import GuestsForNeighbours, NeighboursGuests
 from crossclaw.sessions.intake import Intake
 from crossclaw.sessions.reading import SessionReading
 from crossclaw.sessions.retention import Retention
@@ -99,25 +102,33 @@ from crossclaw.transcripts.exporter import Exporter
 
 def build(resources: Resources) -> Gateway:
     run_services = _run_services(resources)
-    doors: list[Door] = []
-    gateways: list[Gateway] = []
-
-    async def dispatch(caller: Caller, method: str, params: Any) -> Any:
-        """Commands do what methods do: through the door that knows them all."""
-        return await doors[0].dispatch(caller, method, params)
-
-    session_services = _session_services(resources, run_services, dispatch)
+    session_services = _session_services(resources, run_services)
     schedule = _schedule(resources, run_services, session_services.intake)
-    about = about_gateway(resources)
+    gateway_services = methods.gateway_services(resources, run_services)
+    sources = AttentionSources(
+        resources.ledger,
+        resources.clock,
+        resources.neighbours,
+        gateway_services.about,
+        gateway_services.pairings,
+        run_services.channels,
+    )
     services = [
-        about,
-        *talking(resources, run_services, session_services),
-        *of_sessions(resources, run_services, session_services),
-        *of_the_rest(resources, run_services, session_services, schedule),
-        prompting(resources, lambda: gateways[0].toolsets),
-        needing_attention(resources, run_services, session_services, about),
+        gateway_services.about,
+        *methods.talking(resources, run_services, session_services),
+        *methods.of_sessions(resources, run_services, session_services),
+        *methods.of_the_rest(
+            resources, run_services, session_services, schedule, gateway_services.pairings
+        ),
+        gateway_services.prompting,
+        methods.attention(resources, run_services, session_services, sources),
     ]
-    methods = [
+    guests = GuestsForNeighbours(session_services.guests)
+    answering = answers_of(*services, sources, guests, gateway_services.webhooks)
+    resources.neighbours.begin_answering(answering)
+    tell_approvals = telling_approvals(resources.outside.clients)
+    run_services.feed.subscribe(tell_approvals, ApprovalAsked, ApprovalSettled, outward=True)
+    known = [
         *methods_of(*services),
         *session_methods(
             session_services.reading,
@@ -127,10 +138,8 @@ def build(resources: Resources) -> Gateway:
         ),
         *guest_methods(session_services.guests),
     ]
-    door = Door(Registry(methods), resources.ledger, resources.clock, resources.credentials)
-    doors.append(door)
-    gateways.append(_furnished(resources, run_services, session_services, schedule, about, door))
-    return gateways[0]
+    door = Door(Registry(known), resources.ledger, resources.clock, resources.credentials)
+    return _gateway(resources, run_services, session_services, schedule, gateway_services, door)
 
 
 def _places(resources: Resources) -> Places:
@@ -149,14 +158,15 @@ def _key_file(resources: Resources) -> list[Path]:
     return [resources.paths.resolve(name)] if name else []
 
 
-def _furnished(
+def _gateway(
     resources: Resources,
     run_services: RunServices,
     session_services: SessionServices,
     schedule: Schedule,
-    about: About,
+    gateway_services: GatewayServices,
     door: Door,
 ) -> Gateway:
+    """All of it, with the tools that agents have: those of sessions are made of the door."""
     config = resources.config
     places = _places(resources)
     servers = McpServers(
@@ -175,12 +185,13 @@ def _furnished(
         context=resources.context,
         config=config,
         credentials=resources.credentials,
-        revoking=run_services.revoking,
+        revoking=session_services.revoking,
         ledger=resources.ledger,
         run_store=run_services.run_store,
         lanes=run_services.lanes,
         waits=run_services.waits,
         slots=run_services.slots,
+        commands=session_services.commands,
         intake=session_services.intake,
         endings=session_services.endings,
         archive=session_services.archive,
@@ -195,11 +206,14 @@ def _furnished(
         sweep=run_services.sweep,
         outbox=run_services.outbox,
         signals=run_services.signals,
-        channels=session_services.channels,
+        channels=run_services.channels,
+        hosting=session_services.hosting,
+        webhooks=gateway_services.webhooks,
         exporter=run_services.exporter,
         resolver=run_services.resolver,
         door=door,
-        about=about,
+        about=gateway_services.about,
+        prompting=gateway_services.prompting,
         places=places,
         servers=servers,
         toolsets=Toolsets(tools, config, places.decide, servers, _gate(resources, run_services)),
@@ -207,7 +221,7 @@ def _furnished(
         schedule=schedule,
         guests=session_services.guests,
         guest_names=session_services.guest_names,
-        pairings=session_services.pairings,
+        pairings=gateway_services.pairings,
         claiming=run_services.claiming,
         shared_config=resources.shared_config,
         lease=run_services.lease,
@@ -222,28 +236,26 @@ def _gate(resources: Resources, run_services: RunServices) -> ApprovalGate:
     return ApprovalGate(resources.config, run_services.approvals, can_ask=can_ask)
 
 
-# ── the storeys ────────────────────────────────────────────────────────────────────────────────
+# ── the services, from below ───────────────────────────────────────────────────────────────────
 
 
 def _run_services(resources: Resources) -> RunServices:
     config, ledger, clock = resources.config, resources.ledger, resources.clock
     feed = resources.context.feed
-    run_store = RunStore(
-        ledger, feed, clock, ledger.owner, settings.budget_of(config), settings.say_time(resources)
-    )
-    slots = Slots(config.agents.defaults.max_concurrent)
-    lanes = Lanes(run_store, slots, clock, resources.credentials)
-    as_said = settings.as_said(config)
-    may_deliver = settings.may_deliver(config, ledger, resources.credentials)
     roles = Roles(ledger.gateways)
-    gives_up = settings.gives_up(resources.accounts, roles)
-    outbox = Outbox(ledger, resources.accounts, clock, may_deliver, as_said, gives_up)
+    channels = _channels(resources, roles)
+    outbox = _outbox(resources, roles)
+    budgets = settings.AgentBudgets(config)
+    owner_clock = settings.OwnerClock(settings.owner_zone(resources))
+    run_store = RunStore(ledger, feed, clock, ledger.owner, budgets.find, owner_clock.say)
+    slots = Slots(config.agents.defaults.max_concurrent)
+    claiming = _claiming(resources)
+    may_claim = None if claiming is None else claiming.may_claim
+    lanes = Lanes(run_store, slots, clock, resources.credentials, may_claim)
     sweep = Sweep(ledger, lanes.wake, clock, by_time=(ARCHIVE,))
     feed.subscribe(sweep.waking(outbox.wake), RunEnded)
     feed.subscribe(lambda _asked: outbox.wake(), ApprovalAsked)
-    tell_approvals = telling_approvals(resources.outside.clients)
-    feed.subscribe(tell_approvals, ApprovalAsked, ApprovalSettled, outward=True)
-    claiming = _claiming(resources, lanes)
+    approval_messages = settings.ApprovalMessages(config, clock, resources.accounts)
     exporter = Exporter(
         ledger,
         resources.paths.sessions_dir,
@@ -265,41 +277,51 @@ def _run_services(resources: Resources) -> RunServices:
         sweep=sweep,
         exporter=exporter,
         resolver=Resolver(ledger, config),
-        revoking=Revoking(ledger, lanes, resources.credentials),
-        approvals=Approvals(
-            resources.context, slots, lanes.paused, settings.approval_chats(resources)
-        ),
+        approvals=Approvals(resources.context, slots, lanes.paused, approval_messages.tell),
+        channels=channels,
         claiming=claiming,
         lease=_lease(resources, lanes, slots, claiming),
         roles=roles,
     )
 
 
-def _judge(resources: Resources, workspaces: Workspaces) -> Judge:
-    """A gateway with another config, or without the keys that were given to all, would answer otherwise than the rest."""
-    config, keys = resources.shared_config, resources.shared_keys
+def _channels(resources: Resources, roles: Roles) -> ChannelSupervisor:
+    supervisor = ChannelSupervisor(
+        resources.accounts,
+        resources.paths.channel_folder,
+        resources.outside.http,
+        inline=resources.outside.inline,
+        roles=roles if resources.ledger.gateways else None,
+    )
+    resources.config.listen(supervisor.look_again)
+    return supervisor
 
-    async def judge(found: Sequence[SharingGateway]) -> str | None:
-        await workspaces.look(found)
-        why_not = None if config is None else await config.look(found)
-        unread = None if keys is None else await keys.look()
-        return why_not or unread
 
-    return judge
+def _outbox(resources: Resources, roles: Roles) -> Outbox:
+    config, ledger, accounts = resources.config, resources.ledger, resources.accounts
+    return Outbox(
+        ledger,
+        accounts,
+        resources.clock,
+        settings.DeliveryPolicy(config, ledger, resources.credentials).decide,
+        settings.ReplyPrefixes(config).add,
+        settings.GivingUp(accounts, roles).is_ours,
+    )
 
 
-def _claiming(resources: Resources, lanes: Lanes) -> Claiming | None:
-    membership, ledger = resources.ledger.gateways, resources.config.ledger
+def _claiming(resources: Resources) -> Claiming | None:
+    membership, owner = resources.ledger.gateways, resources.ledger.owner
     if membership is None:
         return None
-    claiming = Claiming(membership, resources.ledger.owner, ledger.agents)
-    workspaces = Workspaces(
-        membership, resources.ledger.owner, resources.config, resources.workspace_of
+    workspaces = Workspaces(membership, owner, resources.config, resources.workspace_of)
+    fitness = Fitness(workspaces, resources.shared_config, resources.shared_keys)
+    return Claiming(
+        membership,
+        owner,
+        resources.config.ledger.agents,
+        is_elsewhere=workspaces.are_elsewhere,
+        judge=fitness.judge,
     )
-    claiming.is_elsewhere = workspaces.are_elsewhere
-    claiming.judge = _judge(resources, workspaces)
-    lanes.may_claim = claiming.may_claim
-    return claiming
 
 
 def _lease(
@@ -317,9 +339,7 @@ def _lease(
     return GatewayLease(membership, claiming, lanes, drain, room=lambda: slots.free)
 
 
-def _session_services(
-    resources: Resources, run_services: RunServices, dispatch: DispatchCommand
-) -> SessionServices:
+def _session_services(resources: Resources, run_services: RunServices) -> SessionServices:
     config, ledger, clock, ids = resources.config, resources.ledger, resources.clock, resources.ids
     run_store, feed, resolver, exporter = (
         run_services.run_store,
@@ -332,21 +352,21 @@ def _session_services(
     budgets = Budgets(ledger, config, clock)
     archive = Archive(ledger, changing, feed, clock)
     builder = RunBuilder(config, clock, ids)
-    commands = Commands(config, run_store, dispatch, clock, ids)
+    commands = Commands(config, run_store, clock, ids)
     intake = Intake(builder, ledger, resolver, run_services.lanes, archive, commands)
     pairing = ChannelPairing(config, ledger, resources.accounts, clock)
     spawn_reports = SpawnReports(ledger, exporter.path_of, builder)
-    guests = Guests(ledger, run_store, run_services.slots, clock, ids)
-    if run_services.claiming is not None:
-        run_services.claiming.guest_is_here = guests.is_here
-        guests.elsewhere = NeighboursGuests(resources.neighbours, guests)
-        guests.on_coming = resources.neighbours.own_changed
+    elsewhere = NeighboursGuests(resources.neighbours) if ledger.gateways else None
+    guests = Guests(ledger, run_store, run_services.slots, clock, ids, elsewhere)
+    if elsewhere is not None:
         feed.subscribe(guests.hear_start, RunStarted, outward=True)
     return SessionServices(
         stopping=stopping,
+        revoking=Revoking(ledger, run_services.lanes, resources.credentials),
         changing=changing,
         archive=archive,
         builder=builder,
+        commands=commands,
         intake=intake,
         sends=Sends(intake, resolver, run_store, run_services.waits, builder),
         spawns=Spawns(intake, ledger, resolver, run_store, resources.models, builder),
@@ -363,46 +383,24 @@ def _session_services(
         endings=Endings(config, ledger, Exchanges(ledger, builder), spawn_reports, clock),
         guest_names=GuestNames(ledger, resources.credentials, clock),
         guests=guests,
-        pairings=Pairings(
-            ledger, telling(resources.outside.clients), clock, ids, resources.credentials
-        ),
-        channels=_channels(resources, run_services, intake, pairing),
         channel_pairing=pairing,
+        hosting=_hosting(resources, run_services, intake, pairing),
     )
 
 
-def _channels(
+def _hosting(
     resources: Resources, run_services: RunServices, intake: Intake, pairing: ChannelPairing
-) -> ChannelSupervisor:
-    outside = resources.outside
-
+) -> HostServices:
     receiving = ChannelIntake(
         resources.context, intake, resources.accounts, pairing, run_services.signals
     )
-
-    def make_host(channel: str, account_id: str) -> AccountHost:
-        host = AccountHost(
-            (channel, account_id),
-            receive=receiving.receive,
-            ledger=resources.ledger,
-            clock=resources.clock,
-            http=outside.http(),
-            wake=run_services.outbox.look_again,
-        )
-        host.folder = resources.paths.channel_folder(channel, account_id)
-        host.decide_talk = receiving.may_talk
-        return host
-
-    supervisor = ChannelSupervisor(
-        resources.accounts,
-        make_host,
-        resources.clock,
+    return HostServices(
+        receive=receiving.receive,
+        may_talk=receiving.may_talk,
+        ledger=resources.ledger,
+        clock=resources.clock,
         wake=run_services.outbox.look_again,
-        inline=outside.inline,
-        roles=run_services.roles if resources.ledger.gateways else None,
     )
-    resources.config.listeners.append(supervisor.look_again)
-    return supervisor
 
 
 def _reading(resources: Resources, run_services: RunServices, budgets: Budgets) -> SessionReading:
@@ -417,7 +415,7 @@ def _reading(resources: Resources, run_services: RunServices, budgets: Budgets) 
 
 def _schedule(resources: Resources, run_services: RunServices, intake: Intake) -> Schedule:
     context, config = resources.context, resources.config
-    local = user_zone(config.agents.defaults.user_timezone, local_zone(resources.outside.environ))
+    local = settings.owner_zone(resources)
     notices = Notices(config, intake)
     disk = Disk(inline=resources.outside.inline)
     heartbeats = Heartbeats(context, notices, resources.workspace_of, local, disk)
@@ -436,14 +434,14 @@ def build_agent(resources: Resources, gateway: Gateway) -> RunExecutor:
         resources.providers,
         settings.models_of(resources),
         resources.models,
-        settings.profiles_of(config),
+        settings.ModelProfiles(config).of,
     )
     setups = RunSetups(
         config,
         models,
         gateway.toolsets,
         prompts,
-        Meters(gateway.ledger, resources.providers.price, clock, settings.room_of(config)),
+        Meters(gateway.ledger, resources.providers.price, clock, partial(settings.room_of, config)),
         Permissions(resources.credentials, resources.models.require_for),
     )
     history = History(gateway.ledger)

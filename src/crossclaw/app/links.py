@@ -24,9 +24,9 @@ from crossclaw.gateway.asking import GatewayRequests
 from crossclaw.gateway.http.links import PATH, SIGN_OF_LIFE_S
 from crossclaw.gateway.link_proof import LinkKey, load_cipher
 from crossclaw.gateway.linking import LinkReader
-from crossclaw.gateway.neighbours import ConnectedClients
 from crossclaw.ledger.gateways import BEAT_S, Membership, SharingGateway
 from crossclaw.ledger.hints import ENDED, Hints
+from crossclaw.runs.neighbours import ConnectedClients
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +52,7 @@ class GatewayLinks:
     def __init__(self, gateway: Gateway, membership: Membership, key: LinkKey) -> None:
         self._gateway, self._membership, self._key = gateway, membership, key
         self._requests = GatewayRequests(key, gateway.context.clock)
-        gateway.neighbours.carry = self._requests.carry
+        gateway.neighbours.begin_asking(self._requests.carry)
         self._linked: dict[str, anyio.CancelScope] = {}
         """By the incarnation of the neighbour."""
         self._told_ends: OrderedDict[str, None] = OrderedDict()

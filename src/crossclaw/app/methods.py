@@ -4,8 +4,15 @@ from collections.abc import Callable
 from functools import partial
 
 from crossclaw.app import settings
+from crossclaw.app.attention import AttentionSources
 from crossclaw.app.model_settings import renew_keys, trial_provider
-from crossclaw.app.parts import Resources, RunServices, Schedule, SessionServices
+from crossclaw.app.parts import (
+    GatewayServices,
+    Resources,
+    RunServices,
+    Schedule,
+    SessionServices,
+)
 from crossclaw.app.shared_keys import EverywhereKeys, FileKeys
 from crossclaw.config.changing import ConfigChanges
 from crossclaw.disk.growth import StoreGrowth
@@ -13,17 +20,19 @@ from crossclaw.disk.threads import Disk
 from crossclaw.domain.authority import Maker
 from crossclaw.domain.keys import SessionKey
 from crossclaw.door.resolver import Resolver
+from crossclaw.gateway.http.webhooks import PassingWebhooks
 from crossclaw.gateway.methods.about import About
 from crossclaw.gateway.methods.agents import AgentMethods
 from crossclaw.gateway.methods.agreeing import Agreeing
 from crossclaw.gateway.methods.approvals import ApprovalMethods
+from crossclaw.gateway.methods.attention import AttentionMethods
 from crossclaw.gateway.methods.channel_pairing import ChannelPairingMethods
 from crossclaw.gateway.methods.channels import ChannelMethods
 from crossclaw.gateway.methods.chat import Chat
 from crossclaw.gateway.methods.clients import Clients
 from crossclaw.gateway.methods.cron import CronMethods, NameMaker
 from crossclaw.gateway.methods.deliveries import DeliveryMethods
-from crossclaw.gateway.methods.devices import Devices
+from crossclaw.gateway.methods.devices import Devices, telling
 from crossclaw.gateway.methods.display import Renderer
 from crossclaw.gateway.methods.figures import FigureMethods
 from crossclaw.gateway.methods.forking import Forking
@@ -49,24 +58,42 @@ from crossclaw.gateway.methods.upkeep import Upkeep
 from crossclaw.gateway.methods.waking import Waking
 from crossclaw.gateway.node_calls import NodeCalls
 from crossclaw.gateway.node_events import NodeEvents
+from crossclaw.gateway.pairing import Pairings
 from crossclaw.sessions.compacting import Compacting
 from crossclaw.sessions.explain import Explaining
 from crossclaw.sessions.outgoing import OutgoingMessages
+from crossclaw.sessions.retrying import Retries
 from crossclaw.sessions.tracing import Tracing
-from crossclaw.tools.toolset import Toolsets
 
 
-def prompting(resources: Resources, toolsets: Callable[[], Toolsets]) -> Prompting:
+def gateway_services(resources: Resources, run_services: RunServices) -> GatewayServices:
+    channels = run_services.channels
+    return GatewayServices(
+        about=_about(resources),
+        pairings=Pairings(
+            resources.ledger,
+            telling(resources.outside.clients),
+            resources.clock,
+            resources.ids,
+            resources.credentials,
+        ),
+        prompting=_prompting(resources),
+        webhooks=PassingWebhooks(
+            channels.find_webhook, channels.find_webhook_role, resources.neighbours
+        ),
+    )
+
+
+def _prompting(resources: Resources) -> Prompting:
     models = settings.models_of(resources)
     return Prompting(
         resources.config,
         settings.prompts(resources).system,
-        toolsets,
         lambda each: models(each).primary,
     )
 
 
-def about_gateway(resources: Resources) -> About:
+def _about(resources: Resources) -> About:
     return About(
         resources.context,
         resources.outside.environ,
@@ -144,6 +171,22 @@ def of_sessions(
     ]
 
 
+def attention(
+    resources: Resources,
+    run_services: RunServices,
+    session_services: SessionServices,
+    sources: AttentionSources,
+) -> AttentionMethods:
+    return AttentionMethods(
+        resources.ledger,
+        run_services.resolver,
+        Retries(resources.ledger, run_services.resolver, session_services.intake),
+        resources.clock,
+        run_services.outbox.look_again,
+        sources.sources(),
+    )
+
+
 def _for_onlookers(
     resources: Resources, resolver: Resolver, guest_is_here: Callable[[SessionKey], bool]
 ) -> list[object]:
@@ -173,6 +216,7 @@ def of_the_rest(
     run_services: RunServices,
     session_services: SessionServices,
     schedule: Schedule,
+    pairings: Pairings,
 ) -> list[object]:
     """Settings, jobs, hooks, nodes and devices."""
     config, clock, clients = resources.config, resources.clock, resources.outside.clients
@@ -195,14 +239,14 @@ def of_the_rest(
             clock,
         ),
         Renderer(),
-        ChannelMethods(session_services.channels, clock, resources.neighbours),
+        ChannelMethods(run_services.channels, clock, resources.neighbours),
         ChannelPairingMethods(session_services.channel_pairing),
         DeliveryMethods(resources.ledger, run_services.resolver),
         CronMethods(
             config,
             schedule.jobs,
             resources.paths.ledger_path,
-            _maker_names(resources, session_services),
+            _maker_names(resources, pairings),
         ),
         Waking(
             config,
@@ -215,13 +259,13 @@ def of_the_rest(
         schedule.hooks,
         _nodes(resources, run_services, session_services, schedule),
         Devices(
-            session_services.pairings,
+            pairings,
             clients,
-            run_services.revoking.end_runs,
+            session_services.revoking.end_runs,
             clock,
             resources.neighbours,
         ),
-        GuestMethods(session_services.guest_names, run_services.revoking.end_runs),
+        GuestMethods(session_services.guest_names, session_services.revoking.end_runs),
         ApprovalMethods(run_services.approvals),
         LeavingMethods(resources.outside.leave, lambda: len(run_services.lanes.under_way)),
         _gateways(resources, run_services),
@@ -253,7 +297,6 @@ def _key_keeper(resources: Resources) -> KeyKeeper:
     renew = partial(renew_keys, resources.providers, resources.config, resources.paths, found)
     if shared is None:
         return FileKeys(resources.paths.state_dir, renew)
-    shared.renew = renew
     return EverywhereKeys(resources.paths.state_dir, renew, shared)
 
 
@@ -264,11 +307,11 @@ def _gateways(resources: Resources, run_services: RunServices) -> GatewayMethods
     )
 
 
-def _maker_names(resources: Resources, session_services: SessionServices) -> NameMaker:
+def _maker_names(resources: Resources, pairings: Pairings) -> NameMaker:
     """Who made something, for people."""
 
     def name(maker: Maker) -> tuple[str, bool]:
-        known = {each.credential_id: each for each in session_services.pairings.devices}
+        known = {each.credential_id: each for each in pairings.devices}
         found = known.get(maker.credential_id)
         said = found.particulars.display_name or found.particulars.client_id if found else None
         kind, _, rest = maker.credential_id.partition(":")

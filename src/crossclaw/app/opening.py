@@ -14,7 +14,7 @@ from anyio.abc import TaskGroup, TaskStatus
 from crossclaw.agent.execute import RunExecutor
 from crossclaw.app.building import build, build_agent
 from crossclaw.app.config_proof import ConfigProof
-from crossclaw.app.model_settings import make_providers
+from crossclaw.app.model_settings import make_providers, renew_keys
 from crossclaw.app.parts import Gateway, Outside, Resources
 from crossclaw.app.run_handler import AgentRunHandler
 from crossclaw.app.shared_config import OwnFile, SharedConfig
@@ -58,6 +58,8 @@ async def open_gateway(config: Config, paths: Paths, outside: Outside) -> AsyncG
         ledger = await _opened_ledger(config, paths, outside, closing)
         shared, keys = await _join_gateways(ledger, config, paths, outside, closing)
         providers = make_providers(current, paths, outside, keys.found if keys else None)
+        if keys is not None:
+            keys.begin(partial(renew_keys, providers, current, paths, keys.found))
         closing.push_async_callback(_shielded, providers.close)
         resources = Resources(
             current,
@@ -101,7 +103,12 @@ async def _load(config: Config, resources: Resources, gateway: Gateway) -> Excep
 async def _serve_parts(
     tasks: TaskGroup, resources: Resources, gateway: Gateway, agent: RunExecutor
 ) -> None:
+    """From here on control comes back up: each of these is handed what was built after it."""
     outside, roles, config = resources.outside, gateway.roles, resources.config
+    gateway.commands.begin(gateway.door.dispatch)
+    gateway.prompting.begin(gateway.toolsets)
+    if gateway.claiming is not None:
+        gateway.claiming.begin(gateway.guests.is_here)
     await _start_in_role(tasks, roles, TRANSCRIPTS, partial(_write_copies, gateway.exporter))
     await tasks.start(gateway.servers.serve)
     handler = AgentRunHandler(
@@ -118,7 +125,7 @@ async def _serve_parts(
         tasks.start_soon(gateway.lease.look_around, name="look at the other gateways")
         tasks.start_soon(credentials.serve, name="credentials of others")
     wanted = resources.wanted_accounts if outside.keeps_time else None
-    await tasks.start(gateway.channels.serve, wanted, outside.channels)
+    await tasks.start(gateway.channels.serve, gateway.hosting, wanted, outside.channels)
     if outside.keeps_time:
         tasks.start_soon(_serve_in_role, roles, UPKEEP, gateway.retention.serve, name="retention")
     if outside.keeps_time and config.cron.enabled:
@@ -154,7 +161,7 @@ async def _write_copies(
     exporter: Exporter, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
 ) -> None:
     """Transcripts for people: first what they lack."""
-    exporter.is_ours = True
+    exporter.begin()
     await exporter.repair()
     await exporter.serve(task_status=task_status)
 

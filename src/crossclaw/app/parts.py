@@ -11,6 +11,7 @@ from crossclaw.app.shared_config import SharedConfig
 from crossclaw.app.shared_keys import SharedModelKeys
 from crossclaw.channels.accounts import LiveAccounts
 from crossclaw.channels.contract import GivenChannel
+from crossclaw.channels.hosting import HostServices
 from crossclaw.channels.http import HttpClients
 from crossclaw.channels.supervisor import ChannelSupervisor
 from crossclaw.config import Loaded, Paths
@@ -25,8 +26,9 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.door.dispatch import Door
 from crossclaw.door.resolver import Resolver
 from crossclaw.gateway.client import Client
+from crossclaw.gateway.http.webhooks import PassingWebhooks
 from crossclaw.gateway.methods.about import About
-from crossclaw.gateway.neighbours import Neighbours
+from crossclaw.gateway.methods.prompting import Prompting
 from crossclaw.gateway.pairing import Pairings
 from crossclaw.ledger.contract import Ledger
 from crossclaw.policy.answering import is_gone
@@ -40,6 +42,7 @@ from crossclaw.runs.context import ServiceContext
 from crossclaw.runs.feed import Feed
 from crossclaw.runs.lanes import Lanes
 from crossclaw.runs.lease import GatewayLease
+from crossclaw.runs.neighbours import Neighbours
 from crossclaw.runs.roles import Roles
 from crossclaw.runs.run_store import RunStore
 from crossclaw.runs.slots import Slots
@@ -57,6 +60,7 @@ from crossclaw.sessions.budgets import Budgets
 from crossclaw.sessions.changing import Changing
 from crossclaw.sessions.channel_pairing import ChannelPairing
 from crossclaw.sessions.choosing import ModelChoices
+from crossclaw.sessions.commands import Commands
 from crossclaw.sessions.ending import Endings
 from crossclaw.sessions.guest_names import GuestNames
 from crossclaw.sessions.guests import Guests
@@ -180,8 +184,8 @@ class RunServices(msgspec.Struct, frozen=True):
     sweep: Sweep
     exporter: Exporter
     resolver: Resolver
-    revoking: Revoking
     approvals: Approvals
+    channels: ChannelSupervisor
     claiming: Claiming | None
     lease: GatewayLease | None
     roles: Roles
@@ -191,6 +195,7 @@ class SessionServices(msgspec.Struct, frozen=True):
     """What can be done to sessions."""
 
     stopping: Stopping
+    revoking: Revoking
     changing: Changing
     archive: Archive
     sends: Sends
@@ -200,12 +205,13 @@ class SessionServices(msgspec.Struct, frozen=True):
     reading: SessionReading
     endings: Endings
     builder: RunBuilder
+    commands: Commands
     intake: Intake
     guests: Guests
     guest_names: GuestNames
-    pairings: Pairings
-    channels: ChannelSupervisor
     channel_pairing: ChannelPairing
+    hosting: HostServices
+    """What chat accounts are given."""
 
 
 class Schedule(msgspec.Struct, frozen=True):
@@ -215,6 +221,15 @@ class Schedule(msgspec.Struct, frozen=True):
     clockwork: Clockwork
     jobs: Jobs
     hooks: Hooks
+
+
+class GatewayServices(msgspec.Struct, frozen=True):
+    """What is told of the gateway, and who may come in."""
+
+    about: About
+    pairings: Pairings
+    prompting: Prompting
+    webhooks: PassingWebhooks
 
 
 class Gateway(msgspec.Struct, frozen=True):
@@ -227,6 +242,7 @@ class Gateway(msgspec.Struct, frozen=True):
     lanes: Lanes
     waits: Waits
     slots: Slots
+    commands: Commands
     intake: Intake
     endings: Endings
     archive: Archive
@@ -236,10 +252,14 @@ class Gateway(msgspec.Struct, frozen=True):
     outbox: Outbox
     signals: ChatSignals
     channels: ChannelSupervisor
+    hosting: HostServices
+    """What chat accounts are given."""
+    webhooks: PassingWebhooks
     exporter: Exporter
     resolver: Resolver
     door: Door
     about: About
+    prompting: Prompting
     places: Places
     servers: McpServers
     toolsets: Toolsets

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import anyio.to_thread
 
+from crossclaw.app.shared_config import SharedConfig
+from crossclaw.app.shared_keys import SharedModelKeys
 from crossclaw.config import Config
 from crossclaw.ledger.gateways import Membership, SharingGateway
 
@@ -48,3 +50,19 @@ class Workspaces:
     def _here(self) -> tuple[str, ...]:
         agents = self._config.agents.ids()
         return tuple(sorted(each for each in agents if self._workspace_of(each).is_dir()))
+
+
+class Fitness:
+    """Judges why this gateway takes no runs: one with another config, or without the keys that were given to all, would
+    answer otherwise than the rest."""
+
+    def __init__(
+        self, workspaces: Workspaces, config: SharedConfig | None, keys: SharedModelKeys | None
+    ) -> None:
+        self._workspaces, self._config, self._keys = workspaces, config, keys
+
+    async def judge(self, found: Sequence[SharingGateway]) -> str | None:
+        await self._workspaces.look(found)
+        why_not = None if self._config is None else await self._config.look(found)
+        unread = None if self._keys is None else await self._keys.look()
+        return why_not or unread

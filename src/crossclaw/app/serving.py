@@ -57,12 +57,14 @@ from crossclaw.gateway.http.openai import OpenAiRuns
 from crossclaw.gateway.http.openai_chat import chat_endpoints
 from crossclaw.gateway.http.openai_responses import responses_endpoint
 from crossclaw.gateway.http.tools import tools_invoke
-from crossclaw.gateway.http.webhooks import AccountWebhook, PassingWebhooks, Webhooks
+from crossclaw.gateway.http.webhooks import Webhooks
 from crossclaw.gateway.link_proof import LinkKey, UsedTickets
 from crossclaw.gateway.node_calls import connected_clients
 from crossclaw.gateway.reception import Admission
-from crossclaw.gateway.server import GatewayServer, bind, listen_host
+from crossclaw.gateway.server import Connected, GatewayServer, bind, listen_host
 from crossclaw.gateway.watchdog import Watchdog
+from crossclaw.runs.neighbours import ConnectedClients
+from crossclaw.sessions.guests import Guests
 from crossclaw.tools.guests import GuestTools
 from crossclaw.tools.invoke import Invoker
 
@@ -204,7 +206,7 @@ class _Serving:
         token = gateway_token(loaded.config, self._paths, self._environ)
         locks = _locks(loaded.config, token, where)
         shown = await anyio.to_thread.run_sync(open_certificate, settings.tls, self._paths, where)
-        connected: list[GatewayServer] = []
+        connected = Connected()
         config = CurrentConfig.of(loaded.config)
         written = ConfigWritten()
         outside = Outside(
@@ -213,8 +215,8 @@ class _Serving:
             take_rules=written.take,
             leave=self._leaving.ask,
             began_ms=self._began_ms,
-            presence=lambda: [each for server in connected for each in server.presence()],
-            clients=lambda: [each for server in connected for each in server.clients()],
+            presence=connected.presence,
+            clients=connected.clients,
         )
         async with open_gateway(config, self._paths, outside) as gateway:
             is_agreed = await has_others(gateway.ledger.gateways)
@@ -223,7 +225,7 @@ class _Serving:
             self._link = LinkKey(token)
             server = build_server(config, outside, gateway, locks, self._link)
             await gateway.revoking.end_runs()
-            connected.append(server)
+            connected.begin(server)
             take_rules = partial(self._take_rules, config, where, gateway, server)
             written.begin(take_rules)
             async with anyio.create_task_group() as tasks:
@@ -291,7 +293,7 @@ class _Serving:
             log.info(
                 "the secret of %s has changed: what came by the old one ends", ", ".join(changed)
             )
-            self._link.secret = token
+            self._link.take_secret(token)
             if gateway.shared_config is not None:
                 gateway.shared_config.take_token(token)
             secrets = DoorSecrets(gateway.ledger, gateway.credentials, SystemClock())
@@ -369,13 +371,15 @@ def build_server(
                 *_endpoints(config, outside, gateway, context.watchdog),
                 *_link_endpoints(outside, gateway, link),
             ],
-            Webhooks(_webhooks(gateway).find).find_endpoints,
+            Webhooks(gateway.webhooks.find).find_endpoints,
         ),
     )
-    gateway.neighbours.own_clients = lambda: connected_clients(
-        server.presence_here(), server.clients(), gateway.guests.list_here()
-    )
+    gateway.neighbours.begin_telling(partial(_clients_here, server, gateway.guests))
     return server
+
+
+def _clients_here(server: GatewayServer, guests: Guests) -> ConnectedClients:
+    return connected_clients(server.presence_here(), server.clients(), guests.list_here())
 
 
 def _link_endpoints(outside: Outside, gateway: Gateway, link: LinkKey | None) -> list[Endpoint]:
@@ -430,14 +434,6 @@ def _endpoints(
             else []
         ),
     ]
-
-
-def _webhooks(gateway: Gateway) -> PassingWebhooks:
-    def find_here(path: str) -> AccountWebhook | None:
-        account = gateway.channels.find_webhook(path)
-        return None if account is None else account.webhook
-
-    return PassingWebhooks(find_here, gateway.channels.find_webhook_role, gateway.neighbours)
 
 
 def _guest_of(gateway: Gateway) -> FindToken:

@@ -2,12 +2,11 @@
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, tzinfo
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 
 from crossclaw.agent.compaction import RESERVE_TOKENS, CompactionSettings
-from crossclaw.agent.meter import RoomOf
-from crossclaw.agent.prompt import ColleaguesOf, Prompts
+from crossclaw.agent.prompt import Prompts
 from crossclaw.agent.run_setup import OUTPUT_TOKENS_MAX, ModelProfile, ProfileOf
 from crossclaw.agent.session_files import SessionFiles
 from crossclaw.agent.summary import TIMEOUT_S
@@ -18,8 +17,6 @@ from crossclaw.channels.accounts import LiveAccount, LiveAccounts
 from crossclaw.config import Config
 from crossclaw.config.current import CurrentConfig
 from crossclaw.config.model import ChosenModel
-from crossclaw.delivery.carrying import AsSaid, MayDeliver
-from crossclaw.delivery.outbox import GivesUp
 from crossclaw.delivery.prefixes import PrefixFacts, with_prefix
 from crossclaw.disk.threads import Disk
 from crossclaw.domain.addresses import Address
@@ -27,6 +24,7 @@ from crossclaw.domain.agents import AGENTS_REMEMBERED
 from crossclaw.domain.approvals import NewApproval
 from crossclaw.domain.authority import Authority
 from crossclaw.domain.budgets import Allowance
+from crossclaw.domain.clock import Clock
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.models import ListedModel
 from crossclaw.domain.runs import Run
@@ -39,10 +37,9 @@ from crossclaw.policy.credentials import ENDED, Credentials
 from crossclaw.policy.decision import Decision
 from crossclaw.policy.sandbox import sandboxes_write
 from crossclaw.policy.send import decide_send
+from crossclaw.providers.contract import ModelRequest
 from crossclaw.providers.room import room_to_think
-from crossclaw.runs.approvals import TellChats
 from crossclaw.runs.roles import UPKEEP, Roles
-from crossclaw.runs.run_store import BudgetOf, SayTime
 from crossclaw.schedule.zones import local_zone, user_zone
 from crossclaw.sessions.introductions import THREADS as INTRODUCING_THREADS
 from crossclaw.sessions.introductions import Introductions
@@ -69,19 +66,23 @@ def compaction(config: Config) -> CompactionSettings:
 # Asked with every claim or every run, so looked up once for each agent.
 
 
-def budget_of(config: CurrentConfig) -> BudgetOf:
-    @lru_cache(AGENTS_REMEMBERED)
-    def looked_up(agent_id: str, _epoch: int) -> Allowance | None:
-        return config.agents.budget_for(agent_id)
+class AgentBudgets:
+    """What each agent may spend, by the rules in force."""
 
-    return lambda agent_id: looked_up(agent_id, config.epoch)
+    def __init__(self, config: CurrentConfig) -> None:
+        self._config = config
+        self._kept = lru_cache(AGENTS_REMEMBERED)(self._look_up)
+
+    def find(self, agent_id: str) -> Allowance | None:
+        return self._kept(agent_id, self._config.epoch)
+
+    def _look_up(self, agent_id: str, _epoch: int) -> Allowance | None:
+        return self._config.agents.budget_for(agent_id)
 
 
 def models_of(resources: Resources) -> Callable[[str], ChosenModel]:
-    environ = resources.outside.environ
-    return lru_cache(AGENTS_REMEMBERED)(
-        lambda agent_id: resources.config.model_for(agent_id, environ)
-    )
+    look_up = partial(resources.config.model_for, environ=resources.outside.environ)
+    return lru_cache(AGENTS_REMEMBERED)(look_up)
 
 
 def workspace_of(resources: Resources) -> Callable[[str], Path]:
@@ -97,24 +98,34 @@ def introductions(resources: Resources) -> Introductions:
     return Introductions(resources.config, workspace_of(resources), disk)
 
 
-def _colleagues_of(config: CurrentConfig) -> ColleaguesOf:
-    @lru_cache(AGENTS_REMEMBERED)
-    def looked_up(
-        key: SessionKey, _agent_id: str, authority: Authority, _epoch: int
+class Colleagues:
+    """The agents that a session's agent may send to, by the rules of an epoch."""
+
+    def __init__(self, config: CurrentConfig) -> None:
+        self._config = config
+        self._kept = lru_cache(AGENTS_REMEMBERED)(self._look_up)
+
+    def of(self, key: SessionKey, authority: Authority, epoch: int) -> Sequence[Colleague]:
+        # Equal keys may be of two agents: the text of a job's, a hook's or a node's does not name it.
+        return self._kept(key, key.agent_id, authority, epoch)
+
+    def _look_up(
+        self, key: SessionKey, _agent_id: str, authority: Authority, _epoch: int
     ) -> Sequence[Colleague]:
-        return colleagues(config, key, authority)
-
-    # Equal keys may be of two agents: the text of a job's, a hook's or a node's does not name it.
-    return lambda key, authority, epoch: looked_up(key, key.agent_id, authority, epoch)
+        return colleagues(self._config, key, authority)
 
 
-def profiles_of(config: CurrentConfig) -> ProfileOf:
-    """Looked up once, until the rules change or a server tells something else of its model."""
+class ModelProfiles:
+    """How an agent uses a model. Looked up once, until the rules change or a server tells something else of its model."""
 
-    @lru_cache(AGENTS_REMEMBERED)
-    def looked_up(
-        agent_id: str, model: str, _epoch: int, _listed: ListedModel | None
+    def __init__(self, config: CurrentConfig) -> None:
+        self._config = config
+        self.of: ProfileOf = lru_cache(AGENTS_REMEMBERED)(self._look_up)
+
+    def _look_up(
+        self, agent_id: str, model: str, _epoch: int, _listed: ListedModel | None
     ) -> ModelProfile:
+        config = self._config
         return ModelProfile(
             facts=config.facts_for(model),
             output_tokens_max=output_tokens(config, model),
@@ -122,8 +133,6 @@ def profiles_of(config: CurrentConfig) -> ProfileOf:
             thinking=config.agents.thinking_for(agent_id) or "off",
             params=config.params_for(agent_id, model),
         )
-
-    return looked_up
 
 
 def prompts(resources: Resources) -> Prompts:
@@ -134,25 +143,32 @@ def prompts(resources: Resources) -> Prompts:
     return Prompts(
         find,
         SessionFiles(files, find, disk),
-        _colleagues_of(resources.config),
+        Colleagues(resources.config).of,
         lambda: sandboxes_write(resources.config.agents),
         introductions(resources).of,
         resources.config,
     )
 
 
-def say_time(resources: Resources) -> SayTime:
+def owner_zone(resources: Resources) -> tzinfo:
+    written = resources.config.agents.defaults.user_timezone
+    return user_zone(written, local_zone(resources.outside.environ))
+
+
+class OwnerClock:
     """Weekday, date, time and zone, as the owner's clock shows them. Asked with every claim, so the
     words of a minute are kept."""
-    written = resources.config.agents.defaults.user_timezone
-    zone = user_zone(written, local_zone(resources.outside.environ))
 
-    @lru_cache(2)
-    def of_minute(minute: int) -> str:
-        here = datetime.fromtimestamp(minute * 60, UTC).astimezone(zone)
-        return f"{here:%A, %Y-%m-%d %H:%M} {_name_of(zone, here)}"
+    def __init__(self, zone: tzinfo) -> None:
+        self._zone = zone
+        self._kept = lru_cache(2)(self._say_minute)
 
-    return lambda at: of_minute(at // 60_000)
+    def say(self, at_ms: int) -> str:
+        return self._kept(at_ms // 60_000)
+
+    def _say_minute(self, minute: int) -> str:
+        here = datetime.fromtimestamp(minute * 60, UTC).astimezone(self._zone)
+        return f"{here:%A, %Y-%m-%d %H:%M} {_name_of(self._zone, here)}"
 
 
 def _name_of(zone: tzinfo, here: datetime) -> str:
@@ -173,64 +189,66 @@ def output_tokens(config: Config, model: str) -> int:
     return max(1, min(wanted, facts.output or wanted, facts.window // 2))
 
 
-def room_of(config: Config) -> RoomOf:
-    return lambda model, asked: room_to_think(
-        config.facts_for(model), asked.thinking, more=asked.more_room
-    )
+def room_of(config: Config, model: str, asked: ModelRequest) -> int:
+    """How many tokens a model may think with, beside its words."""
+    return room_to_think(config.facts_for(model), asked.thinking, more=asked.more_room)
 
 
-def may_deliver(config: Config, ledger: Ledger, credentials: Credentials) -> MayDeliver:
-    """The session that speaks must be allowed to, and so must the one whose chat it speaks in: a
-    job or a client may have named any chat."""
+class DeliveryPolicy:
+    """Decides whether a delivery may go out. The session that speaks must be allowed to, and so must the one whose chat
+    it speaks in: a job or a client may have named any chat."""
 
-    async def decide(taken: Taken) -> Decision:
-        if not credentials.stands(taken.delivery.authority.made_by):
+    def __init__(self, config: Config, ledger: Ledger, credentials: Credentials) -> None:
+        self._config, self._ledger, self._credentials = config, ledger, credentials
+
+    async def decide(self, taken: Taken) -> Decision:
+        if not self._credentials.stands(taken.delivery.authority.made_by):
             return Decision(False, ENDED)
-        key, policy = taken.delivery.key, config.session.send_policy
+        key, policy = taken.delivery.key, self._config.session.send_policy
         own = decide_send(policy, key, taken.session)
         if not own.allowed:
             return own
         where = taken.delivery.address
         decision = own
-        for there, session in await find_chats(config, ledger, where):
+        for there, session in await find_chats(self._config, self._ledger, where):
             found = taken.session if there == key else session
             decision = decide_send(policy, there, found, where.channel)
             if not decision.allowed:
                 break
         return decision
 
-    return decide
 
+class GivingUp:
+    """Which of the gateways that share a ledger gives up a delivery: whoever keeps the account; where nobody does, whoever
+    has the upkeep. Another one would go by its own clock, and by an account that it does not see."""
 
-def gives_up(accounts: LiveAccounts, roles: Roles) -> GivesUp:
-    """Of gateways that share a ledger: whoever keeps the account; where nobody does, whoever has the upkeep. Another one
-    would go by its own clock, and by an account that it does not see."""
+    def __init__(self, accounts: LiveAccounts, roles: Roles) -> None:
+        self._accounts, self._roles = accounts, roles
 
-    async def decide(where: Address) -> bool:
-        place = accounts.place_of(where)
+    async def is_ours(self, where: Address) -> bool:
+        place, roles = self._accounts.place_of(where), self._roles
         if place is None:
             return roles.has(UPKEEP)
         role = role_of(*place)
         return roles.has(role) or (roles.has(UPKEEP) and await roles.find_holder(role) is None)
 
-    return decide
 
+class ReplyPrefixes:
+    """Puts the response prefix of the account before a reply, or the one for all accounts."""
 
-def as_said(config: Config) -> AsSaid:
-    """With the prefix of the account, else of all."""
+    def __init__(self, config: Config) -> None:
+        self._config = config
 
-    def said(text: str, live: LiveAccount, key: SessionKey, session: Session | None) -> str:
+    def add(self, text: str, live: LiveAccount, key: SessionKey, session: Session | None) -> str:
         own = live.settings.response_prefix if live.settings else None
-        prefix = own if own is not None else config.messages.response_prefix
+        prefix = own if own is not None else self._config.messages.response_prefix
         if not prefix or not text.strip():
             return text
-        agent = config.agents.find(key.agent_id)
+        agent = self._config.agents.find(key.agent_id)
         name = (agent.identity.name or agent.name) if agent else None
         thinking = session.thinking if session else None
         facts = PrefixFacts(name, session.model if session else None, thinking)
         return with_prefix(text, prefix, facts)
-
-    return said
 
 
 def _others(run: Run) -> str | None:
@@ -241,13 +259,15 @@ def _others(run: Run) -> str | None:
     return f"{where.channel} {where.to}" if where is not None else f"{run.kind} {run.key.shown}"
 
 
-def approval_chats(resources: Resources) -> TellChats:
-    """The chats that are told of a call that needs a yes: the owner's."""
-    config, clock, channels = resources.config, resources.clock, resources.accounts
+class ApprovalMessages:
+    """Tells the owner's chats of a call that needs a yes."""
 
-    def tell(run: Run, new: NewApproval) -> list[PutDelivery]:
+    def __init__(self, config: Config, clock: Clock, accounts: LiveAccounts) -> None:
+        self._config, self._clock, self._accounts = config, clock, accounts
+
+    def tell(self, run: Run, new: NewApproval) -> list[PutDelivery]:
         found = chats_to_ask(
-            config, run.key, run.plan.reply_to, channels, owner=run.authority.owner
+            self._config, run.key, run.plan.reply_to, self._accounts, owner=run.authority.owner
         )
         text = approval_text(new, run.key, _others(run))
         return [
@@ -255,9 +275,7 @@ def approval_chats(resources: Resources) -> TellChats:
                 new=NewDelivery.of_run(
                     run, f"approval:{run.run_id}:{new.tool_use_id}:{number}", run.key, chat, text
                 ),
-                at=clock.now_ms(),
+                at=self._clock.now_ms(),
             )
             for number, chat in enumerate(found)
         ]
-
-    return tell

@@ -19,14 +19,18 @@ NO_KEY = f"a key of a model service is kept for all gateways, and only encrypted
 
 
 class SharedModelKeys:
-    """`renew` is called with the name of each service whose key has changed."""
+    """Keys as the ledger has them, as far as they can be decrypted here."""
 
     def __init__(self, settings: SharedSettings, key: LedgerKey | None) -> None:
         self._settings, self._key = settings, key
         self._rows: Mapping[str, SealedModelKey] = {}
         self.found: dict[str, NamedKey] = {}
         """By the name of the service."""
-        self.renew: Callable[[str], None] = lambda provider: None
+        self._renew: Callable[[str], None] = lambda provider: None
+
+    def begin(self, renew: Callable[[str], None]) -> None:
+        """From now on `renew` is called with the name of each service whose key has changed."""
+        self._renew = renew
 
     async def look(self) -> str | None:
         """As the ledger has them now; why this gateway cannot use them, or None."""
@@ -41,7 +45,7 @@ class SharedModelKeys:
             self.found.pop(name, None)
             if (row := rows.get(name)) is not None and (opened := self._opened(row)) is not None:
                 self.found[name] = opened
-            self.renew(name)
+            self._renew(name)
         return self._unread(sorted(rows.keys() - self.found.keys()))
 
     def _opened(self, row: SealedModelKey) -> NamedKey | None:

@@ -39,22 +39,15 @@ class LiveAccount(msgspec.Struct, frozen=True):
         return knows_s == inf or 0 <= age_s < knows_s - wait_s
 
 
-def _nobody(_place: AccountPlace, _error: str) -> None:
-    """Nobody supervises."""
-
-
 class LiveAccounts(Collection[str]):
     """As a collection: the names of the channels that are set up."""
 
     def __init__(self) -> None:
         self._open: dict[AccountPlace, LiveAccount] = {}
         self._expected: set[AccountPlace] = set()
-        self.is_settled = False
+        self._is_settled = False
         """Whether all that the config names are expected."""
-        self.listeners: list[Callable[[], None]] = []
-        """Called after one was opened or closed."""
-        self.on_broken: Callable[[AccountPlace, str], None] = _nobody
-        """Called when what an account sends is refused until a person has done something."""
+        self._listeners: list[Callable[[], None]] = []
 
     def __contains__(self, name: object) -> bool:
         return any(channel == name for channel, _ in self._expected)
@@ -69,6 +62,14 @@ class LiveAccounts(Collection[str]):
         """The config names it: it is open, or will be."""
         self._expected.add(place)
 
+    def settle(self) -> None:
+        """All that the config names are expected now."""
+        self._is_settled = True
+
+    def listen(self, listener: Callable[[], None]) -> None:
+        """Called after one was opened or closed."""
+        self._listeners.append(listener)
+
     def put(self, live: LiveAccount) -> None:
         self._open[live.place] = live
         self._expected.add(live.place)
@@ -80,7 +81,7 @@ class LiveAccounts(Collection[str]):
         return bool(self._open)
 
     def _tell(self) -> None:
-        for listener in self.listeners:
+        for listener in self._listeners:
             listener()
 
     def remove(self, place: AccountPlace, account: ChannelAccount | None = None) -> None:
@@ -113,7 +114,7 @@ class LiveAccounts(Collection[str]):
 
     def may_open(self, where: Address) -> bool:
         """Whether its account is to be open, or it is not known yet."""
-        return not self.is_settled or self.place_of(where) in self._expected
+        return not self._is_settled or self.place_of(where) in self._expected
 
     def list_open(self) -> list[LiveAccount]:
         return [self._open[place] for place in sorted(self._open)]

@@ -6,7 +6,7 @@ cursor moves. If it raises, the message was not stored: do not acknowledge it.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -206,6 +206,9 @@ class ChannelAccount(ABC):
         """Only called with `Traits.webhook`. Authenticate by the platform's own rule, on the raw bytes, before
         anything of it is read; answer 200 after everything in it was received."""
         return WebhookAnswer(status=404)
+
+
+AccountWebhook = Callable[[WebhookRequest], Awaitable[WebhookAnswer]]
 
 
 class GivenChannel(ChannelAccount):

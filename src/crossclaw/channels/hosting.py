@@ -4,6 +4,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import anyio
 import anyio.to_thread
 import msgspec
 
@@ -36,18 +37,26 @@ class KnownIdentity(msgspec.Struct, frozen=True):
     device_since_ms: int = 0
 
 
+class HostServices(msgspec.Struct, frozen=True, kw_only=True):
+    """What all accounts are given alike. `wake`: something is to be sent."""
+
+    receive: ReceiveInbound
+    may_talk: MayTalk
+    ledger: Ledger
+    clock: Clock
+    wake: Callable[[], None]
+
+
 class AccountHost:
-    """The `ChannelHost` of one account."""
+    """The `ChannelHost` of one account. `find_twin`: None where it is no account of the config."""
 
     def __init__(
         self,
         place: AccountPlace,
-        *,
-        receive: ReceiveInbound,
-        ledger: Ledger,
-        clock: Clock,
+        services: HostServices,
         http: HttpClients,
-        wake: Callable[[], None],
+        folder: Path,
+        find_twin: FindTwin | None = None,
     ) -> None:
         self.channel, self.account_id = place
         self.http = http
@@ -58,29 +67,26 @@ class AccountHost:
         self.heard_ms: int | None = None
         self.inbound_ms: int | None = None
         self.outbound_ms: int | None = None
-        self._receive, self._ledger, self._clock = receive, ledger, clock
-        self.wake = wake
-        """Something is to be sent."""
-        self.opened_ms = clock.now_ms()
-        self.folder: Path | None = None
-        self.decide_talk: MayTalk | None = None
-        """Who may talk. None: nobody."""
+        self._services, self._folder, self._find_twin = services, folder, find_twin
+        self._ledger = services.ledger
+        self.opened_ms = self.now_ms()
         self._identity: KnownIdentity | None = None
-        self.find_twin: FindTwin | None = None
+        self._attempt: anyio.CancelScope | None = None
+        self.broken_by: str | None = None
+        """Why the attempt to keep it open was broken off."""
 
     async def receive(self, inbound: Inbound) -> Received:
         self.heard()
-        received = await self._receive(self, inbound)
+        received = await self._services.receive(self, inbound)
         self.inbound_ms = self.now_ms()
         return received
 
     async def may_talk(self, inbound: Inbound) -> bool:
-        return self.decide_talk is not None and await self.decide_talk(self, inbound)
+        return await self._services.may_talk(self, inbound)
 
     async def private_folder(self) -> Path:
-        assert self.folder is not None, "the gateway gives one to every account"
-        await anyio.to_thread.run_sync(make_folder, self.folder)
-        return self.folder
+        await anyio.to_thread.run_sync(make_folder, self._folder)
+        return self._folder
 
     async def load_cursor(self, name: str) -> str | None:
         return await self._ledger.find_cursor(self.channel, self.account_id, name)
@@ -157,7 +163,7 @@ class AccountHost:
             )
 
     async def connected(self, facts: AccountFacts) -> None:
-        if self.find_twin is not None and (twin := await self.find_twin(facts)) is not None:
+        if self._find_twin is not None and (twin := await self._find_twin(facts)) is not None:
             raise AccountBroken(
                 f"{facts.name or facts.id} is the same account as {twin}, and everybody would be answered twice: give it a"
                 " token of its own, or take one of the two out of the config"
@@ -165,8 +171,27 @@ class AccountHost:
         self.facts, self.connected_ms = facts, self.now_ms()
         self.heard()
 
+    def learn(self, facts: AccountFacts) -> None:
+        """What the platform tells of the account now."""
+        self.facts = facts
+
+    def begin_attempt(self) -> anyio.CancelScope:
+        """The account is to be kept open once more, within this scope."""
+        self.broken_by, self._attempt = None, anyio.CancelScope()
+        return self._attempt
+
+    def break_off(self, error: str) -> None:
+        """What is sent by this account is refused until a person has done something."""
+        if self.broken_by is None and self._attempt is not None:
+            self.troubled(error)
+            self.broken_by = error
+            self._attempt.cancel()
+
     def heard(self) -> None:
         self.heard_ms = self.now_ms()
+
+    def sent(self) -> None:
+        self.outbound_ms = self.now_ms()
 
     def noted(self, error: str) -> None:
         self.last_error, self.last_error_ms = error, self.now_ms()
@@ -175,5 +200,9 @@ class AccountHost:
         self.noted(error)
         log.warning("%s account %s: %s", self.channel, self.account_id, error)
 
+    def wake(self) -> None:
+        """Something is to be sent."""
+        self._services.wake()
+
     def now_ms(self) -> int:
-        return self._clock.now_ms()
+        return self._services.clock.now_ms()

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from hashlib import sha256
+from pathlib import Path
 from typing import Any, Literal
 
 import anyio
@@ -17,12 +18,17 @@ import msgspec
 
 from crossclaw.channels.account_roles import AccountRoles, BotRoles, role_of
 from crossclaw.channels.accounts import AccountPlace, LiveAccount, LiveAccounts
-from crossclaw.channels.contract import AccountFacts, ChannelAccount, GivenChannel
-from crossclaw.channels.hosting import AccountHost
+from crossclaw.channels.contract import (
+    AccountFacts,
+    AccountWebhook,
+    ChannelAccount,
+    GivenChannel,
+)
+from crossclaw.channels.hosting import AccountHost, FindTwin, HostServices
+from crossclaw.channels.http import HttpClients
 from crossclaw.channels.manifest import Traits
 from crossclaw.channels.registry import find_manifest, open_account
 from crossclaw.config.channels import AccountConfig, ChannelSettings
-from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import AccountBroken, ChannelDown, CrossclawError, NotFound, first_of
 from crossclaw.domain.secret import Secret
 
@@ -36,8 +42,6 @@ PROBE_S = 10.0
 DOWN_S = 120.0  # an account that could not be connected here for so long is left to another gateway
 TWIN_S = 300.0  # the config may have changed there, too, or that gateway may be gone
 
-MakeHost = Callable[[str, str], AccountHost]
-"""(channel, account) → what the gateway gives to it."""
 WantedAccounts = Callable[[], Sequence[AccountConfig]]
 """The accounts of the config in force."""
 AccountState = Literal[
@@ -99,8 +103,6 @@ class _Kept:
         self.next_try_ms: int | None = None
         self.restarts = 0
         self.scope = anyio.CancelScope()
-        self.attempt = anyio.CancelScope()
-        self.broken_by: str | None = None
         self.again = anyio.Event()
         """Somebody asks for another try now."""
         self.settled = anyio.Event()
@@ -118,9 +120,6 @@ class _Kept:
         """Since it is this gateway's."""
         return self.has_run or self.host.connected_ms != self._connected_before
 
-    def begin(self) -> None:
-        self.broken_by, self.attempt = None, anyio.CancelScope()
-
     def turn(self, state: AccountState, next_try_ms: int | None = None) -> None:
         if state != self.state:
             self.since_ms = self.host.now_ms()
@@ -132,24 +131,24 @@ class _Kept:
 
 
 class ChannelSupervisor:
+    """`folder_of` and `open_http`: a place for the files of an account, and its way to its platform. `roles`: of a gateway that
+    shares its ledger with others."""
+
     def __init__(
         self,
         accounts: LiveAccounts,
-        make_host: MakeHost,
-        clock: Clock,
+        folder_of: Callable[[str, str], Path],
+        open_http: Callable[[], HttpClients],
         *,
-        wake: Callable[[], None],
         inline: bool = False,
         roles: AccountRoles | None = None,
     ) -> None:
-        """`roles`: of a gateway that shares its ledger with others."""
         self._roles = roles
         self._bots = None if roles is None else BotRoles(roles)
-        self._accounts, self._make_host, self._clock = accounts, make_host, clock
-        self._wake, self._inline = wake, inline
+        self._accounts, self._folder_of, self._open_http = accounts, folder_of, open_http
+        self._inline = inline
         self._kept: dict[AccountPlace, _Kept] = {}
         self._look = anyio.Event()
-        accounts.on_broken = self.break_off
 
     def look_again(self) -> None:
         """The config may name other accounts now."""
@@ -157,13 +156,15 @@ class ChannelSupervisor:
 
     async def serve(
         self,
+        services: HostServices,
         wanted: WantedAccounts | None,
         given: Sequence[GivenChannel] = (),
         *,
         task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Until cancelled. Given accounts are waited for; those of the config keep no gateway from starting.
-        `wanted` None: they are left to another process."""
+        """Until cancelled. `services`: who receives. Given accounts are waited for; those of the config keep no gateway
+        from starting. `wanted` None: they are left to another process."""
+        self._services = services
         async with anyio.create_task_group() as tasks:
             for each in given:
                 await self._start_given(tasks, each)
@@ -171,8 +172,8 @@ class ChannelSupervisor:
             while wanted is not None:
                 self._look = anyio.Event()
                 self._settle(tasks, wanted())
-                self._accounts.is_settled = True
-                self._wake()
+                self._accounts.settle()
+                services.wake()
                 await self._look.wait()
 
     # ── what there is ──────────────────────────────────────────────────────────────────────────
@@ -217,13 +218,15 @@ class ChannelSupervisor:
                 facts = await kept.account.probe()
         except TimeoutError:
             raise ChannelDown(f"{kept.words} did not answer in {PROBE_S:g} s") from None
-        kept.host.facts = facts
+        kept.host.learn(facts)
         return facts
 
-    def find_webhook(self, path: str) -> ChannelAccount | None:
-        """Whose webhook a path is."""
+    def find_webhook(self, path: str) -> AccountWebhook | None:
+        """The account's own, where the path is of one that is open here."""
         kept = self._find_webhook(path)
-        return kept.account if kept is not None and self._is_ours(kept) else None
+        if kept is None or kept.account is None or not self._is_ours(kept):
+            return None
+        return kept.account.webhook
 
     def find_webhook_role(self, path: str) -> str | None:
         """Of an account that this gateway does not keep, as the role of the one that does is called."""
@@ -241,13 +244,6 @@ class ChannelSupervisor:
         kept = self._get(channel, account_id)
         kept.again.set()
 
-    def break_off(self, place: AccountPlace, error: str) -> None:
-        """What is sent by this account is refused until a person has done something."""
-        if (kept := self._kept.get(place)) is not None and kept.state != "broken":
-            kept.host.troubled(error)
-            kept.broken_by = error
-            kept.attempt.cancel()
-
     def _get(self, channel: str, account_id: str) -> _Kept:
         if (kept := self._kept.get((channel, account_id))) is None:
             known = ", ".join("/".join(place) for place in sorted(self._kept)) or "none"
@@ -258,11 +254,15 @@ class ChannelSupervisor:
 
     async def _start_given(self, tasks: anyio.abc.TaskGroup, given: GivenChannel) -> None:
         place = (given.name, given.account_id)
-        host = self._make_host(*place)
+        host = self._make_host(place, None)
         kept = _Kept(place, host, "", given.settings, given, given.traits)
         self._kept[place] = kept
         tasks.start_soon(self._keep, kept, None, name=kept.words)
         await kept.settled.wait()
+
+    def _make_host(self, place: AccountPlace, find_twin: FindTwin | None) -> AccountHost:
+        folder, http = self._folder_of(*place), self._open_http()
+        return AccountHost(place, self._services, http, folder, find_twin)
 
     def _settle(self, tasks: anyio.abc.TaskGroup, wanted: Sequence[AccountConfig]) -> None:
         configs = {(each.channel, each.account_id): each for each in wanted}
@@ -287,11 +287,9 @@ class ChannelSupervisor:
         place = (config.channel, config.account_id)
         manifest = find_manifest(config.channel)
         assert manifest is not None, "the config was read with it"
-        kept = _Kept(
-            place, self._make_host(*place), _digest(config), config.settings, None, manifest.traits
-        )
+        host = self._make_host(place, partial(self._find_twin, place))
+        kept = _Kept(place, host, _digest(config), config.settings, None, manifest.traits)
         self._kept[place] = kept
-        kept.host.find_twin = partial(self._find_twin, kept)
         self._accounts.expect(place)
         after = None if before is None else before.done
         tasks.start_soon(self._keep, kept, after, name=kept.words)
@@ -302,23 +300,23 @@ class ChannelSupervisor:
             if place[0] == channel and kept.state == "broken":
                 kept.again.set()
 
-    async def _find_twin(self, kept: _Kept, facts: AccountFacts) -> str | None:
+    async def _find_twin(self, place: AccountPlace, facts: AccountFacts) -> str | None:
         """Another account of the config that is open, here or on another gateway, and is the same one at the platform."""
         if self._bots is not None:
-            is_free = partial(self._has_no_twin_here, kept, facts)
-            holder = await self._bots.take(kept.place, facts.id, is_free)
+            is_free = partial(self._has_no_twin_here, place, facts)
+            holder = await self._bots.take(place, facts.id, is_free)
             if holder is not None:
                 raise SameBotElsewhere(facts.name or facts.id, holder)
-        return self._find_twin_here(kept, facts)
+        return self._find_twin_here(place, facts)
 
-    def _has_no_twin_here(self, kept: _Kept, facts: AccountFacts) -> bool:
-        return self._find_twin_here(kept, facts) is None
+    def _has_no_twin_here(self, place: AccountPlace, facts: AccountFacts) -> bool:
+        return self._find_twin_here(place, facts) is None
 
-    def _find_twin_here(self, kept: _Kept, facts: AccountFacts) -> str | None:
+    def _find_twin_here(self, place: AccountPlace, facts: AccountFacts) -> str | None:
         for (channel, account_id), other in self._kept.items():
-            is_open = other is not kept and other.state in ("starting", "running")
+            is_open = other.place != place and other.state in ("starting", "running")
             known = other.host.facts
-            if is_open and channel == kept.place[0] and known and known.id == facts.id:
+            if is_open and channel == place[0] and known and known.id == facts.id:
                 return account_id
         return None
 
@@ -401,7 +399,7 @@ class ChannelSupervisor:
             wait_s = TWIN_S
         if isinstance(error, ChannelDown) and error.retry_after_s is not None:
             wait_s = max(wait_s, error.retry_after_s)
-        kept.turn("broken" if broken else "waiting", self._clock.now_ms() + int(wait_s * 1000))
+        kept.turn("broken" if broken else "waiting", kept.host.now_ms() + int(wait_s * 1000))
         expected = isinstance(error, CrossclawError | OSError)
         spoken = isinstance(error, AccountBroken | ChannelDown)
         name = "" if spoken else f"{type(error).__name__}: "
@@ -420,9 +418,8 @@ class ChannelSupervisor:
 
     async def _serve_once(self, kept: _Kept) -> Exception:
         """Until it fails or ends; answers why."""
-        kept.begin()
         try:
-            with kept.attempt:
+            with kept.host.begin_attempt():
                 if kept.account is None:
                     kept.account = await self._open(kept)
                 self._accounts.put(
@@ -436,13 +433,13 @@ class ChannelSupervisor:
                         kept.host.speaks_since()
                     )  # remembered now: what is put from here on is its own
                     kept.settled.set()
-                    self._wake()
+                    self._services.wake()
         except Exception as error:  # noqa: BLE001  whatever it is, it takes nobody with it; it is logged above
             return first_of(error)
         except BaseExceptionGroup as several:  # it is being closed, and has failed meanwhile
             raise several.split(Exception)[1] or several from None
-        if kept.broken_by is not None:
-            return AccountBroken(kept.broken_by)
+        if kept.host.broken_by is not None:
+            return AccountBroken(kept.host.broken_by)
         return ChannelDown("it has stopped by itself")
 
     async def _open(self, kept: _Kept) -> ChannelAccount:

@@ -34,6 +34,10 @@ class CurrentConfig(Config, frozen=False):  # type: ignore[misc]
             return config
         return cls(**_fields(config))
 
+    def listen(self, listener: Callable[[], None]) -> None:
+        """Called after every change of the rules."""
+        self.listeners.append(listener)
+
     def facts_for(self, model: str) -> ModelFacts:
         return self.facts_with(model, self.listed.get(model))
 

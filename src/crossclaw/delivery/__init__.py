@@ -1,7 +1,6 @@
 """Delivery: replies on their way out, at least once where a platform can tell doubles apart."""
 
 __all__ = [
-    "carrying",
     "files",
     "outbox",
     "prefixes",

@@ -258,7 +258,7 @@ class Carrier:
     async def _note_sent(self, live: LiveAccount) -> None:
         self.away.pop(live.place, None)
         if live.host is not None:
-            live.host.outbound_ms = self._clock.now_ms()
+            live.host.sent()
 
     async def _send(self, errand: ClaimedDelivery, piece: DeliveryPiece | None) -> bool | None:
         """One message. None: it did not surely arrive, and all is settled."""
@@ -384,7 +384,8 @@ class Carrier:
     def _stop_account(self, live: LiveAccount, error: DeliveryError) -> None:
         """For a while, where the platform says how long; else until a person has done something."""
         if error.retry_after_s is None:
-            self._accounts.on_broken(live.place, str(error))
+            if live.host is not None:
+                live.host.break_off(str(error))
         else:
             until = self._clock.now_ms() + int(error.retry_after_s * 1000)
             self.silent_until[live.place] = until

@@ -115,7 +115,7 @@ class ChatSignals:
         self._chats: dict[str, RunningChat] = {}
         self._called: OrderedDict[str, None] = OrderedDict()
         self._acks: OrderedDict[str, Acked] = OrderedDict()
-        accounts.listeners.append(self._follow_accounts)
+        accounts.listen(self._follow_accounts)
 
     async def serve(
         self, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED

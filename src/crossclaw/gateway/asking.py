@@ -8,7 +8,7 @@ import anyio.to_thread
 from crossclaw.domain.clock import Clock
 from crossclaw.gateway.http.links import ASK_PATH, JSON
 from crossclaw.gateway.link_proof import LinkKey
-from crossclaw.gateway.neighbours import Neighbour, NeighbourLost, NeighbourUnreached
+from crossclaw.runs.neighbours import Neighbour, NeighbourLost, NeighbourUnreached
 
 CONNECT_S = 5.0
 ANSWER_BYTES_MAX = (

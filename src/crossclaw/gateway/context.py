@@ -9,8 +9,8 @@ from crossclaw.domain.ids import Ids
 from crossclaw.domain.media import Kinds
 from crossclaw.domain.sessions import Entry
 from crossclaw.gateway.limits import GatewayLimits
-from crossclaw.gateway.neighbours import Neighbours
 from crossclaw.gateway.watchdog import Watchdog
+from crossclaw.runs.neighbours import Neighbours
 
 WithMedia = Callable[[Sequence[Entry], Kinds], Awaitable[list[Entry]]]
 

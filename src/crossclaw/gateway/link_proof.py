@@ -26,6 +26,10 @@ class LinkKey:
     def __init__(self, secret: Secret) -> None:
         self.secret = secret
 
+    def take_secret(self, secret: Secret) -> None:
+        """From now on it is another one."""
+        self.secret = secret
+
     def ticket(self, to: str, now_ms: int) -> "LinkTicket":
         return make_ticket(self.secret, to, now_ms)
 

@@ -31,8 +31,8 @@ from crossclaw.domain.events import (
     ToolStarted,
 )
 from crossclaw.domain.keys import SessionKey, key_of
-from crossclaw.gateway.neighbours import ConnectedClients, read_clients
 from crossclaw.ledger.contract import Ledger
+from crossclaw.runs.neighbours import ConnectedClients, read_clients
 
 WAITING_MAX = (
     10_000  # events that a slow neighbour has not taken; beyond, its link ends and it comes again

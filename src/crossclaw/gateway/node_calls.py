@@ -19,8 +19,8 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.door.registry import Caller, Params
 from crossclaw.gateway.client import Client
 from crossclaw.gateway.frames import event
-from crossclaw.gateway.neighbours import ConnectedClients, Neighbour, Neighbours
 from crossclaw.gateway.subscribers import Subscription
+from crossclaw.runs.neighbours import ConnectedClients, Neighbour, Neighbours
 
 INVOKE_DEFAULT_MS, INVOKE_MAX_MS = 30_000, 10 * 60_000  # a person may have to say yes on the device
 INVOCATIONS_MAX = 1_000  # each holds a task; devices are few
@@ -87,7 +87,6 @@ class NodeCalls:
         self._ids = ids
         self._clients = clients
         self._neighbours = neighbours
-        neighbours.answer("node.invoke", self._invoke_for_others)
         self._pending: dict[str, _Pending] = {}
 
     def connected(self) -> dict[str, Client]:
@@ -133,7 +132,7 @@ class NodeCalls:
             neighbour, "node.invoke", msgspec.to_builtins(call), dict, timeout_s
         )
 
-    async def _invoke_for_others(self, asked: Any) -> dict[str, Any]:
+    async def invoke_for_others(self, asked: Any) -> dict[str, Any]:
         """Another gateway asks, for a caller that it has let in."""
         call = msgspec.convert(asked, NodeCall)
         if (client := self.connected().get(call.node_id)) is None:

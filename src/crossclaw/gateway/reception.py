@@ -56,7 +56,7 @@ class Reception:
         self._newcomers: list[Client] = []
         self._changed = anyio.Event()
         self._empty = anyio.Event()
-        context.neighbours.on_others.append(self._others_changed)
+        context.neighbours.listen_to_others(self._others_changed)
 
     @property
     def ended(self) -> int:

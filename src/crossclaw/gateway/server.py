@@ -165,6 +165,22 @@ class GatewayServer:
         await client.serve(receive)
 
 
+class Connected:
+    """Who is connected, for the parts that are built before the server: nobody until it serves."""
+
+    def __init__(self) -> None:
+        self._server: GatewayServer | None = None
+
+    def begin(self, server: GatewayServer) -> None:
+        self._server = server
+
+    def presence(self) -> list[dict[str, Any]]:
+        return [] if self._server is None else self._server.presence()
+
+    def clients(self) -> list[Client]:
+        return [] if self._server is None else self._server.clients()
+
+
 def _circumstances(scope: Scope) -> Circumstances:
     headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
     host = headers.get(b"host")

@@ -8,6 +8,7 @@ __all__ = [
     "handling",
     "lanes",
     "lease",
+    "neighbours",
     "roles",
     "run_store",
     "slots",

@@ -25,23 +25,32 @@ async def _nothing_against(_found: Sequence[SharingGateway]) -> None:
 
 
 class Claiming:
-    """`agents`: the only ones whose runs are taken, where they are named."""
+    """`agents`: the only ones whose runs are taken, where they are named. `is_elsewhere`: whether another gateway has the
+    files of an agent, and this one has not."""
 
     def __init__(
-        self, membership: Membership, owner: str, agents: Sequence[str] | None = None
+        self,
+        membership: Membership,
+        owner: str,
+        agents: Sequence[str] | None = None,
+        *,
+        is_elsewhere: Callable[[str], bool] = lambda agent_id: False,
+        judge: Judge = _nothing_against,
     ) -> None:
         self._membership = membership
         self._agents = None if agents is None else frozenset(agents)
         self.spreading = Spreading(owner, self._agents)
         self._absent: dict[SessionKey, float] = {}
         """Since when a run waits here for a guest of another gateway."""
-        self.guest_is_here: Callable[[SessionKey], bool] = lambda key: True
-        self.is_elsewhere: Callable[[str], bool] = lambda agent_id: False
-        """Whether another gateway has the files of this agent, and this one has not."""
-        self.judge: Judge = _nothing_against
+        self._guest_is_here: Callable[[SessionKey], bool] = lambda key: True
+        self.is_elsewhere, self._judge = is_elsewhere, judge
         self.why_not: str | None = NOT_YET
         """Why this gateway takes no runs."""
         self._told: str | None = None
+
+    def begin(self, guest_is_here: Callable[[SessionKey], bool]) -> None:
+        """Once guests can come: who knows whether one is here."""
+        self._guest_is_here = guest_is_here
 
     def may_claim(self, key: SessionKey) -> bool:
         if self.why_not is not None or not self._serves(key.agent_id):
@@ -56,7 +65,7 @@ class Claiming:
     def _is_with_guest(self, key: SessionKey) -> bool:
         """What is for a guest is taken where the guest is; by anybody when it seems to be nowhere, so that whoever
         waits is told."""
-        if self.guest_is_here(key):
+        if self._guest_is_here(key):
             self._absent.pop(key, None)
             return True
         if len(self._absent) >= ABSENT_MAX:
@@ -67,7 +76,7 @@ class Claiming:
         """With the other gateways: who there is, and whether this one may take runs."""
         found = await self._membership.list_gateways()
         self.spreading.see(found)
-        await self._settle(await self.judge(found))
+        await self._settle(await self._judge(found))
 
     async def _settle(self, why_not: str | None) -> None:
         """Told to whoever looks at the gateways."""

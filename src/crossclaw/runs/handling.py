@@ -18,14 +18,19 @@ class Ending(msgspec.Struct, frozen=True):
     entries: Sequence[NewEntry] = ()
 
 
+LastWords = Callable[[EndStatus, str], Sequence[NewEntry]]
+"""The entries that a run leaves which ends so, for this reason."""
+
+
 class WordsSoFar:
     """What a run has said so far in the turn under way: kept when it is cut off."""
 
     def __init__(self) -> None:
-        self.rescue: Callable[[EndStatus, str], Sequence[NewEntry]] = lambda status, error: ()
+        self.last_words: LastWords = lambda status, error: ()
+        """Set by whoever carries out the run, whenever it has said more."""
 
     def cut_off(self, outcome: Outcome) -> Ending:
-        entries = self.rescue(outcome.status, outcome.error or outcome.status)
+        entries = self.last_words(outcome.status, outcome.error or outcome.status)
         said = [e.message.text for e in entries if isinstance(e.message, AssistantMessage)]
         return Ending(msgspec.structs.replace(outcome, reply="".join(said) or None), entries)
 

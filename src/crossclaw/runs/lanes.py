@@ -46,12 +46,15 @@ STORE_PATIENCE_S = 1.0  # between attempts while the ledger cannot write (a full
 
 
 class Lanes:
+    """`may_claim`: of several gateways, whether this one takes runs of a session. None: of all."""
+
     def __init__(
         self,
         run_store: RunStore,
         slots: Slots,
         clock: Clock,
         credentials: Credentials | None = None,
+        may_claim: Callable[[SessionKey], bool] | None = None,
     ) -> None:
         self._run_store = run_store
         self._slots = slots
@@ -62,8 +65,7 @@ class Lanes:
         self._tasks: TaskGroup | None = None
         self._waiting: set[SessionKey] = set()
         self._suspects = Suspects()
-        self.may_claim: Callable[[SessionKey], bool] | None = None
-        """Of several gateways: whether this one takes runs of a session. None: of all."""
+        self._may_claim = may_claim
 
     # ── from a message to a run under way ──────────────────────────────────────────────────────
 
@@ -120,7 +122,7 @@ class Lanes:
         return self._tasks
 
     def _is_ours(self, key: SessionKey) -> bool:
-        return self.may_claim is None or self.may_claim(key)
+        return self._may_claim is None or self._may_claim(key)
 
     def _start_or_leave(
         self, key: SessionKey, reserved: TaskGroup, claimed: Claimed | NotYet | None
@@ -438,7 +440,7 @@ class Lanes:
                 self._under_way.stop_fallen(under_way)
                 ending = await under_way.to_its_end(self._handler)
                 await self._end(run, ending)
-                under_way.ended_as = ending.outcome.status
+                under_way.note_end(ending.outcome.status)
             except anyio.get_cancelled_exc_class():
                 with anyio.CancelScope(shield=True):
                     await self._release(run)

@@ -42,6 +42,9 @@ class UnderWay:
         self._pauses = 0
         self._scope = anyio.CancelScope(deadline=min(self._ends, self._budget_ends))
 
+    def note_end(self, status: EndStatus) -> None:
+        self.ended_as = status
+
     def stop(self, outcome: Outcome) -> None:
         self._stopped_as = outcome
         self._scope.cancel()

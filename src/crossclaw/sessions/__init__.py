@@ -20,6 +20,7 @@ __all__ = [
     "guest_clients",
     "guest_names",
     "guests",
+    "guests_elsewhere",
     "imported",
     "importing",
     "importing_newer",

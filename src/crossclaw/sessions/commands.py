@@ -15,7 +15,7 @@ from crossclaw.config import Config
 from crossclaw.config.check import near_miss
 from crossclaw.domain.addresses import Address
 from crossclaw.domain.clock import Clock
-from crossclaw.domain.errors import CrossclawError
+from crossclaw.domain.errors import Busy, CrossclawError
 from crossclaw.domain.ids import Ids
 from crossclaw.domain.keys import SHARED, SessionKey
 from crossclaw.domain.messages import words_of
@@ -143,15 +143,21 @@ class CommandAnswer(msgspec.Struct, frozen=True):
     """Of `/new words`: what is said in the new session."""
 
 
+async def _not_yet(_caller: Caller, _method: str, _params: Any) -> None:
+    raise Busy("the gateway is still opening; say it again in a moment")
+
+
 class Commands:
-    def __init__(
-        self, config: Config, run_store: RunStore, dispatch: DispatchCommand, clock: Clock, ids: Ids
-    ) -> None:
+    def __init__(self, config: Config, run_store: RunStore, clock: Clock, ids: Ids) -> None:
         self._config = config
         self._run_store = run_store
-        self._dispatch = dispatch
+        self._dispatch: DispatchCommand = _not_yet
         self._clock = clock
         self._ids = ids
+
+    def begin(self, dispatch: DispatchCommand) -> None:
+        """Once there is a door: commands do what methods do, through the one that knows them all."""
+        self._dispatch = dispatch
 
     def find(self, text: str) -> SlashCommand | None:
         command = find_command(text)

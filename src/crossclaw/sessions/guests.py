@@ -65,6 +65,10 @@ class ReplyResult(Result, frozen=True):
 class GuestsElsewhere(Protocol):
     """What other gateways on the same ledger have in hand for guests."""
 
+    def tell_of_coming(self) -> None:
+        """A guest is here that was not."""
+        ...
+
     async def look(self, key: SessionKey) -> GuestWaitResult | None: ...
 
     async def reply(self, key: SessionKey, run_id: str, text: str) -> ReplyResult | None:
@@ -73,8 +77,16 @@ class GuestsElsewhere(Protocol):
 
 
 class Guests:
+    """`elsewhere`: None where this gateway has its ledger for itself."""
+
     def __init__(
-        self, ledger: Ledger, run_store: RunStore, slots: Slots, clock: Clock, ids: Ids
+        self,
+        ledger: Ledger,
+        run_store: RunStore,
+        slots: Slots,
+        clock: Clock,
+        ids: Ids,
+        elsewhere: GuestsElsewhere | None,
     ) -> None:
         self._ledger = ledger
         self._run_store = run_store
@@ -85,11 +97,8 @@ class Guests:
         """One at most for a session: its lane has one run under way."""
         self._waiting: dict[SessionKey, _Waiting] = {}
         self._presence = GuestPresence(clock, self._came)
-        self.on_coming: Callable[[], None] | None = None
-        """Called when a guest is here that was not."""
         self.clients = GuestClients()
-        self.elsewhere: GuestsElsewhere | None = None
-        """None: this gateway has its ledger for itself."""
+        self._elsewhere = elsewhere
 
     async def join(self, key: SessionKey, name: str) -> None:
         """The guest's session, made when it comes for the first time. Its name is its label: others
@@ -112,8 +121,8 @@ class Guests:
         return self._presence.is_here(key, has_message=in_hand)
 
     def _came(self) -> None:
-        if self.on_coming is not None:
-            self.on_coming()
+        if self._elsewhere is not None:
+            self._elsewhere.tell_of_coming()
 
     def list_here(self) -> list[SessionKey]:
         return [key for key in self._presence.known() if self.is_here(key)]
@@ -124,7 +133,7 @@ class Guests:
         """In place of the agent loop. While the guest thinks, others may have its slot."""
         if run.kind == "announce":
             return self._said(ANNOUNCE_SKIP)  # a guest has no chat in this gateway to tell anything
-        progress.rescue = self._last_words
+        progress.last_words = self._last_words
         asked = GuestRun(run, await self._message_of(run))
         self._asked[run.key] = asked
         try:
@@ -196,9 +205,9 @@ class Guests:
         return GuestWaitResult(status="nothing") if asked is None else asked.hand_over()
 
     async def _look_elsewhere(self, key: SessionKey) -> GuestWaitResult | None:
-        if await self._run_elsewhere(key) is None or self.elsewhere is None:
+        if await self._run_elsewhere(key) is None or self._elsewhere is None:
             return None
-        return await self.elsewhere.look(key)
+        return await self._elsewhere.look(key)
 
     async def _got_elsewhere(self, key: SessionKey) -> GuestWaitResult | None:
         """What another gateway has just begun: it may take a moment until that one has it in hand."""
@@ -212,7 +221,7 @@ class Guests:
 
     async def _run_elsewhere(self, key: SessionKey) -> Run | None:
         """The one that another gateway has in hand for this guest."""
-        if self.elsewhere is None or key in self._asked:
+        if self._elsewhere is None or key in self._asked:
             return None
         first = next(iter(await self._ledger.list_open_runs(key)), None)
         return first if first is not None and first.status != "queued" else None
@@ -256,7 +265,7 @@ class Guests:
         if asked is not None and asked.run.run_id == run.run_id:
             asked.take(text)
         elif not run.ended:
-            if self.elsewhere and (told := await self.elsewhere.reply(key, run.run_id, text)):
+            if self._elsewhere and (told := await self._elsewhere.reply(key, run.run_id, text)):
                 return told
             raise Busy("this message is not yet your turn; call sessions_wait and answer that one")
         return await self._settled(run.run_id, text)

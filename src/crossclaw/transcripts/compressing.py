@@ -5,8 +5,6 @@ says so, and the plain one leaves after: at every moment there is a whole one. A
 spoken to again gets its plain file back, written from the ledger.
 """
 
-import msgspec
-
 from crossclaw.disk.threads import Disk
 from crossclaw.disk.zstd import zstd
 from crossclaw.domain.clock import Clock
@@ -47,7 +45,7 @@ class Compressing:
     async def make_plain(self, copy: Copy) -> None:
         """The session goes on: its plain file will be written anew."""
         await self._disk.run(self._files.remove, copy.name.compressed)
-        copy.export = msgspec.structs.replace(copy.export, compressed_at=None)
+        copy.note_plain()
 
     async def tidy(self, export: Export) -> bool:
         """Of a compressed transcript: a plain file that a crash has left goes. False when the

@@ -67,6 +67,13 @@ class Copy:
         self.stride = STRIDE_FIRST
         self.repaired_at = -inf
 
+    def note_plain(self) -> None:
+        """It is no compressed file any more."""
+        self.export = msgspec.structs.replace(self.export, compressed_at=None)
+
+    def note_repaired(self, at_s: float) -> None:
+        self.repaired_at = at_s
+
     def take(self, chunk: Chunk) -> None:
         """The file has got these lines."""
         self.size += len(chunk.data)

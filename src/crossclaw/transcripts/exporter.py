@@ -59,7 +59,7 @@ class Exporter:
         compress_after_ms: int | None = None,
         is_ours: bool = True,
     ) -> None:
-        self.is_ours = is_ours
+        self._is_ours = is_ours
         """Whether the copies are written here; of several gateways one does."""
         self.files = Files(sessions_dir)
         self._ledger = ledger
@@ -78,6 +78,10 @@ class Exporter:
         self._lock = anyio.Lock()
         """Held for a step: a file has one writer, whoever asked for it."""
         ledger.on_append(self._hear)
+
+    def begin(self) -> None:
+        """From now on the copies are written here."""
+        self._is_ours = True
 
     def path_of(self, agent_id: str, session_id: str, compressed: bool = False) -> Path:
         """For display; nothing here takes a path back."""
@@ -125,7 +129,7 @@ class Exporter:
 
     async def compress(self, session_id: str) -> bool:
         """Compress the copy of a session that has come to rest; False when it could not be now."""
-        if not self.is_ours:
+        if not self._is_ours:
             return False  # whoever has the copies finds it at its next look
         async with self._lock:
             await self._bring_up_to_date([session_id])
@@ -176,7 +180,7 @@ class Exporter:
     # ── working ────────────────────────────────────────────────────────────────────────────────
 
     def _hear(self, session_ids: set[str]) -> None:
-        if self.is_ours:
+        if self._is_ours:
             self._dirty.update(session_ids)
             self._hinted.set()
 
@@ -365,7 +369,7 @@ class Exporter:
             return False
         repaired = await self._repair(session_id)
         if repaired is not None:
-            repaired.repaired_at = now
+            repaired.note_repaired(now)
         return repaired is not None
 
     async def _repair(self, session_id: str, *, whole: bool = False) -> Copy | None:

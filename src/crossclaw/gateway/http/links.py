@@ -13,8 +13,8 @@ from crossclaw.door.principal import Principal
 from crossclaw.gateway.edge import Endpoint, FindToken, bearer
 from crossclaw.gateway.link_proof import LinkKey, UsedTickets
 from crossclaw.gateway.linking import LinkWriter
-from crossclaw.gateway.neighbours import Neighbours
 from crossclaw.runs.feed import Feed
+from crossclaw.runs.neighbours import Neighbours
 
 PATH = "/gateways/events"
 ASK_PATH = "/gateways/ask"

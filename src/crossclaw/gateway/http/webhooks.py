@@ -2,7 +2,7 @@
 account, by the platform's own rule: a signature, a secret in a header. So no secret of the gateway is asked for."""
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
 
 import anyio
@@ -10,11 +10,11 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
-from crossclaw.channels.contract import WebhookAnswer, WebhookRequest
+from crossclaw.channels.contract import AccountWebhook, WebhookAnswer, WebhookRequest
 from crossclaw.domain.errors import ChannelDown, CrossclawError
 from crossclaw.door.principal import Principal
 from crossclaw.gateway.edge import Endpoint
-from crossclaw.gateway.neighbours import Neighbours
+from crossclaw.runs.neighbours import Neighbours, answers
 
 log = logging.getLogger(__name__)
 
@@ -22,7 +22,6 @@ BODY_BYTES_MAX = 4 * 2**20  # WhatsApp sends up to 3 MB, the others far less
 ANSWER_S = 20.0  # platforms give up sooner and send it again
 AT_ONCE = 64  # each holds a body in memory; beyond, the platform sends it again later
 
-AccountWebhook = Callable[[WebhookRequest], Awaitable[WebhookAnswer]]
 FindWebhook = Callable[[str], AccountWebhook | None]
 """By path; None where no account has one there."""
 
@@ -38,7 +37,6 @@ class PassingWebhooks:
         neighbours: Neighbours,
     ) -> None:
         self._find_here, self._find_role, self._neighbours = find_here, find_role, neighbours
-        neighbours.answer("webhook", self._take_for_others)
 
     def find(self, path: str) -> AccountWebhook | None:
         here = self._find_here(path)
@@ -53,6 +51,7 @@ class PassingWebhooks:
 
         return pass_on
 
+    @answers("webhook")
     async def _take_for_others(self, asked: Any) -> WebhookAnswer:
         request = msgspec.convert(asked, WebhookRequest)
         if (call := self._find_here(request.path)) is None:

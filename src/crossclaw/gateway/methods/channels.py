@@ -12,7 +12,7 @@ from crossclaw.channels.supervisor import AccountStatus, ChannelSupervisor
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import CrossclawError, Invalid
 from crossclaw.door.registry import Caller, Params, Result, method
-from crossclaw.gateway.neighbours import ASK_S, Neighbour, Neighbours
+from crossclaw.runs.neighbours import ASK_S, Neighbour, Neighbours, answers
 
 log = logging.getLogger(__name__)
 
@@ -56,8 +56,6 @@ class ChannelMethods:
         self._supervisor = supervisor
         self._clock = clock
         self._neighbours = neighbours
-        neighbours.answer("channels.status", self._status_for_others)
-        neighbours.answer("channels.start", self._start_for_others)
 
     @method(
         "channels.status", "operator.read", "read", "The channels, their accounts and how they are."
@@ -124,6 +122,7 @@ class ChannelMethods:
             log.info("gateway %s does not tell how its chat accounts are: %s", holder.name, error)
         return {(channel, shown["accountId"]): shown for channel, shown in told}
 
+    @answers("channels.status")
     async def _status_for_others(self, asked: Any) -> list[tuple[str, Shown]]:
         params = msgspec.convert(asked, ChannelsParams)
         here = [each for each in self._supervisor.list_status() if each.is_ours]
@@ -173,6 +172,7 @@ class ChannelMethods:
             await self._neighbours.ask(holder, "channels.start", asked, bool)
         return ChannelStarted(channel=params.channel, account_id=account_id, started=True)
 
+    @answers("channels.start")
     async def _start_for_others(self, asked: Any) -> bool:
         channel, account_id = msgspec.convert(asked, tuple[str, str])
         self._supervisor.start_again(channel, account_id)

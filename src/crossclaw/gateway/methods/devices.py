@@ -16,8 +16,8 @@ from crossclaw.gateway.client import Client
 from crossclaw.gateway.devices import DeviceText
 from crossclaw.gateway.frames import event
 from crossclaw.gateway.handshake import POLICY_VIOLATION
-from crossclaw.gateway.neighbours import Neighbours
 from crossclaw.gateway.pairing import Pairings, TellEvent, described, shown_device
+from crossclaw.runs.neighbours import Neighbours
 
 ListClients = Callable[[], Sequence[Client]]
 EndRuns = Callable[[], Awaitable[Sequence[str]]]

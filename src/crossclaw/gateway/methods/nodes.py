@@ -11,6 +11,7 @@ from crossclaw.domain.errors import Invalid
 from crossclaw.door.registry import Caller, NoParams, Params, Result, method
 from crossclaw.gateway.node_calls import NodeAnswer, NodeCall, NodeCalls, decoded_payload
 from crossclaw.gateway.node_events import NodeEvents
+from crossclaw.runs.neighbours import answers
 
 
 class NodeParams(Params, frozen=True):
@@ -54,6 +55,10 @@ class Nodes:
     @method("node.invoke", "operator.write", "change", "Have a node do something, and wait for it.")
     async def invoke(self, caller: Caller, params: NodeCall) -> dict[str, Any]:
         return await self._calls.invoke(params)
+
+    @answers("node.invoke")
+    async def invoke_for_others(self, asked: Any) -> dict[str, Any]:
+        return await self._calls.invoke_for_others(asked)
 
     @method("node.invoke.result", "node", "change", "What became of a call, as the node says.")
     async def result(self, caller: Caller, params: NodeAnswer) -> NodeEventResult:

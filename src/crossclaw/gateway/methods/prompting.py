@@ -48,13 +48,16 @@ class Prompting:
         self,
         config: Config,
         system_of: SystemOf,
-        toolsets: Callable[[], Toolsets],
         model_of: Callable[[str], str],
     ) -> None:
         self._config = config
         self._system_of = system_of
-        self._toolsets = toolsets
+        self._toolsets: Toolsets | None = None
         self._model_of = model_of
+
+    def begin(self, toolsets: Toolsets) -> None:
+        """Once there are tools: those of sessions are made of the door, which has this method too."""
+        self._toolsets = toolsets
 
     @method(
         "agents.prompt",
@@ -66,7 +69,8 @@ class Prompting:
         key = self._key(params)
         authority = Authority(owner=True)
         model = self._model_of(key.agent_id)
-        found = await self._toolsets().of(key, authority, model)
+        assert self._toolsets is not None, "asked before the gateway serves"
+        found = await self._toolsets.of(key, authority, model)
         allowed: Mapping[str, Tool[Any]] = found if self._config.takes_tools(model) else {}
         system = await self._system_of(_run_in(key, authority), allowed)
         return _counted(key, model, system, [_shown(tool) for tool in allowed.values()])

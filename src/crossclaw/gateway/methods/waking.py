@@ -8,8 +8,8 @@ from crossclaw.domain.clock import Clock
 from crossclaw.domain.jobs import WakeMode
 from crossclaw.domain.messages import Provenance
 from crossclaw.door.registry import Caller, NoParams, Params, Result, method
-from crossclaw.gateway.neighbours import Neighbours
 from crossclaw.ledger.contract import Ledger
+from crossclaw.runs.neighbours import Neighbours, answers
 from crossclaw.schedule.heartbeats import PREFIX, Heartbeats
 from crossclaw.schedule.notices import Notices
 from crossclaw.sessions.arrivals import begin_authority
@@ -64,7 +64,6 @@ class Waking:
         neighbours: Neighbours,
     ) -> None:
         self._neighbours = neighbours
-        neighbours.answer("set-heartbeats", self._set_for_others)
         self._config = config
         self._ledger = ledger
         self._notices = notices
@@ -119,6 +118,7 @@ class Waking:
             await self._neighbours.ask(each, "set-heartbeats", params.enabled, bool)
         return SetResult(ok=True, enabled=params.enabled)
 
+    @answers("set-heartbeats")
     async def _set_for_others(self, enabled: Any) -> bool:
         self._heartbeats.enabled = enabled is True
         return self._heartbeats.enabled

@@ -7,7 +7,7 @@ import msgspec
 
 from crossclaw.domain.errors import CrossclawError
 from crossclaw.domain.keys import SessionKey, key_of
-from crossclaw.gateway.neighbours import NeighbourRefused, Neighbours
+from crossclaw.runs.neighbours import NeighbourRefused, Neighbours, answers
 from crossclaw.sessions.guests import SETTLE_S, Guests, GuestWaitResult, ReplyResult
 
 log = logging.getLogger(__name__)
@@ -18,10 +18,11 @@ LOOK_S = 5.0
 class NeighboursGuests:
     """Asks the other gateways, one after the other: they are few, and a guest has one message at a time."""
 
-    def __init__(self, neighbours: Neighbours, guests: Guests) -> None:
-        self._neighbours, self._guests = neighbours, guests
-        neighbours.answer("guest.look", self._look_for_others)
-        neighbours.answer("guest.reply", self._reply_for_others)
+    def __init__(self, neighbours: Neighbours) -> None:
+        self._neighbours = neighbours
+
+    def tell_of_coming(self) -> None:
+        self._neighbours.own_changed()
 
     async def look(self, key: SessionKey) -> GuestWaitResult | None:
         for each in self._neighbours:
@@ -54,11 +55,20 @@ class NeighboursGuests:
             raise failed
         return None
 
-    async def _look_for_others(self, asked: Any) -> list[GuestWaitResult]:
+
+class GuestsForNeighbours:
+    """Answers the other gateways: what this one has in hand for a guest that called there."""
+
+    def __init__(self, guests: Guests) -> None:
+        self._guests = guests
+
+    @answers("guest.look")
+    async def look(self, asked: Any) -> list[GuestWaitResult]:
         found = self._guests.look(key_of(*msgspec.convert(asked, tuple[str, str])))
         return [] if found is None else [found]
 
-    async def _reply_for_others(self, asked: Any) -> list[ReplyResult]:
+    @answers("guest.reply")
+    async def reply(self, asked: Any) -> list[ReplyResult]:
         text, agent_id, run_id, reply = msgspec.convert(asked, tuple[str, str, str, str])
         told = await self._guests.take_reply(key_of(text, agent_id), run_id, reply)
         return [] if told is None else [told]

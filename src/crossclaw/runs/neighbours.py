@@ -91,6 +91,28 @@ class AskAnswer(msgspec.Struct, frozen=True):
 Ask = Callable[[Neighbour, bytes, float], Awaitable[bytes]]
 """Carries a question to a neighbour and its answer back, within so many seconds."""
 AnswerQuestion = Callable[[Any], Awaitable[Any]]
+H = TypeVar("H", bound=Callable[..., Awaitable[Any]])
+_MARK = "__answers__"
+
+
+def answers(kind: str) -> Callable[[H], H]:
+    """Marks a handler, `async def …(self, asked)`: it answers the questions of this kind that neighbours ask."""
+
+    def mark(handler: H) -> H:
+        setattr(handler, _MARK, kind)
+        return handler
+
+    return mark
+
+
+def answers_of(*services: object) -> dict[str, AnswerQuestion]:
+    """The marked handlers of these objects, by the kind of question."""
+    return {
+        kind: getattr(service, name)
+        for service in services
+        for name, value in vars(type(service)).items()
+        if (kind := getattr(value, _MARK, None)) is not None
+    }
 
 
 async def _no_way(neighbour: Neighbour, _question: bytes, _timeout_s: float) -> bytes:
@@ -102,12 +124,10 @@ class Neighbours:
 
     def __init__(self) -> None:
         self._known: dict[str, Neighbour] = {}
-        self._answers: dict[str, AnswerQuestion] = {}
-        self.carry: Ask = _no_way
-        self.own_clients: Callable[[], ConnectedClients] = ConnectedClients
-        """What is told of those who are connected here."""
-        self.on_others: list[Callable[[], None]] = []
-        """Called after a neighbour's clients have changed."""
+        self._answers: Mapping[str, AnswerQuestion] = {}
+        self._carry: Ask = _no_way
+        self._own_clients: Callable[[], ConnectedClients] = ConnectedClients
+        self._on_others: list[Callable[[], None]] = []
         self._on_own: dict[int, Callable[[], None]] = {}
         self._answering: set[anyio.CancelScope] = set()
         self.is_closed = False
@@ -137,8 +157,12 @@ class Neighbours:
     def _tell(self, neighbour: Neighbour, clients: ConnectedClients) -> None:
         if neighbour.clients != clients:
             neighbour.clients = clients
-            for each in self.on_others:
+            for each in self._on_others:
                 each()
+
+    def listen_to_others(self, listener: Callable[[], None]) -> None:
+        """Called after a neighbour's clients have changed."""
+        self._on_others.append(listener)
 
     def __iter__(self) -> Iterator[Neighbour]:
         return iter(list(self._known.values()))
@@ -161,6 +185,13 @@ class Neighbours:
 
     # ── telling the others ─────────────────────────────────────────────────────────────────────
 
+    def begin_telling(self, own_clients: Callable[[], ConnectedClients]) -> None:
+        """From now on the others are told of those who are connected here."""
+        self._own_clients = own_clients
+
+    def own_clients(self) -> ConnectedClients:
+        return self._own_clients()
+
     def own_changed(self) -> None:
         for each in list(self._on_own.values()):
             each()
@@ -176,9 +207,13 @@ class Neighbours:
 
     # ── asking ─────────────────────────────────────────────────────────────────────────────────
 
-    def answer(self, kind: str, handler: AnswerQuestion) -> None:
-        """From now on, questions of this kind are answered so."""
-        self._answers[kind] = handler
+    def begin_answering(self, answers: Mapping[str, AnswerQuestion]) -> None:
+        """Who answers from now on, by the kind of question."""
+        self._answers = answers
+
+    def begin_asking(self, carry: Ask) -> None:
+        """From now on there are links."""
+        self._carry = carry
 
     def close(self) -> None:
         self.is_closed = True
@@ -217,7 +252,7 @@ class Neighbours:
         with anyio.CancelScope() as asking:
             neighbour.asks.add(asking)
             try:
-                said = await self.carry(neighbour, question, timeout_s)
+                said = await self._carry(neighbour, question, timeout_s)
             finally:
                 neighbour.asks.discard(asking)
         if said is None:
