@@ -30,6 +30,9 @@ class ConfigProof:
         self._salt = os.urandom(SALT_BYTES).hex()
         self._digests: dict[tuple[str, str], bytes] = {}
 
+    def take_token(self, token: Secret) -> None:
+        self.token = token
+
     def sealed(self, config: AgreedConfig) -> AgreedConfig:
         words = _words(config)
         seals = [self._by_token(words, self._salt), *self._by_key(words)]

@@ -161,7 +161,7 @@ class SharedConfig:
 
     def take_token(self, token: Secret) -> None:
         """The secret of all gateways, from now on."""
-        self._proof.token = token
+        self._proof.take_token(token)
 
     async def catch_up(self) -> None:
         """Before the gateway opens: what was changed while it was away. Raises `ConfigTaken`."""

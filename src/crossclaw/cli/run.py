@@ -100,7 +100,7 @@ def prepare(place: StateLocation) -> StateLocation:
     if place.loaded.exists:
         return place
     file = ConfigFile(place.paths.config_path, place.environ)
-    file.text = _STARTER
+    file.begin_with(_STARTER)
     file.save()
     return find_place(place.environ)
 

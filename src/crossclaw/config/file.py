@@ -50,6 +50,10 @@ class ConfigFile:
             raise ConfigInvalid(f"{self.path} must hold one object: {{ … }}")
         self._before = self.value
 
+    def begin_with(self, text: str) -> None:
+        """The whole file, where there is none yet."""
+        self.text = text
+
     def has(self, path: KeyPath) -> bool:
         return path in spans_of(self.text)
 

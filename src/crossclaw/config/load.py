@@ -99,7 +99,7 @@ def load(path: Path, environ: Mapping[str, str], *, to_serve: bool = True) -> Lo
 def load_gateway(path: Path, environ: Mapping[str, str]) -> Loaded:
     """The section `gateway` alone, for whoever asks a gateway that runs while the rest of the file does not load."""
     source = Source(path)
-    source.value = {name: source.value[name] for name in ("gateway", "env") if name in source.value}
+    source.keep_only("gateway", "env")
     return _loaded(source, environ, to_serve=False)
 
 

@@ -56,6 +56,10 @@ class Source:
         self._has_old_agent = _is_old_agent(read.get(OLD))
         self.value: dict[str, Any] = with_new_names(read)
 
+    def keep_only(self, *names: str) -> None:
+        """The other sections count as not written."""
+        self.value = {name: self.value[name] for name in names if name in self.value}
+
     @property
     def files(self) -> tuple[Path, ...]:
         return tuple(self._texts)

@@ -175,13 +175,13 @@ class MatrixAccount(ChannelAccount):
         stored = await self._host.load_cursor(f"heard {self._user_id}")
         last = msgspec.json.decode(stored, type=LastHeard) if stored else None
         is_other = last is not None and last.device != self._device_id
-        self._syncs.heard_until_ms = last.at_ms - SKEW_MS if last and is_other else 0
+        self._syncs.skip_until(last.at_ms - SKEW_MS if last and is_other else 0)
         self._heard = None if is_other else last
 
     async def _keep_heard(self) -> None:
         """After each sync; stored now and then."""
         assert self._syncs is not None
-        self._syncs.heard_until_ms = 0
+        self._syncs.skip_until(0)
         now_ms = self._host.now_ms()
         if self._heard is None or now_ms - self._heard.at_ms >= HEARD_EVERY_MS:
             self._heard = LastHeard(self._device_id, now_ms)

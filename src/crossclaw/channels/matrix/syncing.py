@@ -71,10 +71,14 @@ class SyncReader:
         self._places = anyio.CapacityLimiter(ROOMS_AT_ONCE)
         self._waiting: list[WaitingEvent] | None = None
         self._unread: set[str] = set()
-        self.heard_until_ms = 0
+        self._heard_until_ms = 0
         """What was said before was heard by another device of the account, and is not answered again."""
         self.secrets: dict[str, EventContent] = {}
         """Keys of encrypted files, while their messages are received."""
+
+    def skip_until(self, at_ms: int) -> None:
+        """What was said before is not answered; 0: everything is."""
+        self._heard_until_ms = at_ms
 
     async def take(self, answer: SyncAnswer, since: str | None) -> None:
         """`since` None: the first sync of all. Its events are from before, and are not answered."""
@@ -120,7 +124,7 @@ class SyncReader:
             if event.state_key is not None:
                 room.apply(event)
                 await self._rooms.keep(room)
-            elif event.origin_server_ts < self.heard_until_ms:
+            elif event.origin_server_ts < self._heard_until_ms:
                 continue
             elif event.type in SPOKEN and event.sender.lower() in self._by_device:
                 who = event.sender

@@ -76,7 +76,7 @@ class PostgresLedger(LedgerWrites, PostgresReads):
 
     def guard(self, sql: str, *values: Any) -> None:
         """From now on a transaction is stored only while this statement, in PostgreSQL's words, answers a row."""
-        self._engine.guard = bound(PgStatement(sql.encode(), writes=False), values)
+        self._engine.guard_by(bound(PgStatement(sql.encode(), writes=False), values))
 
     async def close(self) -> None:
         with anyio.CancelScope(shield=True):

@@ -226,7 +226,7 @@ class PostgresWriter:
     ) -> None:
         self._connect = connect
         self._shared = shared
-        self.guard: Bound | None = None
+        self._guard: Bound | None = None
         self._handlers = handlers
         self._filename = filename
         self._sharing = Sharing()
@@ -236,6 +236,10 @@ class PostgresWriter:
         if wire is not None:
             self._sign_in(wire)
         self._lost_at: float | None = None
+
+    def guard_by(self, statement: Bound) -> None:
+        """A transaction is stored only while this answers a row."""
+        self._guard = statement
 
     def run(self, steps: Sequence[WriterStep]) -> set[str]:
         try:
@@ -290,7 +294,7 @@ class PostgresWriter:
     def _attempt(self, wire: PgWire, steps: Sequence[WriterStep], *, together: bool) -> set[str]:
         touched = self._sharing.touched(steps)
         locks = locks_for(touched) if self._shared else ()
-        transaction = BatchTransaction(wire, locks, self.guard)
+        transaction = BatchTransaction(wire, locks, self._guard)
         self._appended: set[str] = set()
         self._notification: Bound | None = None
         jobs: list[tuple[WriterStep, RuleRun[_Done]]] = []

@@ -156,7 +156,7 @@ def import_entries(transaction: Transaction, op: ImportEntries) -> None:
         "body) VALUES (?,?,?,?,?,?,?,?,?,?)",
         rows,
     )
-    transaction.words += words
+    transaction.words.extend(words)
     db.execute(
         "UPDATE transcripts SET last_seq = ? WHERE session_id = ?",
         (last_seq + len(op.entries), op.session_id),
