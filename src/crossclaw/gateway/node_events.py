@@ -38,7 +38,7 @@ class NodeEvents:
         self._intake = intake
         self._notices = notices
         self._calls = calls
-        context.config.listeners.append(self._heed_rules)
+        context.config.listen(self._heed_rules)
 
     async def take(self, caller: Caller, event: str, payload: Any) -> str | None:
         """None, or why nothing was done."""

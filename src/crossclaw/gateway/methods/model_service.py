@@ -45,7 +45,7 @@ class KeyKeeper(Protocol):
         ...
 
 
-Address = Annotated[
+ServiceUrl = Annotated[
     str, msgspec.Meta(pattern=r"^https?://[^\s@/]+(/[^\s@?#]*)?$", max_length=1_000)
 ]
 ProviderName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
@@ -57,7 +57,7 @@ class TestModelParams(Params, frozen=True):
     """`provider/model`."""
     key: KeyText | None = None
     """Tried in place of the one that is kept, and not kept."""
-    base_url: Address | None = None
+    base_url: ServiceUrl | None = None
     """Tried in place of the service's own address. No key goes there but the one that is given with it."""
     api: Api | None = None
     """What is spoken there."""
@@ -81,7 +81,7 @@ class SetKeyParams(Params, frozen=True):
 
 class SetServiceParams(Params, frozen=True):
     provider: ProviderName
-    base_url: Address
+    base_url: ServiceUrl
     api: Api | None = None
     key: KeyText | None = None
     """Kept for this address alone. Keys that were given for another one are not used here."""
