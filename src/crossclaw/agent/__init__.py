@@ -1,4 +1,5 @@
-"""The agent: a view of the ledger, a model, tools, until there are words."""
+"""The agent: shows a model the session's history, runs its tool calls, until it answers in
+words."""
 
 __all__ = [
     "before_asking",

@@ -1,5 +1,5 @@
-"""Before a model is asked: what it should know of that nobody has said. Files of the workspace that have changed, and
-the words of recordings."""
+"""What a run stores before it asks the model: changed files of the workspace, and the words of
+recordings."""
 
 from collections.abc import Sequence
 
@@ -19,11 +19,12 @@ class BeforeAsking:
         self._run_store, self._ids = run_store, ids
 
     async def write_down(self, run: Run, entries: Sequence[Entry]) -> None:
-        """The recordings that came since the model has spoken last."""
+        """Transcribes the recordings that came since the model's last answer."""
         await self._transcribing.transcribe(run, entries)
 
     async def tell_changes(self, run: Run) -> None:
-        """Files of the workspace that have changed since the model was told about them."""
+        """Stores a note about the workspace files that changed since the model last learned of
+        them."""
         if changed := await self._files.changed(run):
             await self._run_store.append(run, self._files.entry(run, changed, self._ids.short()))
             self._files.note_told(run)

@@ -1,7 +1,8 @@
-"""Caching: how long a service should remember what it was sent.
+"""Caching: for how long a service should keep its prompt cache.
 
-Five minutes cost a quarter more than reading, an hour as much again. Where people answer after a longer pause,
-five minutes are paid for in vain, and the whole conversation is read anew with each message.
+Caching for five minutes adds a quarter to the price of reading, for an hour it doubles it. Where
+people answer after a longer pause, five minutes are paid for in vain, and the whole conversation is
+read anew with each message.
 """
 
 from collections.abc import Sequence
@@ -17,7 +18,8 @@ LOOKED_AT = 6  # messages of people: how a session goes now
 
 
 def ttl_of(entries: Sequence[Entry], retention: CacheRetention) -> CacheTtl:
-    """An hour where one of the last pauses was longer than five minutes and not longer than that hour."""
+    """How long to cache: an hour if one of the last pauses was longer than five minutes and within
+    that hour."""
     if retention != "auto":
         return "1h" if retention == "long" else "5m"
     seen = 0

@@ -56,13 +56,15 @@ class CompactionSettings(msgspec.Struct, frozen=True, kw_only=True):
     reserve_tokens: int = 20_000
     keep_recent_tokens: int = 20_000
     share: float | None = None
-    """Of the window that the conversation may fill, where it is less than the reserve leaves."""
+    """The share of the window that the conversation may fill, if that is less than the reserve
+    leaves."""
     instructions: str | None = None
     model: str | None = None
     timeout_s: float = TIMEOUT_S
 
     def limit(self, window: int) -> int:
-        """Tokens at which room is made. A small window keeps half of itself."""
+        """The number of tokens at which compaction begins. The reserve takes at most half of the
+        window."""
         limit = window - min(self.reserve_tokens, window // 2)
         return limit if self.share is None else min(limit, int(window * self.share))
 
@@ -88,7 +90,8 @@ class Compactor:
         self._flusher = flusher
 
     async def is_full(self, run: Run, setup: RunSetup, request: ModelRequest) -> bool:
-        """Asked of every request that was just made, so it looks closely only when it may be true."""
+        """Whether the request fills the window. It is asked of every request, so it looks closely
+        only when that is likely."""
         limit = self._settings.limit(setup.window)
         entries = self._history.held(run.session_id)
         most = self._history.held_bytes(run.session_id) // BYTES_A_TOKEN + _beside(request)
@@ -99,8 +102,8 @@ class Compactor:
     async def make_room(
         self, run: Run, setup: RunSetup, request: ModelRequest | None, overflows: int = 0
     ) -> bool:
-        """Whether there is room that was not there before. `overflows` counts what the model has
-        refused; each time less stays as it is."""
+        """Compacts the history; returns whether it became smaller. `overflows` counts how often the
+        model has refused the request as too long; each time less is kept unchanged."""
         scene = await self._look(run)
         limit = self._settings.limit(setup.window)
         keep = min(self._settings.keep_recent_tokens, limit // KEPT_SHARE) >> overflows
@@ -126,7 +129,8 @@ class Compactor:
             return False
 
     async def by_hand(self, run: Run, setup: RunSetup) -> bool:
-        """A person asked for it: a summary, as soon as there is anything to summarise."""
+        """Compacts because a person asked for it: writes a summary as soon as there is anything to
+        summarise."""
         scene = await self._look(run)
         if run.plan.keep_messages is not None:
             cut = scene.cut_keeping_messages(run.plan.keep_messages)
@@ -156,7 +160,7 @@ class Compactor:
         reason: CompactionReason,
         request: ModelRequest | None,
     ) -> bool:
-        """Leave out the results of tools before the cut, if that makes room enough."""
+        """Leaves out the tool results before the cut, if that frees enough."""
         through = scene.entries[cut - 1].seq if cut else 0
         freed = scene.freed(through)
         filled = scene.filled(request)
@@ -167,7 +171,8 @@ class Compactor:
         return True
 
     async def _clear_all(self, run: Run, scene: "Scene", request: ModelRequest | None) -> bool:
-        """The last resort: one result may be more than the window holds."""
+        """Leaves out all tool results. The last resort: one result may be larger than the
+        window."""
         through = scene.entries[-1].seq
         freed, filled = scene.freed(through), scene.filled(request)
         if not freed:
@@ -178,7 +183,7 @@ class Compactor:
     async def _shorten_all(
         self, run: Run, scene: "Scene", limit: int, request: ModelRequest | None
     ) -> bool:
-        """Nothing is left but what was asked, and that alone is too much: only its beginning stays."""
+        """Keeps only the beginning of the requests, if even they alone are too long."""
         before = scene.before.kept_chars if scene.before else KEPT_CHARS_MAX
         beside = _beside(request) if request else 0
         room = max(SHORTEST_CHARS, (limit - beside) * BYTES_A_TOKEN // 2)
@@ -209,9 +214,13 @@ class Compactor:
     async def without_refused(
         self, run: Run, refusal: Refusal, tried: Compaction | None = None
     ) -> Compaction | None:
-        """A service has refused a request: what it may be about is replaced by a note, so that no message
-        blocks its session for ever. Pictures, where it names or speaks of them; else what earlier runs were
-        asked and could not answer. Nothing is stored before it has helped (`put`)."""
+        """A compaction that replaces what a service may have refused by a note, so that no message
+        blocks its session for ever.
+
+        Pictures, if the refusal names or mentions them; otherwise the messages that earlier runs
+        could not answer. It is returned, not stored: the caller stores it (`put`) once it has
+        helped.
+        """
         scene = await self._look(run, tried)
         before = scene.before
         shown = [*await self._kept_entries(run, before), *scene.entries]
@@ -233,7 +242,7 @@ class Compactor:
         )
 
     async def _kept_entries(self, run: Run, before: Compaction | None) -> list[Entry]:
-        """Messages that are shown although a summary stands for their time: pins, and what was asked."""
+        """Messages that are shown although a summary covers their time: pins and requests."""
         if before is None:
             return []
         found = {e.seq: e for e in await self._ledger.list_pinned(run.session_id)}
@@ -245,7 +254,8 @@ class Compactor:
         return [found[seq] for seq in sorted(found) if seq < before.first_kept_seq]
 
     async def _older(self, scene: "Scene", cut: int, run: Run) -> int:
-        """Tokens that a summary would take the place of. What stays is shortened as well."""
+        """How many tokens a summary would replace. Messages that are kept are shortened too, which
+        counts."""
         kept = await self._kept(scene, cut, run)
         older = [entry for entry in scene.entries[:cut] if entry.message]
         stays = KEPT_CHARS_MAX // BYTES_A_TOKEN
@@ -265,7 +275,8 @@ class Compactor:
         reason: CompactionReason,
         flushed: Usage | None = None,
     ) -> bool:
-        """`flushed` is what was spent on writing things down before."""
+        """Replaces the entries before the cut by a summary. `flushed` is what writing notes before
+        it has cost."""
         self._feed.publish(CompactionPhase(run.run_id, run.key, "start"))
         try:
             made = await self._summarized(run, setup, scene, cut, reason)
@@ -330,7 +341,7 @@ class Compactor:
         )
 
     async def _kept(self, scene: "Scene", cut: int, run: Run) -> "Kept":
-        """Messages before the cut that stay as they are."""
+        """The messages before the cut that stay unchanged."""
         beginning = await self._ledger.list_entries(
             run.session_id, limit=FIRST_ENTRIES, before=FIRST_ENTRIES + 1
         )
@@ -351,7 +362,7 @@ class Compactor:
 
 
 def _beside(request: ModelRequest) -> int:
-    """What fills the window beside the conversation."""
+    """Tokens that fill the window beside the conversation: system prompt and tools."""
     return weigh_text(request.system) + len(msgspec.json.encode(request.tools)) // BYTES_A_TOKEN
 
 
@@ -360,7 +371,7 @@ def _asks(entry: Entry, run: Run) -> bool:
 
 
 class Kept(NamedTuple):
-    """Seqs; 0 is none."""
+    """Seqs of the messages that stay unchanged; 0 means none."""
 
     first_request: int
     asked: int
@@ -383,7 +394,7 @@ class Scene:
         self.cleared_through = before.cleared_through if before else 0
 
     def asked_by(self, run: Run) -> int:
-        """The request of this run, where an earlier compaction of the same run has it."""
+        """The seq of this run's request, if an earlier compaction by the same run has kept it."""
         return self.before.asked if self.before and self._made_by == run.run_id else 0
 
     def asked_with(self, run: Run, asked: int) -> list[int]:
@@ -418,7 +429,7 @@ class Scene:
         return max(estimate, counted(self.entries, self.cleared_through))
 
     def freed(self, through: int) -> int:
-        """What it would bring to leave out the results of tools up to there."""
+        """How many tokens it frees to leave out the tool results up to this seq."""
         results = [e for e in self.entries if isinstance(e.message, ToolResultMessage)]
         return sum(
             weigh(entry, self.cleared_through) - weigh(entry, through)
@@ -440,7 +451,7 @@ class Scene:
         )
 
     def cut_keeping(self, tokens: int) -> int:
-        """The place from which on everything stays, at most so many tokens of it; 0 is all of it."""
+        """The index from which at most so many tokens are kept unchanged; 0 keeps all."""
         places, room = self._places(), tokens
         best = places[-1] if places else 0
         for number in range(len(self.entries) - 1, -1, -1):
@@ -459,7 +470,8 @@ class Scene:
         return max((place for place in self._places() if place <= wanted), default=0)
 
     def _places(self) -> list[int]:
-        """Where the conversation can be cut: before words, while no call waits for its result."""
+        """The indices at which the conversation can be cut: before a message, while no call waits
+        for its result."""
         places: list[int] = []
         waiting: set[str] = set()
         for number, entry in enumerate(self.entries):

@@ -1,4 +1,5 @@
-"""Continuation: a reply that the model's output limit cut is asked for further, and is one reply.
+"""Continuation: when the output limit cuts a reply, the model is asked to go on, and the pieces
+become one reply.
 
 Each piece is stored as it arrives, as a note that nobody shows; the message that ends the series
 holds all of them and is stored, shown and delivered as one. A crash in between repeats at most the
@@ -29,7 +30,8 @@ STILL_CUT = (
 )
 
 CUT_CALL = "(cut by the output limit) "
-"""Before the arguments of a call that the limit cut: the reason comes first, wherever they are shortened."""
+"""Put before the arguments of a call that the limit cut: so the reason is seen wherever they are
+shortened."""
 
 _PIECE = "reply-piece"
 
@@ -46,7 +48,7 @@ def piece_of(entry: Entry) -> AssistantMessage | None:
 
 
 def open_pieces(entries: Sequence[Entry], run_id: str) -> list[AssistantMessage]:
-    """What a run has said of the message that it is at, after its last whole one."""
+    """The stored pieces of the message that a run is still writing."""
     pieces: list[AssistantMessage] = []
     for entry in reversed(entries):
         if entry.run_id != run_id:
@@ -59,8 +61,8 @@ def open_pieces(entries: Sequence[Entry], run_id: str) -> list[AssistantMessage]
 
 
 def joined(pieces: Sequence[AssistantMessage], last: AssistantMessage) -> AssistantMessage:
-    """One message from all of them: thinking first, words without a seam, then calls. Signatures of
-    thinking hold for a message as it was, so they do not come along."""
+    """One message made of all pieces: thinking first, text without a seam, then calls. Signatures
+    of thinking are left out: they are valid only for the message as it was."""
     if not pieces:
         return last
     blocks = [block for message in (*pieces, last) for block in message.blocks]
@@ -77,8 +79,9 @@ def joined(pieces: Sequence[AssistantMessage], last: AssistantMessage) -> Assist
 
 
 def with_cut_call(answer: AssistantMessage) -> AssistantMessage:
-    """The call that the limit cut must not run: what there is of its arguments may look whole and
-    mean something else. Only the last block of a cut message can be one."""
+    """The answer, whose cut-off call is made unreadable so that it does not run: half of its
+    arguments may look whole and mean something else. Only the last block of a cut message can be
+    one."""
     last = answer.blocks[-1] if answer.blocks else None
     if answer.stop_reason != "max_tokens" or not isinstance(last, ToolUse):
         return answer
@@ -88,13 +91,14 @@ def with_cut_call(answer: AssistantMessage) -> AssistantMessage:
 
 
 def cut_call(answer: AssistantMessage) -> ToolUse | None:
-    """The call of a message that the output limit cut."""
+    """The call in which the output limit cut the message, if any."""
     last = answer.blocks[-1] if answer.blocks else None
     return last if answer.stop_reason == "max_tokens" and isinstance(last, ToolUse) else None
 
 
 def is_empty(answer: AssistantMessage) -> bool:
-    """Neither a word nor a call: all its room went into thinking, or there was nothing to say."""
+    """Whether the answer has neither text nor a call: all its tokens went into thinking, or it had
+    nothing to say."""
     return not answer.tool_calls and not answer.text.strip()
 
 

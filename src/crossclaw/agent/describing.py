@@ -1,6 +1,7 @@
-"""Describing: a picture in words, for a model that cannot look at it, by one that can (`agents.defaults.imageModel`).
+"""Describing pictures in words, for a model that cannot see, by one that can
+(`agents.defaults.imageModel`).
 
-What was said about a picture is kept with it in the ledger, in the step that counts what it has cost: neither a
+A description is stored with its picture in the ledger, in the same step as its cost: neither a
 restart nor the same picture in another message is paid for again.
 """
 
@@ -29,7 +30,7 @@ log = logging.getLogger(__name__)
 AT_ONCE_MAX = 8  # pictures described before one answer; the newest, the others keep their note
 FAILED_MAX = 1_000  # pictures remembered that could not be described; each is tried once a run
 NOTE = "picture-described"
-"""The kind of the note in a transcript that tells what a description has cost."""
+"""The kind of the note in a transcript that records what a description has cost."""
 
 SYSTEM = (
     "You describe pictures to a colleague who cannot see them and has to work with what you say. Say what kind of "
@@ -47,10 +48,10 @@ class Describing:
         self._run_store, self._ledger, self._pictures = run_store, ledger, pictures
         self._clock, self._ids = clock, ids
         self._failed: dict[tuple[str, str], str] = {}
-        """Why a run got no words for a picture."""
+        """Why a picture could not be described to a run, by run id and the picture's hash."""
 
     async def describe(self, run: Run, setup: RunSetup, turns: Sequence[Turn]) -> None:
-        """See to it that the ledger has words for the pictures in these turns."""
+        """Makes sure that the ledger has descriptions of the pictures in these turns."""
         model = setup.image_model
         named = {image.source.sha256: image for image in images_in(turns) if image.source.sha256}
         if model is None or not named:
@@ -62,7 +63,7 @@ class Describing:
                 await self._one(run, setup, model, key, named[key])
 
     def why_not(self, run: Run, key: str) -> str | None:
-        """Why nobody has described it to this run."""
+        """Why this picture was not described to this run."""
         failed = self._failed.get((run.run_id, key))
         return failed and f"the model that describes them to it failed: {failed}"
 
@@ -99,7 +100,7 @@ class Describing:
         await self._run_store.append(run, self._entry(setup, name, usage), beside=[words])
 
     async def _count(self, run: Run, setup: RunSetup, model: str, usage: Usage) -> None:
-        """What calls have cost that brought no words."""
+        """Stores the cost of calls that brought no description."""
         if usage != Usage():
             await self._run_store.append(run, self._entry(setup, model, usage))
 

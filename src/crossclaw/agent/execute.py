@@ -1,4 +1,4 @@
-"""A run around the loop: chooses what to think with, and puts the outcome into words."""
+"""Executing a run: chooses model, prompt and tools, runs the loop, and reports the outcome."""
 
 from contextlib import suppress
 
@@ -40,15 +40,16 @@ class RunExecutor:
         return Ending(Outcome("ok", reply=answer.text), [last_words])
 
     def _say_why(self, status: EndStatus, error: str) -> list[NewEntry]:
-        """A run that fails while no model is asked says so in the history too: nobody should have to
-        wonder about a question without an answer. Who stops a run knows why."""
+        """The history entry of a run that failed outside a model call, so that no question stays
+        without any answer. Not for aborted runs: whoever stopped one knows why."""
         if status == "aborted":
             return []
         return [NewEntry(entry_id=self._ids.short(), message=cut_off("", status, error))]
 
 
 async def _settle(setup: RunSetup) -> None:
-    """A call that was stopped has cost something too, and what is said of it may be nothing."""
+    """Counts what the run has spent and not stored yet: a call that was stopped has cost something
+    too."""
     if setup.meter is not None:
         # A run may have been ended over its head, and a store may not write.
         with suppress(CrossclawError):

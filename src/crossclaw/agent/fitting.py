@@ -1,7 +1,8 @@
-"""Fitting: a request made to fit a smaller window, for one answer only.
+"""Fitting: a request cut to a smaller window, for one answer only.
 
-A fallback may read far less than the model that it stands in for. The conversation is not compacted for
-it: that would last, and the overload will not. It is shown the newest turns instead, and told so.
+A fallback may have a far smaller window than the model that it replaces. The conversation is not
+compacted for it: that would last, and the overload will not. It is shown the newest turns instead,
+with a note that says so.
 """
 
 from collections.abc import Sequence
@@ -30,8 +31,8 @@ SHORT_CHARS = 200  # the least that is left of a text
 
 
 def fitted(request: ModelRequest, window: int) -> ModelRequest:
-    """The request, or as much of its end as fits. Legal as the whole was: it begins with a user's turn, and
-    every result stands behind its call."""
+    """The request, or as much of its end as fits. It stays legal: it begins with a user's turn, and
+    every result follows its call."""
     room = int(window * SHARE) - min(request.output_tokens_max, window // 4)
     if weigh_request(request) <= room:
         return request
@@ -47,8 +48,8 @@ def fitted(request: ModelRequest, window: int) -> ModelRequest:
 
 
 def _newest(turns: Sequence[Turn], tokens: int) -> list[Turn]:
-    """From the newest words of the user that fit with all that follows; else those words, and what
-    follows of it from some call on."""
+    """The turns from the earliest user message that fits with all that follows; otherwise the last
+    user message and what follows from some call on."""
     begins = [n for n, turn in enumerate(turns) if _begins(turn)]
     weights = [_weight(turn) for turn in turns]
     for begin in begins:
@@ -97,7 +98,8 @@ def _shortened(turn: Turn, chars: int) -> Turn:
 
 
 def _cut_all(blocks: Sequence[P], chars: int) -> list[P | Text]:
-    """A file comes as its text, which can be cut."""
+    """The blocks with their texts cut to so many characters. A file is replaced by its text, which
+    can be cut."""
     told = [Text(b.words) if isinstance(b, Document) else b for b in blocks]
     return [Text(_cut(b.text, chars)) if isinstance(b, Text) else b for b in told]
 

@@ -1,7 +1,8 @@
-"""Flushing: before older turns become a summary, the model may write down what should last.
+"""Flushing: before older turns become a summary, the model may write lasting notes.
 
-One model call and its calls of `read`, `write` and `edit`, told to nobody and stored in no transcript; what it
-cost is counted with the compaction. After a crash in the middle it happens again, with the compaction.
+It is one model call and its calls of `read`, `write` and `edit`, published to nobody and stored in
+no transcript; its cost is counted with the compaction. After a crash in the middle it happens
+again, with the compaction.
 """
 
 import logging
@@ -40,7 +41,8 @@ class Flusher:
         self._config = config
 
     async def flush(self, run: Run, setup: RunSetup, request: ModelRequest) -> Usage | None:
-        """What it cost; None where there was nothing to do it with."""
+        """Lets the model write its notes; returns what that cost, or None if it was not
+        possible."""
         if not self._settings.enabled or not self._may_write(run, setup):
             return None
         words = f"{OPEN}runtime\n{self._settings.prompt or WORDS}{CLOSE}"
@@ -62,7 +64,8 @@ class Flusher:
         return answer.usage
 
     def _may_write(self, run: Run, setup: RunSetup) -> bool:
-        """A child's memory goes with it, and what is read-only cannot be written."""
+        """Whether the run may write notes: not a child, whose memory goes with it, nor in a
+        read-only workspace."""
         authority = confined(self._config.agents, run.key, run.authority)
         access = sandbox_of(self._config.agents, run.key).workspace_access
         return (

@@ -1,6 +1,7 @@
-"""History: the entries of active sessions, held in memory and always as the ledger has them.
+"""History: the entries of active sessions, cached in memory and always equal to the ledger's.
 
-With them is held how far their view is settled, so that a turn costs what is new, not what is old.
+The cache also holds how far the view of a session is settled, so that a turn costs what is new, not
+what is old.
 """
 
 from collections import OrderedDict, deque
@@ -32,27 +33,29 @@ HELD_BYTES_MAX = 64_000_000
 class View(NamedTuple):
     turns: list[Turn]
     beginning: str = ""
-    """A digest of what comes before the turns that can still grow: what thinking is bound to."""
+    """A digest of what comes before the turns that can still grow. Thinking is valid only with the
+    same digest."""
     pictures: bool = False
-    """Whether there are any in it."""
+    """Whether the view contains pictures."""
     through: int = 0
-    """The last entry in it."""
+    """The seq of the last entry in the view."""
 
 
 class _Settled(NamedTuple):
-    """How far the view of a session can no longer change."""
+    """The part of a session's view that can no longer change."""
 
     held_from: int
-    """The first entry that was held."""
+    """The seq of the first cached entry."""
     begin: Prefix
     """What a compaction left of the entries before."""
     asked_by: Thinker | None
     thinker: Thinker | None
-    """The same, behind this beginning."""
+    """`asked_by` with the digest of this beginning."""
     prefix: Prefix
 
     def holds(self, held_from: int, begin: Prefix, asked_by: Thinker | None) -> bool:
-        """Unless the oldest entries have left, a compaction was made, or another model is asked."""
+        """Whether this cached prefix is still valid: same first entry, same compaction, same
+        model."""
         return (self.held_from, self.begin, self.asked_by) == (held_from, begin, asked_by)
 
 
@@ -82,19 +85,21 @@ class History:
         self._bytes: dict[str, int] = {}
         self._memory = HistoryCache(ledger)
         self._compactions: dict[str, Entry | None] = {}
-        """The newest one of each session, while nothing came that could be a newer one."""
+        """The newest compaction of each session, until an entry arrives that could be a newer
+        one."""
         self._settled: dict[str, _Settled] = {}
         self._held_bytes = 0
         self._held_bytes_max = held_bytes_max
         self._unchanged: set[str] = set()
-        """Sessions that have got no entry since they were last looked at; where other gateways write too, nobody knows."""
+        """Sessions that have got no entry since they were last read; empty if other gateways write
+        too, since that cannot be known then."""
         self._last_append: deque[set[str]] = deque([set()], maxlen=1)
         ledger.on_append(self._unchanged.difference_update)
         ledger.on_append(self._last_append.append)
 
     async def read(self, session_id: str) -> list[Entry]:
-        """The entries that a model may still be shown as they were, oldest first: all since the newest
-        compaction, however large. Reads only what came since the last look."""
+        """The entries that a model may still be shown unchanged, oldest first: all since the newest
+        compaction, however large. Reads only what came since the last call."""
         if session_id in self._unchanged:
             return self._held[session_id]
         last_append = self._last_append[0]
@@ -141,7 +146,7 @@ class History:
         return self._held.get(session_id, [])
 
     def held_bytes(self, session_id: str) -> int:
-        """Of the entries that were last read."""
+        """The size of the entries that were last read, in bytes."""
         return self._bytes.get(session_id, 0)
 
     async def view(
@@ -178,8 +183,8 @@ class History:
         return 0 if newest is None else max(0, compaction_of(newest).first_kept_seq - 1)
 
     def _forget_through(self, session_id: str, seq: int) -> list[Entry]:
-        """What a compaction has taken out of the view need not be held. One entry always stays: by it
-        is known how far was read."""
+        """Drops the entries that a compaction has taken out of the view. One always stays, to know
+        how far was read."""
         entries = self._held[session_id]
         if entries[0].seq > seq or len(entries) == 1:
             return entries
@@ -201,7 +206,7 @@ class History:
         return found
 
     async def _read_after(self, session_id: str, after: int) -> list[Entry]:
-        """Page by page from the newest back."""
+        """Reads all entries after this seq, page by page from the newest back."""
         fresh: list[Entry] = []
         while sum(entry.size for entry in fresh) < READ_BYTES_MAX:
             before = fresh[0].seq if fresh else None
@@ -214,7 +219,8 @@ class History:
         return fresh
 
     def _add(self, session_id: str, fresh: list[Entry]) -> list[Entry]:
-        """A new list: whoever has the old one keeps what was true when it asked."""
+        """Adds new entries to the cache. It makes a new list, so a caller's older list does not
+        change."""
         entries = [*self._held.get(session_id, ()), *fresh]
         before = self._bytes.get(session_id, 0)
         size = before + sum(entry.size for entry in fresh)

@@ -1,7 +1,8 @@
-"""Insisting: a model that spent its whole answer on thinking is asked once more, with more room.
+"""Insisting: a model that spent its whole answer on thinking is asked once more, with a higher
+limit.
 
-An answer that was cut before its first word is paid for and of no use. A second one ends the run with the
-reason: to go on would only cost more.
+An answer that was cut before its first word is paid for and of no use. A second one ends the run
+with the reason: to go on would only cost more.
 """
 
 import msgspec
@@ -35,8 +36,8 @@ async def with_words(
 
 
 def twice_cut(before: str | None, answer: AssistantMessage) -> str | None:
-    """The tool whose call the limit has just cut. The same one again ends the run: the model repeats what
-    cannot come to its end."""
+    """The name of the tool in whose call the limit has cut this answer. Raises if the answer before
+    was cut in the same tool: the model repeats what cannot be finished."""
     call = cut_call(answer)
     if call is None:
         return None
@@ -50,7 +51,8 @@ def twice_cut(before: str | None, answer: AssistantMessage) -> str | None:
 
 
 def all_spent(usage: Usage | None, lost: Usage | None) -> Usage | None:
-    """What an answer has cost with the attempts before it. The window holds the last one alone."""
+    """The cost of an answer and of the failed attempts before it. The window's size is the last
+    one's alone."""
     if usage is None or lost is None:
         return usage or lost
     return msgspec.structs.replace(lost + usage, filled=usage.window)

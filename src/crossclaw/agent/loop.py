@@ -67,8 +67,8 @@ from crossclaw.runs.run_store import RunStore
 TURNS_MAX = 100
 
 REFUSALS_MAX = NAMED_MAX + 2
-"""Repetitions of a refused request: without the pictures that are named, then without the new ones, then without
-all."""
+"""How often a refused request is repeated: without the pictures that are named, then without the
+new ones, then without all."""
 
 NOTHING_SAID = (
     "Your turn ended without a word. Give your answer now. If there is nothing to say, reply with exactly "
@@ -149,8 +149,8 @@ class Loop:
         progress: WordsSoFar,
         note: str = "",
     ) -> AssistantMessage:
-        """A request that is too much, as we think or as the model says, is made smaller first; one that
-        is refused for what stands in it is repeated without that."""
+        """Asks the model. A request that is too long, by our estimate or by the model's error, is
+        made shorter first; one that is refused for its content is repeated without that content."""
         request, view = await self._request(run, setup)
         request = with_last_words(request, note)
         if await self._compactor.is_full(run, setup, request) and await self._compactor.make_room(
@@ -201,7 +201,7 @@ class Loop:
     async def _request(
         self, run: Run, setup: RunSetup, trial: Compaction | None = None
     ) -> tuple[ModelRequest, View]:
-        """And the view that it was made of."""
+        """Builds the model request; returns it with the history view it was built from."""
         view = await self._history.view(run, setup.thinker, trial)
         turns = view.turns
         if view.pictures:
@@ -264,7 +264,8 @@ class Loop:
         return [self._entry(setup, joined([said], cut_off("", status, error)))]
 
     def _entry(self, setup: RunSetup, message: AssistantMessage) -> NewEntry:
-        """A message that was cut off names the model that was asked: its failure is that model's."""
+        """The entry of a message. One that was cut off gets the name of the model that was asked,
+        whose failure it is."""
         if message.model is None:
             asked = {"provider": setup.provider.name, "model": setup.model}
             message = msgspec.structs.replace(message, **asked)
@@ -274,8 +275,8 @@ class Loop:
 def unanswered_calls(
     entries: Sequence[Entry], run_id: str
 ) -> tuple[AssistantMessage | None, list[ToolUse]]:
-    """Tool calls of this run that have no result yet, and the answer that asks for them: what a cut-off
-    run must do first."""
+    """The tool calls of this run that have no result yet, and the answer that asks for them: what a
+    resumed run must do first."""
     answered: set[str] = set()
     for entry in reversed(entries):
         if entry.run_id != run_id:
@@ -293,8 +294,8 @@ def unanswered_calls(
 def with_own_ids(
     answer: AssistantMessage, entries: Sequence[Entry], run_id: str
 ) -> AssistantMessage:
-    """Some models repeat the ids of their calls. Within a run an id stands for one call: results,
-    started tools and sends are told apart by it."""
+    """The answer with call ids that are unique in its run. Some models repeat ids, but results,
+    started tools and sends are told apart by them."""
     if not answer.tool_calls:
         return answer
     earlier = [entry.message for entry in entries if entry.run_id == run_id]
@@ -329,7 +330,7 @@ def is_silent(answer: AssistantMessage) -> bool:
 
 
 def with_usage_of(before: Usage | None, answer: AssistantMessage) -> AssistantMessage:
-    """What was spent on an answer that is kept nowhere is counted with the next."""
+    """The answer, with the cost of an earlier one added that is stored nowhere."""
     if before is None or answer.usage is None:
         return answer
     total = msgspec.structs.replace(before + answer.usage, filled=answer.usage.window)
@@ -337,7 +338,7 @@ def with_usage_of(before: Usage | None, answer: AssistantMessage) -> AssistantMe
 
 
 def with_last_words(request: ModelRequest, note: str) -> ModelRequest:
-    """The request, with words of the gateway behind all others: of this one request, stored nowhere."""
+    """The request with a note of the gateway at its end: for this one request, stored nowhere."""
     last = request.turns[-1]
     if not note or not isinstance(last, UserTurn):
         return request
@@ -346,7 +347,8 @@ def with_last_words(request: ModelRequest, note: str) -> ModelRequest:
 
 
 def bound_to(view: View, answer: AssistantMessage) -> AssistantMessage:
-    """What the answer was given to. Thinking is taken back only behind the same."""
+    """The answer with a reference to what it answered. Its thinking is sent back only after the
+    same beginning."""
     after = view.through or None
     if not any(isinstance(block, Thinking) for block in answer.blocks):
         return msgspec.structs.replace(answer, after=after)
@@ -360,15 +362,15 @@ def settling(setup: RunSetup, entry: NewEntry) -> NewEntry:
 
 
 class _Telling:
-    """Passes a turn's pieces on to whoever listens, and keeps the words so far. `before` is what was
-    said of the same message before the output limit cut it: listeners hear one growing text."""
+    """Publishes a turn's pieces, and keeps the text so far. `before` is the text of the same
+    message before the output limit cut it: subscribers see one growing text."""
 
     def __init__(self, feed: Feed, run: Run, before: str) -> None:
         self._feed, self._run, self._before = feed, run, before
         self._begins_anew = run.attempt > 1
         self.text = ""
         self.lost: Usage | None = None
-        """What calls have cost that brought no answer."""
+        """The cost of calls that brought no answer."""
 
     def __call__(self, piece: ModelPiece) -> None:
         match piece:
@@ -400,7 +402,7 @@ def _with_words(message: AssistantMessage, words: str) -> AssistantMessage:
 def cut_off(
     text: str, status: EndStatus, error: str, spent: Usage | None = None
 ) -> AssistantMessage:
-    """What is kept of a message that did not come to its end, and what it has cost."""
+    """A message for a reply that was cut off: its text so far, the reason and the cost."""
     return AssistantMessage(
         [Text(text)] if text else [],
         usage=spent,

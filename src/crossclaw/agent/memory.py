@@ -1,10 +1,10 @@
 """Memory: what a model sees of the conversation before its last compaction.
 
-First the messages that stay as they were (the first request, pins), then the summary, then what the
-session had under way when it was made, by the ledger and not by the summary: that a child works or a
-message awaits its answer cannot be forgotten; last the request that is being worked on, should it be
-older than what is kept. All of it stands in the user's role at the beginning and stays as it is until
-the next compaction, so a prompt cache can keep it.
+First the messages that are kept unchanged (the first request, pins), then the summary, then what
+the session had under way when it was made, read from the ledger and not from the summary: that a
+child works or a message awaits its answer cannot be forgotten; last the request that is being
+worked on, if it is older than what is kept. All of it has the user's role and stays unchanged at
+the beginning until the next compaction, so a prompt cache can keep it.
 """
 
 import msgspec
@@ -89,14 +89,14 @@ def _summary(compaction: Compaction) -> list[str]:
 
 
 def _under_way(compaction: Compaction) -> list[str]:
-    """As it was when the compaction was made: what changes later is told with later messages."""
+    """What was under way when the compaction was made. Later changes come with later messages."""
     return (
         [f"{OPEN}runtime\n{unmarked(compaction.under_way)}{CLOSE}"] if compaction.under_way else []
     )
 
 
 def _alone(entry: Entry, chars: int, files: bool) -> Entry | str:
-    """A message as it was, without calls and results, whose other halves are not shown."""
+    """A kept message with its text only: its calls and results would lack their other halves."""
     message = entry.message
     if isinstance(message, ToolResultMessage):
         return marked(f"kept result of {message.tool_name}", _bounded(words_of(message), chars))

@@ -1,8 +1,8 @@
-"""The meter: under a budget, no model is called before its cost is set aside.
+"""The meter: under a budget, no model is called before its cost is reserved.
 
 It stands between a run and every model that the run may ask: the chosen one, its fallbacks, the one
-that writes summaries. What a call has cost is kept until an entry of the run, or the next call, settles
-it. A run without a budget has no meter.
+that writes summaries. What a call has cost is held until an entry of the run, or the next call,
+stores it. A run without a budget has no meter.
 """
 
 from collections.abc import Awaitable, Callable, Generator
@@ -41,7 +41,7 @@ PriceOf = Callable[[str, Usage], Awaitable[float | None]]
 
 
 RoomOf = Callable[[str, ModelRequest], int]
-"""How many tokens of thinking `provider/model` may take beside the words of a request."""
+"""How many tokens of thinking `provider/model` may use beside the text of an answer."""
 
 
 def usual_room(_address: str, request: ModelRequest) -> int:
@@ -82,10 +82,10 @@ class Meter:
         self._purse = purse
         self._unsettled = Amount()
         self._heavier = 1.0
-        """How much more a prompt was than it seemed, when a service last counted one."""
+        """How much larger a prompt was than estimated, when a service last counted one."""
 
     def on(self, find: Find) -> Find:
-        """The same providers, metered."""
+        """The same providers, each wrapped in the meter."""
 
         def found(address: str) -> tuple[Provider, str]:
             provider, model = find(address)
@@ -94,7 +94,7 @@ class Meter:
         return found
 
     def take(self) -> Amount:
-        """What no entry has settled yet; whoever asks settles it."""
+        """Takes what is spent but not stored yet; the caller must store it."""
         amount, self._unsettled = self._unsettled, Amount()
         return amount
 
@@ -119,7 +119,8 @@ class Meter:
         )
 
     async def _granted(self, wanted: Reserve) -> Grant:
-        """What others have reserved comes free when their calls end: so it is asked for again."""
+        """Reserves the cost; raises if the budget forbids it. While others hold reservations it
+        asks again, since those are released when their calls end."""
         while True:
             await anyio.lowlevel.checkpoint_if_cancelled()
             with self._settling() as spent:
@@ -132,14 +133,15 @@ class Meter:
             await anyio.sleep(AGAIN_S)
 
     async def settle(self) -> None:
-        """The run stops here, and no entry follows that would do it."""
+        """Stores what was spent, when the run stops and no entry follows that would carry it."""
         if self._unsettled:
             with self._settling() as spent:
                 await self._ledger.do(Spend(fence=self._run.fence, spent=spent))
 
     @contextmanager
     def _settling(self) -> Generator[Amount]:
-        """Not to be stopped: of a step that was left half-way nobody could say whether it has counted."""
+        """Takes the amount to store, shielded from cancellation: after a half-done step nobody
+        could say whether it was counted. Puts it back if storing fails."""
         spent = self.take()
         try:
             with anyio.CancelScope(shield=True):
@@ -154,14 +156,15 @@ class Meter:
         self._unsettled += Amount(usage.prompt + usage.output, cost or 0.0)
 
     def count_cut_off(self, grant: Grant, weight: int, said_chars: int) -> None:
-        """Nobody tells what a call has cost that was stopped. It was read, and some was said."""
+        """Counts an estimate for a call that was stopped, whose cost no service reports: its input
+        and the text so far."""
         tokens = int(weight * self._heavier) + said_chars // BYTES_A_TOKEN
         share = min(1.0, tokens / max(1, grant.reserved.tokens))
         self._unsettled += Amount(tokens, grant.reserved.cost_usd * share)
 
 
 class Metered:
-    """A provider whose every call is paid for."""
+    """A provider whose every call is counted against the budget."""
 
     def __init__(self, provider: Provider, address: str, meter: Meter) -> None:
         self.name = provider.name

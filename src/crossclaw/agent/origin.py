@@ -1,7 +1,9 @@
-"""Origin: who speaks to the model, and where his words end, is said by marks that only the gateway can write.
+"""Origin: marks that only the gateway can write tell the model who speaks and where those words
+end.
 
-Two brackets are the gateway's own letters (`OPEN`, `CLOSE`). In everybody else's words, a person's,
-an agent's, a web page's, they are shown as ordinary double brackets, so no sender can begin or end a mark.
+Two brackets are the gateway's own characters (`OPEN`, `CLOSE`). In the words of everybody else, a
+person, an agent or a web page, they are replaced by ordinary double brackets, so no sender can
+begin or end a mark.
 """
 
 from hashlib import sha256
@@ -27,18 +29,19 @@ SAME_CONTEXT = "(The instructions for this run are the same as above.)"
 
 Sent = TypeVar("Sent", bound=Image | Document)
 MessageContent = list[Text | Image | Document]
-"""What a message says and shows to the model."""
+"""The content of a message as the model gets it."""
 
 _LETTERS = {ord(OPEN): "[[", ord(CLOSE): "]]"}
 
 
 def unmarked(text: str) -> str:
-    """Words of anybody but the gateway, which hold none of its marks."""
+    """The text without the gateway's marks, which nobody else may write."""
     return text.translate(_LETTERS) if OPEN in text or CLOSE in text else text
 
 
 def runtime_words(runtime: Runtime, context_before: str | None = None) -> Text:
-    """The gateway's own words in front of a message. A context that was just told is not repeated."""
+    """The gateway's own words in front of a message. A context equal to the previous one is not
+    repeated."""
     context = runtime.context
     if context is not None and context == context_before:
         context = SAME_CONTEXT
@@ -47,7 +50,7 @@ def runtime_words(runtime: Runtime, context_before: str | None = None) -> Text:
 
 
 def with_origin(provenance: Provenance | None, content: MessageContent) -> MessageContent:
-    """The content between marks, where no person at this chat has written it."""
+    """The content between marks, if it was not written by a person in this chat."""
     if provenance is None or provenance.kind == "person":
         return content
     source = _one_line(provenance.source_session_key or provenance.sender or "inside")
@@ -58,19 +61,20 @@ def with_origin(provenance: Provenance | None, content: MessageContent) -> Messa
 
 
 def marked(name: str, text: str, about: str = "") -> str:
-    """Words of many, or of a tool, between marks."""
+    """A text of several people, or of a tool, between marks."""
     number = _number([Text(text)])
     opening = f"{OPEN}{_one_line(name)} {number}{about and f'; {unmarked(about)}'}{CLOSE}"
     return f"{opening}\n{unmarked(text)}\n{OPEN}end of {number}{CLOSE}"
 
 
 def noted(text: str) -> Text:
-    """What stands in the place of something that is not shown. It may name what others have named."""
+    """A note in place of something that is not shown. It may contain names that others chose."""
     return Text(f"[{unmarked(text)}]")
 
 
 def with_plain_names(block: Sent) -> Sent:
-    """What a picture or file is called is its sender's word too, and stands in notes and requests."""
+    """The block with harmless names: the sender chose what a picture or file is called, and notes
+    and requests show it."""
     source = block.source
     if source.media_type is not None:
         source = replace(source, media_type=_one_line(source.media_type))
@@ -80,7 +84,7 @@ def with_plain_names(block: Sent) -> Sent:
 
 
 def _trust(provenance: Provenance) -> str:
-    """Three kinds: the owner, a colleague, the outside."""
+    """How far a message may be trusted: like the owner, like a colleague, or not at all."""
     spawned = provenance.source_tool == "sessions_spawn"
     match provenance.kind:
         case "cron" | "system":
@@ -99,6 +103,7 @@ def _number(content: MessageContent) -> str:
 
 
 def _one_line(name: str) -> str:
-    """A sender may call himself what he likes, but not put lines or brackets into the mark."""
+    """A name on one line, without brackets: a sender chose it and must not break out of the
+    mark."""
     plain = unmarked(name).translate({ord("["): "(", ord("]"): ")"})
     return " ".join(plain.split())[:200]

@@ -1,7 +1,8 @@
-"""Permission: no model is called for a run that may not go on, or that may not use this model any more.
+"""Permission: no model is called for a run that may not go on, or that may no longer use this
+model.
 
-It stands before every model that the run may ask, as the meter does: the chosen one, its fallbacks, the
-one that writes summaries. The rules are those in force at the moment of each call.
+It is asked before every model call of the run, as the meter is: the chosen model, its fallbacks,
+the one that writes summaries. The rules are those in force at the moment of each call.
 """
 
 from collections.abc import Callable
@@ -14,7 +15,7 @@ from crossclaw.providers.contract import ModelRequest, Provider, TellPiece
 from crossclaw.providers.fallback import Find
 
 RequireModel = Callable[[Authority, str], None]
-"""Raises for a model, named as `provider/model`, that a run with this authority may not use."""
+"""Raises if a run with this authority may not use the model, named as `provider/model`."""
 
 
 class Permissions:
@@ -36,7 +37,7 @@ class Permission:
         self._permissions = permissions
 
     def on(self, find: Find) -> Find:
-        """The same providers, each asked only with permission."""
+        """The same providers, each of which asks for permission first."""
 
         def found(address: str) -> tuple[Provider, str]:
             provider, model = find(address)

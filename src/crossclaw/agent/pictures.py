@@ -1,8 +1,8 @@
-"""Pictures: what a model is shown in the place of those that people and tools send.
+"""Pictures: the form in which a model is shown the pictures that people and tools send.
 
-The history keeps the original. A model gets one that it takes: of a known type whatever its label says,
-upright, and no larger than services look at. What cannot be shown is said by a note that names the reason.
-The same picture always becomes the same bytes, so prompt caches hold.
+The history keeps the original. A model gets one that it accepts: of a known type whatever its label
+says, upright, and no larger than services look at. What cannot be shown becomes a note with the
+reason. The same picture always becomes the same bytes, so prompt caches hold.
 """
 
 import base64
@@ -23,8 +23,8 @@ from crossclaw.tools.readers import Readers
 
 HELD_BYTES_MAX = 32_000_000  # of pictures that are ready; one that has left is made ready again
 AS_IT_IS_BYTES, SIDE_MAX = 200_000, 2_000
-"""A PNG that is no larger goes as it is: it costs little, and most are screenshots. Photos may lie on their side, a GIF
-may move, and Gemini takes none."""
+"""The largest PNG that is sent unchanged: it costs little, and most are screenshots. Photos may lie
+on their side, a GIF may move, and Gemini takes none."""
 
 BLIND = "this model cannot look at pictures"
 
@@ -55,8 +55,8 @@ class Pictures:
         reader: Reader = IN_WORDS,
         why_not: WhyNot = lambda _key: None,
     ) -> list[Turn]:
-        """The same turns with pictures and files that the model takes, or words in their place. `why_not` says why a
-        picture could not be described."""
+        """The turns with pictures and files that the model accepts, or text in their place.
+        `why_not` says why a picture could not be described."""
         if not can_see:
             turns = await self._described(turns, why_not)
         shown = [
@@ -66,11 +66,12 @@ class Pictures:
         return within_request(shown)
 
     async def ready(self, image: Image) -> Image | Text:
-        """One picture as a model that can see takes it, or a note that says why none can."""
+        """One picture in a form that a model accepts, or a note that says why there is none."""
         return await self._one(image)
 
     async def _described(self, turns: Sequence[Turn], why_not: WhyNot) -> list[Turn]:
-        """For a model that cannot look at any: what another has said about them, or a note."""
+        """The turns with another model's descriptions in place of the pictures, or notes: for a
+        model that cannot see."""
         keys = {image.source.sha256 for image in images_in(turns) if image.source.sha256}
         known = await self._find_words(keys) if keys else {}
 
@@ -132,7 +133,7 @@ class Pictures:
         return await self._converted(image, raw)
 
     async def _converted(self, image: Image, raw: bytes) -> Image | Text | None:
-        """By another process, which is ended with the call however that ends."""
+        """Converts a picture in another process, which is always ended with this call."""
         try:
             read = await self._readers.read(raw)
         except TimeoutError:
@@ -153,12 +154,12 @@ def images_in(turns: Sequence[Turn]) -> Iterator[Image]:
 
 
 def without_pictures(turns: Sequence[Turn]) -> list[Turn]:
-    """For a model that cannot look at any."""
+    """The turns with a note in place of each picture, for a model that cannot see."""
     return with_pictures(turns, lambda image: _note(image, BLIND))
 
 
 def with_pictures(turns: Sequence[Turn], told: Callable[[Image], Text]) -> list[Turn]:
-    """The turns with words in the place of each picture."""
+    """The turns with a text in place of each picture."""
 
     def plain(blocks: Sequence[P]) -> list[P | Text]:
         return [told(b) if isinstance(b, Image) else b for b in blocks]
@@ -175,7 +176,7 @@ def with_pictures(turns: Sequence[Turn], told: Callable[[Image], Text]) -> list[
 
 
 def in_words_only(turns: Sequence[Turn]) -> list[Turn]:
-    """For a model that does not read PDFs as they are."""
+    """The turns with the text of each PDF in its place, for a model that does not read PDFs."""
     return [
         UserTurn(turn.results, [in_words(part) for part in turn.content])
         if isinstance(turn, UserTurn)
@@ -189,12 +190,13 @@ def _picture(media_type: str, raw: bytes) -> Image:
 
 
 def _png_side(raw: bytes) -> int:
-    """The longer side, as its first bytes tell."""
+    """The longer side of a PNG, read from its header."""
     return max(int.from_bytes(raw[16:20]), int.from_bytes(raw[20:24]))
 
 
 def _unread(image: Image, media_type: str | None, raw: bytes) -> Image | Text:
-    """Without a reader: what is of a plain type and not too large goes as it is."""
+    """A picture without conversion, where no image library is installed: unchanged if its type is
+    common and it is not too large, else a note."""
     if media_type is not None and len(raw) <= picture_reader.BYTES_MAX:
         return _picture(media_type, raw)
     why = "it is too large" if media_type else "it is of a type that models do not take"

@@ -1,7 +1,8 @@
-"""Refusals: which messages a service means when it refuses a request for what stands in it.
+"""Refusals: which messages a service means when it refuses a request for its content.
 
-A service that names a place in the request means one message; where it only speaks of pictures, those come first
-that no model has answered yet. What is found gives way to a note, so that no message blocks its session.
+A service that names a place in the request means one message; where it only mentions pictures,
+those come first that no model has answered yet. What is found is replaced by a note, so that no
+message blocks its session.
 """
 
 import re
@@ -20,7 +21,7 @@ _PICTURES = re.compile(
     r"image|picture|media.?type|base64|pixel|vision|multimodal|\bpdf\b|document|\bfile\b",
     re.IGNORECASE,
 )
-"""What services say of a picture or a file that they do not take."""
+"""Words with which services refuse a picture or a file."""
 
 _Shown = Image | Document
 
@@ -35,12 +36,12 @@ class Refusal(NamedTuple):
     view: Sequence[Turn]
     """The same turns with pictures as the history has them."""
     times: int = 0
-    """How often the same was refused before, each time without what was found then."""
+    """How often the same request was refused before, each time without what was found then."""
 
 
 def refused_pictures(refusal: Refusal, entries: Sequence[Entry], gone: Iterable[int]) -> list[int]:
-    """Seqs of the messages whose pictures give way: the named one; else, where pictures are spoken of at all,
-    those that no model has answered since, else all."""
+    """Seqs of the messages whose pictures are replaced: the named one; else, if the refusal
+    mentions pictures at all, those that no model has answered since, else all."""
     found = {e.seq: pictures_in(e.message) for e in entries if e.seq not in set(gone)}
     if refusal.times < NAMED_MAX and (named := _named(refusal)):
         return [seq for seq, pictures in found.items() if any(p in named for p in pictures)]
@@ -52,7 +53,7 @@ def refused_pictures(refusal: Refusal, entries: Sequence[Entry], gone: Iterable[
 
 
 def unanswered(entries: Sequence[Entry], gone: Iterable[int], run_id: str) -> list[int]:
-    """Seqs of messages since the last answer, but for those of this run."""
+    """Seqs of the messages since the last answer, except those of this run."""
     answered = max((e.seq for e in entries if is_answer(e)), default=0)
     left_out = set(gone)
     return [
@@ -71,7 +72,7 @@ def is_answer(entry: Entry) -> bool:
 
 
 def pictures_in(message: Message | None) -> list[_Shown]:
-    """And files."""
+    """The pictures and files of a message."""
     content = None if message is None else message.content
     if not isinstance(content, list):
         return []
@@ -83,8 +84,8 @@ def pictures_in(message: Message | None) -> list[_Shown]:
 
 
 def _named(refusal: Refusal) -> list[_Shown]:
-    """Pictures inside the part of the request that the service has named. What is sent of a picture may be
-    another one than the history has, but stands in the same place."""
+    """The pictures inside the part of the request that the service has named. The picture that was
+    sent may differ from the one in the history, but has the same place."""
     texts = list(_texts(refusal.error.part))
     pairs = (
         (sent, own)

@@ -1,7 +1,8 @@
-"""How many pictures and documents one request carries: services refuse more, and would refuse every later request too.
+"""How many pictures and documents one request carries: services refuse more, and would refuse every
+later request too.
 
-They are counted from the oldest on in shares of a fixed size, and the last two shares are shown. So what is shown
-changes once a share, not with every message, and a prompt cache holds in between.
+They are counted from the oldest on in shares of a fixed size, and the last two shares are shown. So
+what is shown changes once a share, not with every message, and a prompt cache holds in between.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""What a run works with: model, system prompt and tools, chosen anew for each run."""
+"""Run setup: the model, system prompt and tools of a run, chosen anew for each run."""
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -33,7 +33,7 @@ NO_TOOLS = Toolset({}, {})
 
 
 class ModelProfile(msgspec.Struct, frozen=True, kw_only=True):
-    """How an agent uses a model, as the config says and as far as the model can."""
+    """How an agent uses a model: by the config, within what the model can do."""
 
     facts: ModelFacts
     output_tokens_max: int
@@ -41,16 +41,16 @@ class ModelProfile(msgspec.Struct, frozen=True, kw_only=True):
     """Tokens of the model's window that the agent may fill."""
     thinking: ThinkingLevel
     params: dict[str, Any]
-    """What is added to the agent's requests."""
+    """Parameters added to the agent's requests."""
 
 
 ProfileOf = Callable[[str, str, int, ListedModel | None], ModelProfile]
-"""Of an agent and a model, named as `provider/model`, by the rules of an epoch and by what the model's server has
-told."""
+"""The profile of an agent and a model, named as `provider/model`, by the rules of an epoch and by
+what the model's server reports."""
 
 
 class ImageModel(NamedTuple):
-    """Who describes pictures to a model that cannot look at them."""
+    """The model that describes pictures to one that cannot see."""
 
     provider: Provider
     model: str
@@ -64,43 +64,45 @@ class RunSetup(msgspec.Struct, frozen=True):
     """The system prompt, made once for the run."""
     tools: Toolset
     specs: list[ToolSpec]
-    """What the model is told of its tools, also made once. Whether a call is allowed is asked when it is
-    made."""
+    """The tools as the model is shown them, also made once. Whether a call is allowed is decided
+    when it is made."""
     beginning: str
-    """A digest of the two: thinking holds only behind the same."""
+    """A digest of prompt and tools: thinking is valid only with the same digest."""
     thinking: ThinkingLevel = "off"
     output_tokens_max: int = OUTPUT_TOKENS_MAX
     window: int = 200_000
     """Tokens that the model can read and write at once."""
     meter: Meter | None = None
-    """Where the run has a budget; the provider is metered then."""
+    """The meter, if the run has a budget; the provider is wrapped in it then."""
     can_see: bool = True
     """Whether the model can look at pictures."""
     documents: bool = False
-    """Whether it reads PDFs as they are."""
+    """Whether the model reads PDFs directly."""
     image_model: ImageModel | None = None
-    """Where the model cannot, and the config names one that can."""
+    """The model that describes pictures, if this one cannot see and the config names one that
+    can."""
     refused: str | None = None
-    """Why the model that was chosen for the run or its session is not the one that answers."""
+    """Why another model answers than the one chosen for the run or its session."""
     permission: Permission | None = None
-    """Asked for before every model call; the provider asks it already."""
+    """The permission asked before every model call; the provider does that already."""
     params: dict[str, Any] = {}
-    """What the config adds to the agent's requests."""
+    """Parameters that the config adds to the agent's requests."""
     snapshot: str = ""
-    """Which state of the workspace's files the system prompt has."""
+    """Which state of the workspace's files the system prompt contains."""
 
     @property
     def thinker(self) -> Thinker:
         return Thinker(self.provider.name, self.model, self.beginning, self.snapshot)
 
     def tools_for(self, said: AssistantMessage) -> Toolset:
-        """For the calls of one answer, which a fallback may have given: it has its own rules as well."""
+        """The tools for the calls of one answer. A fallback that gave it has rules of its own as
+        well."""
         if said.provider is None or said.model is None:
             return self.tools
         return self.tools.asked_by(f"{said.provider}/{said.model}")
 
     def spent(self) -> Amount | None:
-        """What the next entry of the run has to settle."""
+        """What the run has spent, for its next entry to store."""
         return self.meter.take() if self.meter else None
 
 
@@ -108,20 +110,20 @@ class FindProvider(Protocol):
     def get(self, address: str) -> tuple[Provider, str]: ...
 
     async def discover(self, addresses: Iterable[str]) -> None:
-        """Afterwards what is known about these models is as true as their servers tell."""
+        """Asks the servers of these models what they can do, so that the known facts are true."""
         ...
 
 
 class AgentModels(msgspec.Struct, frozen=True):
-    """Which models answer for agents."""
+    """Which models an agent uses."""
 
     providers: FindProvider
     configured_for: Callable[[str], ChosenModel]
-    """An agent's own."""
+    """The agent's own model."""
     choices: ModelChoices
-    """Which others may be chosen."""
+    """Which other models may be chosen."""
     profile_of: ProfileOf
-    """How an agent uses one of them."""
+    """How an agent uses a model."""
 
 
 class RunSetups:
@@ -184,8 +186,8 @@ class RunSetups:
         )
 
     def _image_model(self, find: Find, agent_id: str) -> ImageModel | None:
-        """The first that can look at pictures, with the others as its fallbacks. Whether it can be had at all is asked
-        when there is a picture: words need none."""
+        """The first configured model that can see, with the others as its fallbacks. Whether it is
+        available is checked only when there is a picture."""
         known = self._config.image_models()
         able = [name for name in known if self._profile(agent_id, name).facts.pictures]
         if not able:
@@ -202,8 +204,8 @@ class RunSetups:
     def _provider(
         self, find: Find, agent_id: str, addresses: Sequence[str], tools: Toolset
     ) -> tuple[Provider, str]:
-        """The chosen model, then its fallbacks. Where there are some, a first choice that is not even configured
-        is one that failed."""
+        """The chosen model, then its fallbacks. If there are fallbacks, a chosen model that is not
+        even configured counts as one that failed."""
         chosen = addresses[0]
         if len(addresses) == 1:
             return find(chosen)
@@ -223,14 +225,15 @@ class RunSetups:
 
 
 def _thinking(run: Run, session: Session | None, profile: ModelProfile) -> ThinkingLevel:
-    """What the message says, else the session, else the agent."""
+    """The thinking level: the message's, else the session's, else the agent's."""
     level = run.plan.thinking or (session.thinking if session else None)
     return level if level in LEVELS else profile.thinking
 
 
 class _Digests:
-    """Of beginnings. Runs of a session mostly begin alike, so the newest are kept, by Python's own hash of the
-    text: that costs a tenth, and lets no other thread in between."""
+    """Caches digests of beginnings (prompt and tools). Runs of a session mostly begin alike;
+    entries are found by Python's own hash of the text, which costs a tenth and does not let other
+    threads in."""
 
     def __init__(self) -> None:
         self._kept: dict[tuple[int, int], tuple[list[ToolSpec], str]] = {}
@@ -249,7 +252,7 @@ class _Digests:
 
 
 def fit(tools: Toolset, request: ModelRequest, choice: Choice) -> ModelRequest:
-    """A request for the first model as a fallback can read it, with the tools that both may use."""
+    """A request for the first model, adapted to a fallback, with the tools that both may use."""
     its = tools.asked_by(choice.address)
     allowed = [spec for spec in request.tools if not its.is_taken_away(spec.name)]
     request = msgspec.structs.replace(request, tools=allowed)

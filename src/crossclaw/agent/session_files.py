@@ -1,9 +1,10 @@
 """Session files: a workspace's files as a session's model knows them.
 
-They stand in the system prompt as they were when the session began, and stay so: a prompt that changes with every
-note that the agent makes for itself would be paid for anew each time, with the whole conversation behind it. What has
-changed since is told once, in the runtime's words in front of the next message. A session begins anew, in this
-sense, after a compaction, after a rest longer than any service's cache, and with the gateway.
+The system prompt has them as they were when the session began, and keeps them so: a prompt that
+changes with every note that the agent writes would be paid for anew each time, with the whole
+conversation behind it. What has changed since is said once, in the runtime's words in front of the
+next message. A session begins anew, in this sense, after a compaction, after a pause longer than
+any service's cache, and when the gateway starts.
 """
 
 from collections import OrderedDict
@@ -41,7 +42,7 @@ class FileChange(msgspec.Struct, frozen=True):
 
 
 class FilesTold(msgspec.Struct, frozen=True):
-    """Changes as the view has them: they belong to nobody's message."""
+    """Changes of files as the view shows them: they are part of nobody's message."""
 
     told: list[Text]
     content: str = ""
@@ -49,15 +50,15 @@ class FilesTold(msgspec.Struct, frozen=True):
 
 class _Known(msgspec.Struct):
     snapshot: str
-    """Unlike any other, so that no entry of elsewhere is taken for one of ours."""
+    """A random id, so that no entry of another prompt is taken for one of ours."""
     began_with: Texts
     seen: Texts
     told: Texts
-    """As of the last word about them."""
+    """The files as of the last note about them."""
     at_s: float
-    """In the time of the event loop, which nobody can set."""
+    """When the files were last read, in the event loop's time, which nobody can set."""
     renew: bool = False
-    """The next run begins with the files as they are then."""
+    """Whether the next run begins with the files as they are then."""
 
 
 class SessionFiles:
@@ -73,14 +74,14 @@ class SessionFiles:
         self._held: OrderedDict[str, _Known] = OrderedDict()
 
     async def read(self, run: Run) -> Texts:
-        """As they are now."""
+        """The files as they are now."""
         workspace, child = self._workspace_of(run.key.agent_id), run.key.is_subagent
         return await self._disk.look(
             (workspace, child), lambda: self._files.read(workspace, subagent=child)
         )
 
     async def begin(self, run: Run) -> Texts:
-        """For the prompt of a run that begins."""
+        """The files for the prompt of a run that begins."""
         seen, now_s = await self.read(run), anyio.current_time()
         known = self._held.get(run.session_id)
         if known is None or known.renew or now_s - known.at_s > RESTED_S:
@@ -92,7 +93,7 @@ class SessionFiles:
         return known.began_with
 
     async def changed(self, run: Run) -> list[FileChange]:
-        """What the model does not know yet."""
+        """The changes that the model does not know yet."""
         known = self._held.get(run.session_id)
         if known is None:
             return []
@@ -101,7 +102,7 @@ class SessionFiles:
         return [] if known.seen == known.told else list(changes(known.told, known.seen))
 
     def entry(self, run: Run, changed: list[FileChange], entry_id: str) -> NewEntry:
-        """What tells them; once it is stored, `note_told`."""
+        """The note entry that lists changed files. Call `note_told` after storing it."""
         note: dict[str, object] = {
             "kind": _NOTE,
             "snapshot": self.snapshot(run),
@@ -131,7 +132,8 @@ def is_files_note(entry: Entry) -> bool:
 
 
 def files_told(entry: Entry, snapshot: str) -> FilesTold | None:
-    """What an entry tells a model whose prompt has this snapshot; of another one it would be wrong."""
+    """The changes in this entry, for a model whose prompt has this snapshot; for another they would
+    be wrong."""
     if not snapshot or not is_files_note(entry):
         return None
     assert entry.note is not None
@@ -156,7 +158,7 @@ def changes(before: Texts, now: Texts) -> Iterator[FileChange]:
 
 
 def changed_lines(before: str, now: str) -> str:
-    """From the first line that differs to the last: first those that were there, then those that are."""
+    """The lines from the first that differs to the last: the old ones, then the new ones."""
     old, new = before.splitlines(), now.splitlines()
     shorter = min(len(old), len(new))
     head = next((n for n in range(shorter) if old[n] != new[n]), shorter)
@@ -185,8 +187,8 @@ _ABOUT: dict[FileKind, str] = {
 
 
 def _words(change: FileChange) -> str:
-    """The owner's files are the owner's words, as in the prompt; what others could have written stands between
-    marks."""
+    """A change in words. The owner's files are shown as instructions, as in the prompt; what others
+    could have written stands between marks."""
     said = _HOW[change.how].format(name=change.name)
     if change.kind == "owners":
         text = f"\n{unmarked(change.text)}" if change.text else ""

@@ -1,7 +1,7 @@
-"""Summaries: older turns become a short text, written by a model from a bounded prompt.
+"""Summaries: a model turns older turns into a short text, from a prompt of bounded length.
 
 What is to be summarised is quoted line by line, so that nothing in it can pass for the request. A
-history that does not fit one prompt goes in several, each with the summary so far.
+history that does not fit one prompt is sent in several, each with the summary so far.
 """
 
 from collections.abc import Sequence
@@ -70,15 +70,17 @@ class Summarizer(msgspec.Struct, frozen=True):
     provider: Provider
     model: str
     prompt_chars_max: int
-    """What one prompt may hold: less than the model's window."""
+    """The most characters of one prompt: less than the model's window."""
     instructions: str | None = None
     timeout_s: float = TIMEOUT_S
     patient: bool = False
     outside: bool = False
-    """It stands where its run stands: who waits for the run waits for its summary."""
+    """Whether its run came from a hook: the summary then waits in the same queue as the run's other
+    calls."""
 
     async def summarize(self, before: str | None, messages: Sequence[Message]) -> Summary:
-        """A model that cannot do it (silence, no words, no room) is replaced by a plain list."""
+        """A summary of the messages. If the model cannot write it (time-out, no text, too long), a
+        plain list of the requests."""
         usage = Usage()
         chars = max(PROMPT_CHARS_MIN, self.prompt_chars_max)
         with anyio.move_on_after(self.timeout_s):
@@ -95,7 +97,8 @@ class Summarizer(msgspec.Struct, frozen=True):
         return Summary(_listed(before, messages), usage)
 
     async def _fold(self, text: str, prompts: Sequence[str]) -> tuple[str, Usage]:
-        """One prompt after the other, each with the summary so far. Empty where one said nothing."""
+        """Sends one prompt after the other, each with the summary so far. Empty if an answer
+        was."""
         usage = Usage()
         for prompt in prompts:
             answer = await self._ask(text, prompt)
@@ -143,7 +146,7 @@ def _prompts(messages: Sequence[Message], chars_max: int) -> list[str]:
 
 
 def _matter(messages: Sequence[Message]) -> set[int]:
-    """Results that more is shown of: errors, and the newest."""
+    """The tool results of which more is shown: errors, and the newest."""
     results = [n for n, each in enumerate(messages) if isinstance(each, ToolResultMessage)]
     failed = [n for n in results if getattr(messages[n], "is_error", False)]
     return {*failed, *results[-NEWEST_RESULTS:]}
@@ -176,7 +179,8 @@ def _short(text: str, chars_max: int) -> str:
 
 
 def _listed(before: str | None, messages: Sequence[Message]) -> str:
-    """Only what a person has asked: words from elsewhere are no requests, and nobody has read them."""
+    """A plain list of what people have asked. Messages from elsewhere are no requests, and nobody
+    has checked them."""
     asked = [words_of(message) for message in messages if is_a_persons(message)]
     lines = [f"- {' '.join(words.split())[:LISTED_CHARS]}" for words in asked if words.strip()]
     known = [before[:CHARS_MAX]] if before else []

@@ -125,13 +125,14 @@ class Toolbox:
             return _bounded(f"{call.name} failed: {type(error).__name__}: {error}"), True
 
     async def _was_begun(self, run: Run, tool: Tool[Any], call: ToolUse) -> bool:
-        """Before a crash: then nobody is asked about it again."""
+        """Whether the call had begun before a crash: then nobody is asked to approve it again."""
         if tool.effect != "effects" or run.epoch <= 1:
             return False
         return await self._run_store.tool_was_started(run, call.id)
 
     def _refused(self, run: Run, tools: Toolset, needed: Sequence[str]) -> str | None:
-        """Before somebody is asked, and after: that may take long, and the rules may have changed."""
+        """Why the call may not run. Checked before somebody is asked for approval and after: that
+        may take long, and the rules may have changed."""
         self._credentials.require(run.authority)
         gone = (name for name in needed if name not in tools or tools.is_taken_away(name))
         return next(map(tools.why_not, gone), None)
@@ -155,7 +156,7 @@ class Toolbox:
         )
 
     def _heed_rules(self) -> None:
-        """Calls under way that would not be begun so any more are stopped."""
+        """Stops calls under way that the new rules would not allow to begin."""
         for each in list(self._in_hand):
             now = confined(self._config.agents, each.run.key, each.run.authority)
             if now != each.authority or each.tools.is_taken_away(each.name):
@@ -168,7 +169,7 @@ class Toolbox:
 
 
 class _InHand:
-    """A call under way, and what it was begun with."""
+    """A call under way, and the rights it began with."""
 
     def __init__(self, run: Run, tools: Toolset, name: str, authority: Authority) -> None:
         self.run, self.tools, self.name, self.authority = run, tools, name, authority
@@ -176,7 +177,8 @@ class _InHand:
 
 
 def unreadable(written: str) -> str:
-    """Why a call did not run whose arguments cannot be read: the reason first, a piece of them last."""
+    """The error for a call whose arguments cannot be read: the reason first, the beginning of the
+    arguments last."""
     begun = written.removeprefix(CUT_CALL)[:ARGUMENTS_CHARS]
     if written.startswith(CUT_CALL):
         return (
@@ -196,7 +198,8 @@ def _bounded(result: Any) -> Any:
 
 
 def _bounded_blocks(blocks: Sequence[Text | Image]) -> Iterator[Text | Image]:
-    """All texts together have one text's limit, and half an image is none."""
+    """The blocks within the limits: all texts together have one text's limit; an image stays whole
+    or is left out."""
     kept = list(_with_few_images(blocks))
     room = RESULT_CHARS_MAX
     for are_images, group in groupby(kept, lambda block: isinstance(block, Image)):

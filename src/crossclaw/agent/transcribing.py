@@ -1,8 +1,8 @@
-"""Transcribing: what people say in voice notes, written down for the model (`tools.media.audio`).
+"""Transcribing: voice notes written down for the model (`tools.media.audio`).
 
-It is done by the run, after the message was accepted: no other chat waits for it. The words are an entry of the
-session, behind the message with the recording, so they are paid for once and stay through restarts and compactions.
-Where nobody could write them down, the entry says so.
+It is done by the run, after the message was accepted: no other chat waits for it. The text is an
+entry of the session, behind the message with the recording, so it is paid for once and stays
+through restarts and compactions. If transcribing failed, the entry says so.
 """
 
 import logging
@@ -40,7 +40,7 @@ NOBODY = "tools.media.audio names nobody who writes it down"
 USUAL = {"openai": "gpt-4o-mini-transcribe", "groq": "whisper-large-v3-turbo"}
 
 FindEndpoint = Callable[[str], SpeechEndpoint]
-"""Of a provider by its name; raises ProviderError where it writes nothing down."""
+"""The speech endpoint of a provider by its name; raises ProviderError if it has none."""
 
 
 class Transcribing:
@@ -56,7 +56,7 @@ class Transcribing:
         self._run_store, self._ledger, self._clock = run_store, ledger, clock
 
     async def transcribe(self, run: Run, entries: Sequence[Entry]) -> None:
-        """The recordings that came since the model has spoken last."""
+        """Transcribes the recordings that came since the model's last answer."""
         fresh = _since_last_answer(entries)
         done = {entry.entry_id for entry in fresh}
         for entry in fresh:

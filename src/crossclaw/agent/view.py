@@ -1,10 +1,11 @@
 """The view: a total function from a transcript's entries to input that every model accepts.
 
-Whatever crashed when, whatever fell between a call and its result: the first turn is the user's,
+Whatever crashed when, whatever came between a call and its result: the first turn is the user's,
 turns alternate, every tool_use is answered exactly once in the turn after it, ids are unique, and
-no text is empty. Thinking goes back only to the model that thought it, and only behind the same
-beginning (system prompt, tools, what a compaction left): services refuse it otherwise. A view only ever
-grows at its end until the next compaction. History is not changed; this is only how it is shown.
+no text is empty. Thinking goes back only to the model that wrote it, and only after the same
+beginning (system prompt, tools, what a compaction left): services refuse it otherwise. A view only
+grows at its end until the next compaction. The history is not changed; this is only how it is
+shown.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -52,15 +53,16 @@ NAME_CHARS_MAX = 64  # of a tool
 
 
 class Thinker(NamedTuple):
-    """Whose thinking may be shown: a signature is worth nothing to another model, nor to the same one
-    behind another beginning."""
+    """Whose thinking may be shown: its signature is invalid for another model, and for the same one
+    after another beginning."""
 
     provider: str
     model: str
     beginning: str = ""
-    """A digest of all that comes before the conversation."""
+    """A digest of everything before the conversation."""
     snapshot: str = ""
-    """Which state of the workspace's files stands there: what has changed since is told in the conversation."""
+    """Which state of the workspace's files the prompt has: later changes are said in the
+    conversation."""
 
 
 class _Result(NamedTuple):
@@ -76,15 +78,15 @@ class Prefix(msgspec.Struct, frozen=True):
     turns: tuple[Turn, ...] = ()
     ids: frozenset[str] = frozenset()
     cleared_through: int = 0
-    """Results of tools up to this seq have made room, but for pinned ones."""
+    """Tool results up to this seq are left out, except pinned ones."""
     pinned: frozenset[int] = frozenset()
     without_pictures: frozenset[int] = frozenset()
     left_out: frozenset[int] = frozenset()
-    """Messages of which a model has refused the pictures, or all."""
+    """Messages that a model has refused as a whole; for those above, only their pictures."""
     pictures: bool = False
-    """Whether there are any in it."""
+    """Whether the view contains pictures."""
     context: str | None = None
-    """What a run was last told to know; it is not said twice."""
+    """The context that a run was last given; it is not repeated."""
 
 
 NOTHING_YET = Prefix()
@@ -93,7 +95,7 @@ NOTHING_YET = Prefix()
 def build_view(
     entries: Sequence[Entry], prefix: Prefix = NOTHING_YET, thinker: Thinker | None = None
 ) -> list[Turn]:
-    """Legal input from these entries, which follow the prefix."""
+    """Legal model input from these entries, which follow the prefix."""
     turns = list(extend_prefix(entries, prefix, thinker).turns)
     if turns and isinstance(turns[0], AssistantTurn):
         turns.insert(0, UserTurn([], [Text(NOT_SHOWN)]))
@@ -132,7 +134,7 @@ def extend_prefix(
 
 
 def with_note(prefix: Prefix, words: str) -> Prefix:
-    """The gateway's own words after it, marks and all."""
+    """The prefix with the gateway's own words after it, marks included."""
     turns = list(prefix.turns)
     _add_user(turns, [], [Text(words)])
     return msgspec.structs.replace(prefix, turns=tuple(turns))
@@ -141,12 +143,12 @@ def with_note(prefix: Prefix, words: str) -> Prefix:
 def _shown(
     entries: Sequence[Entry], prefix: Prefix, snapshot: str
 ) -> Iterator[tuple[Message | FilesTold, bool]]:
-    """The messages, and the pieces of one that the output limit cut and that nothing has followed
-    yet; of those, True for each after which the model was or is asked to go on. What a run is told about files as
-    it begins stands in front of its message."""
+    """The messages, and the pieces of an unfinished one that the output limit cut; the flag is True
+    for a piece after which the model was or is asked to go on. What a run is told about files as it
+    begins is placed in front of its message."""
     whole_later: set[str | None] = set()
     later: set[str | None] = set()
-    """Runs that have said or been told something since."""
+    """Runs that have a later message."""
     shown: list[tuple[Message | FilesTold, bool]] = []
     told, told_to = None, None
     for entry in reversed(_as_they_were_heard(entries)):
@@ -169,8 +171,9 @@ def _shown(
 
 
 def _as_they_were_heard(entries: Sequence[Entry]) -> Sequence[Entry]:
-    """A report that was stored while the model was at work stands behind what it said: it had not heard
-    of it, and what it was sent stays as it was."""
+    """The entries in the order in which the model saw them. A report that was stored while the
+    model was answering comes after its answer: the request did not have it, and must stay as it
+    was."""
     ordered: list[Entry] = []
     for entry in entries:
         ordered.append(entry)
@@ -185,7 +188,8 @@ def _as_they_were_heard(entries: Sequence[Entry]) -> Sequence[Entry]:
 
 
 def _without_refused(message: Message, seq: int, prefix: Prefix) -> Message:
-    """A note in the place of what a service has refused: it would refuse every later request too."""
+    """The message with a note in place of what a service has refused: it would refuse every later
+    request too."""
     if seq in prefix.left_out and isinstance(message, UserMessage):
         return msgspec.structs.replace(message, content=REFUSED)
     if seq not in prefix.without_pictures or not isinstance(message.content, list):
@@ -200,7 +204,8 @@ def has_pictures(message: Message | FilesTold | None) -> bool:
 
 
 def is_picture(block: object) -> bool:
-    """Or a file: as a block, or as a tool's result is stored."""
+    """Whether a block is a picture or a file, also in the form in which a tool's result is
+    stored."""
     return isinstance(block, Image | Document) or (
         isinstance(block, dict) and block.get("type") == "image"
     )
@@ -222,8 +227,8 @@ def _without_results(message: Message) -> Message:
 
 
 def _thought_by(thinker: Thinker | None, message: AssistantMessage) -> AssistantMessage:
-    """The message without thinking that its reader could not or may not read. A signature holds only
-    behind the beginning that it was made behind; other state of the same model comes along always."""
+    """The message without thinking that its reader cannot or may not read. A signature is valid
+    only after the beginning it was made after; other state of the same model is always kept."""
     if thinker is None or thinker[:2] != (message.provider, message.model):
         return msgspec.structs.replace(message, content=without_state(message.blocks))
     same = thinker.beginning == (message.beginning or "")
@@ -249,8 +254,8 @@ def _unthinking(turn: AssistantTurn) -> AssistantTurn:
 
 
 def _pair(messages: Sequence[Message | FilesTold]) -> dict[tuple[int, str], _Result]:
-    """Which result belongs to which call: the latest call of that id before it that has none yet.
-    A result without a call is left out, and so is a second one."""
+    """Which result belongs to which call: the latest call of that id before it that has none yet. A
+    result without a call is left out, and so is a second one."""
     open_calls: dict[str, int] = {}
     results: dict[tuple[int, str], _Result] = {}
     for position, message in enumerate(messages):
@@ -311,8 +316,8 @@ def _add_assistant(
 
 
 def _unique(call_id: str, ids: set[str]) -> str:
-    """Providers want ids that are unique in the whole conversation; some models repeat theirs. They
-    stay apart also on a wire that takes plain letters only."""
+    """A call id that is unique in the whole conversation, as providers demand and some models do
+    not deliver. Ids stay distinct also where only plain letters are allowed."""
     base = call_id or "call"
     if len(base) > ID_CHARS_MAX - _SUFFIX_CHARS:
         digest = blake2s(base.encode("utf-8", "replace"), digest_size=8).hexdigest()
@@ -326,7 +331,8 @@ def _unique(call_id: str, ids: set[str]) -> str:
 
 
 def _plain_name(name: str) -> str:
-    """A model may call a tool that nobody has, by a name that no provider takes back."""
+    """A tool name that providers accept: a model may call a tool that does not exist, by any
+    name."""
     return plain_letters(name)[:NAME_CHARS_MAX] or "unknown"
 
 
@@ -350,7 +356,7 @@ def _user_content(message: UserMessage, context_before: str | None) -> list[Part
 
 
 def _plain(blocks: Sequence[P]) -> list[P | Text]:
-    """Somebody's words and pictures: no blank text, and none of the gateway's marks."""
+    """The words and pictures of people, without blank texts and without the gateway's marks."""
     shown: list[P | Text] = [
         Text(unmarked(block.text)) if isinstance(block, Text) else with_plain_names(block)
         for block in blocks

@@ -1,7 +1,7 @@
 """Weight: how many tokens a part of the conversation takes, estimated without a tokenizer.
 
-Four bytes a token is near for European languages and code; what a provider has counted is taken
-where it is more.
+Four bytes a token is near for European languages and code; a provider's own count is taken if it is
+higher.
 """
 
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ def weigh_text(text: str) -> int:
 
 
 def weigh(entry: Entry, cleared_through: int = 0) -> int:
-    """Tokens of an entry in the view."""
+    """Tokens that an entry takes in the view."""
     message = entry.message
     if message is None:
         return entry.size // BYTES_A_TOKEN if entry.type == "note" else 0
@@ -43,7 +43,8 @@ def weigh(entry: Entry, cleared_through: int = 0) -> int:
 
 
 def _files(message: UserMessage | AssistantMessage | ToolResultMessage) -> int:
-    """Guessed by their size, until a service has counted them: of a PDF the smaller part is text."""
+    """Tokens of the message's files, guessed from their size until a service has counted them: of a
+    PDF the smaller part is text."""
     if isinstance(message.content, str) or not isinstance(message, UserMessage):
         return 0
     return sum(
@@ -72,8 +73,8 @@ def _images(message: UserMessage | AssistantMessage | ToolResultMessage) -> list
 
 
 def counted(entries: Sequence[Entry], cleared_through: int = 0) -> int:
-    """What the provider said was in the window after the last answer, and what came since. 0 when
-    nobody has counted since the last compaction."""
+    """The provider's count of the window after the last answer, plus an estimate of what came
+    since. 0 if there is no count since the last compaction."""
     since = 0
     for entry in reversed(entries):
         if entry.type == "compaction":
@@ -85,7 +86,8 @@ def counted(entries: Sequence[Entry], cleared_through: int = 0) -> int:
 
 
 def weigh_request(request: ModelRequest) -> int:
-    """Tokens that the model reads. All of it is weighed, so it is for runs that count their money."""
+    """Tokens that the model reads. It encodes the whole request, so it is not asked for every
+    one."""
     parts = [
         part
         for turn in request.turns

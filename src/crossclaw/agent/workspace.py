@@ -1,9 +1,10 @@
-"""Workspace files: what the owner has written for an agent, and the agent's own notes, for the system prompt.
+"""Workspace files: what the owner has written for an agent, and the agent's own notes, for the
+system prompt.
 
-The owner's files are instructions: no sandboxed session can write them. MEMORY.md is the agent's own, which
-any session of its could have written, so it stands apart. Only regular files of the workspace count: a
-link that leads out of it is left out and said so. Long ones lose their middle, visibly. They are read
-through the one opener, in a thread.
+The owner's files are instructions: no sandboxed session can write them. MEMORY.md is the agent's
+own, which any session of the agent could have written, so it is kept apart. Only regular files of
+the workspace count: a link that leads out of it is left out, with a note. Long files lose their
+middle, visibly. All are read through the one opener, in a thread.
 """
 
 import logging
@@ -49,7 +50,7 @@ class Texts(NamedTuple):
 
 
 class WorkspaceFiles:
-    """Looked at for every run and read when they have changed."""
+    """Reads a workspace's files. They are checked for every run and read when they have changed."""
 
     def __init__(self, file_chars_max: int = 20_000, total_chars_max: int = 60_000) -> None:
         self._file_chars_max = file_chars_max
@@ -70,7 +71,7 @@ class WorkspaceFiles:
         return Texts(owners, room.shown, self._skills(workspace) if SKILLS_FOLDER in there else [])
 
     def _skills(self, workspace: Path) -> list[str]:
-        """What stands at the head of each `skills/<name>/SKILL.md`, as OpenClaw's skills have it."""
+        """A line for each `skills/<name>/SKILL.md`, from its head, as OpenClaw's skills have it."""
         names = list_folder(workspace, SKILLS_FOLDER, SKILL_FOLDERS_MAX)
         found = [
             skill_line(name, self._text(workspace, f"{SKILLS_FOLDER}/{name}/SKILL.md"))
