@@ -127,7 +127,7 @@ def _stranger_row(asking: ChatPairingRequest) -> AttentionRow:
 
 
 def _is_down(account: AccountStatus) -> bool:
-    """One that is being tried again is still down."""
+    """Whether an account is down. One that is being tried again still is."""
     tried = account.state == "starting" and account.error is not None
     return tried or account.state in ("waiting", "broken")
 

@@ -153,7 +153,8 @@ def _places(resources: Resources) -> Places:
 
 
 def _key_file(resources: Resources) -> list[Path]:
-    """The ledger key opens the secrets of all gateways, and proves configs: it is no agent's."""
+    """The file of the ledger key, which no agent may read: it opens the secrets of all gateways and
+    proves configs."""
     name = resources.config.ledger.key_file
     return [resources.paths.resolve(name)] if name else []
 
@@ -231,7 +232,8 @@ def _gateway(
 
 
 def _gate(resources: Resources, run_services: RunServices) -> ApprovalGate:
-    """A gateway that is opened for one call cannot be asked anything from outside: there nobody is waited for."""
+    """The gate for tool calls that need approval. A gateway opened for a single call does not wait
+    for a yes: nobody could answer it."""
     can_ask = resources.outside.keeps_time
     return ApprovalGate(resources.config, run_services.approvals, can_ask=can_ask)
 

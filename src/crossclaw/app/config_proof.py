@@ -1,8 +1,9 @@
-"""Proof that a config in the ledger was stored by a gateway: whoever can only write to the database changes no config by it.
+"""Proof that a gateway has stored the config in the ledger.
 
-A config is stored with a seal by the gateways' token, and with one by the ledger key where one is given: that one still holds
-after a change of the token. One of them is enough. A token may be short: as a copy of the ledger must not tell it, its seal
-is made with a slow digest of it and a salt, as `gateway/door_secrets` does.
+Whoever can only write to the database cannot change a config: it is stored with a seal by the
+gateways' token, and with one by the ledger key if there is one, which stays valid after a change of
+the token. One of them is enough. A token may be short, and a copy of the ledger must not reveal it:
+so its seal is made with a slow digest of it and a salt, as `gateway/door_secrets` does.
 """
 
 import hashlib
@@ -23,7 +24,8 @@ DIGESTS_KEPT = 16
 
 
 class ConfigProof:
-    """`token`: the secret that all gateways have, as it is now. Slow: called in threads."""
+    """Seals configs and checks the seals. `token` is the secret that all gateways share, as it is
+    now. Slow: called in threads."""
 
     def __init__(self, token: Secret, key: LedgerKey | None) -> None:
         self.token, self._key = token, key
@@ -64,7 +66,8 @@ class ConfigProof:
 
 
 def _words(config: AgreedConfig) -> bytes:
-    """The number is part of it: an old config is not put in a newer one's place."""
+    """The bytes that are sealed. The epoch is among them, so that an old config cannot replace a
+    newer one."""
     keys = sorted(config.keys.items())
     said = [config.epoch, config.digest, keys, config.text, config.secrets, config.by]
     return msgspec.json.encode(said)

@@ -1,7 +1,8 @@
-"""Leaving: how a gateway ends when a client asks it to, at once or after what is under way.
+"""Leaving: ends the gateway when a client asks for it, at once or after the runs under way.
 
-While it drains, no further run is claimed: what arrives is accepted and waits in its lane, on disk, for the next
-start. Runs under way go on to their end, within a limit; one that takes longer goes on at the next start too.
+While it drains, no further run is claimed: what arrives is accepted and waits in its lane, on disk,
+for the next start. Runs under way may finish within a limit; one that takes longer continues at the
+next start too.
 """
 
 import logging
@@ -26,21 +27,23 @@ class Leaving:
         self._limit_s = 0.0
 
     def ask(self, limit_s: float) -> None:
-        """From now on it leaves; what is under way has so long. Asked again, the last one counts."""
+        """Asks the gateway to end; runs under way have so many seconds. The last call counts."""
         self._limit_s = limit_s
         self._asked.set()
 
     @property
     def is_asked(self) -> bool:
-        """Whether it leaves: then it does not open once more, as after the database was lost."""
+        """Whether the gateway was asked to end: then it does not reopen, as it does when the
+        database was lost."""
         return self._asked.is_set()
 
     def drain_soon(self) -> None:
-        """As a gateway among others does when it is told to end: what it does not end in time goes on elsewhere."""
+        """Asks the gateway to end after a drain, as one among several does: what is not finished in
+        time continues on another gateway."""
         self.ask(DRAIN_S)
 
     async def unless_asked(self, work: Callable[[], Awaitable[T]]) -> T | None:
-        """What the work answers; None as soon as the gateway is asked to leave."""
+        """The result of the work; None as soon as the gateway is asked to end."""
         found: list[T] = []
         async with anyio.create_task_group() as tasks:
 
@@ -56,7 +59,8 @@ class Leaving:
     async def drain(
         self, slots: Slots, under_way: Callable[[], bool], *, among_others: bool = False
     ) -> None:
-        """Until nothing is under way, or the time is over. `among_others`: other gateways share its ledger."""
+        """Waits until no run is under way, or the time is over. `among_others`: other gateways
+        share the ledger."""
         if not self._limit_s:
             return
         slots.close()

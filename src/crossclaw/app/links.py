@@ -1,7 +1,8 @@
-"""Links: what runs on other gateways say reaches the clients of this one, and what only another gateway can do is asked of it.
+"""Links to the other gateways: bring the events of their runs to the clients of this one, and ask
+them for what only they can do.
 
-A link to each of the others, which brings their events and tells who is connected there. An end is told also without it: by the
-ledger's hint, a moment later.
+There is one link to each of the others; it also says who is connected there. The end of a run is
+known without it too: by the ledger's hint, a moment later.
 """
 
 import logging
@@ -37,7 +38,8 @@ LINE_BYTES_MAX = 16 * 2**20  # of a link; the longest reply is far shorter
 
 
 async def split_lines(pieces: AsyncIterable[bytes]) -> AsyncGenerator[bytes]:
-    """Those that are not empty. Whoever listens at an address in the ledger may say any amount."""
+    """The lines of a stream that are not empty. They have a limit: whoever listens at an address in
+    the ledger may send any amount."""
     rest = b""
     async for piece in pieces:
         *lines, rest = (rest + piece).split(b"\n")
@@ -54,7 +56,7 @@ class GatewayLinks:
         self._requests = GatewayRequests(key, gateway.context.clock)
         gateway.neighbours.begin_asking(self._requests.carry)
         self._linked: dict[str, anyio.CancelScope] = {}
-        """By the incarnation of the neighbour."""
+        """The link to each neighbour, by its incarnation."""
         self._told_ends: OrderedDict[str, None] = OrderedDict()
         self._ended: set[str] = set()
         self._news = anyio.Event()
@@ -176,7 +178,7 @@ class GatewayLinks:
 
 
 async def begin_links(tasks: TaskGroup, gateway: Gateway, address: str, key: LinkKey) -> None:
-    """Once it listens; nothing, where this gateway has its ledger for itself."""
+    """Starts the links once this gateway listens; does nothing if it does not share its ledger."""
     membership = gateway.ledger.gateways
     if membership is None:
         return
@@ -187,7 +189,8 @@ async def begin_links(tasks: TaskGroup, gateway: Gateway, address: str, key: Lin
 
 
 def _reachable(address: str) -> str:
-    """One that listens everywhere is reached by the machine's name."""
+    """The address by which others reach this gateway. One that listens on all interfaces is reached
+    by the machine's name."""
     for everywhere in ("//0.0.0.0:", "//[::]:", "//:::"):
         address = address.replace(everywhere, f"//{socket.gethostname()}:")
     return address

@@ -1,4 +1,4 @@
-"""The services behind the door, whose marked handlers are its methods; each from what it asks."""
+"""Builds the services whose `@method` handlers are the gateway's methods."""
 
 from collections.abc import Callable
 from functools import partial
@@ -190,7 +190,7 @@ def attention(
 def _for_onlookers(
     resources: Resources, resolver: Resolver, guest_is_here: Callable[[SessionKey], bool]
 ) -> list[object]:
-    """What the control page asks beyond OpenClaw's methods."""
+    """The methods for the control page that OpenClaw does not have."""
     ledger, clock = resources.ledger, resources.clock
     table = SessionTable(
         ledger.watching,
@@ -218,7 +218,7 @@ def of_the_rest(
     schedule: Schedule,
     pairings: Pairings,
 ) -> list[object]:
-    """Settings, jobs, hooks, nodes and devices."""
+    """The methods for settings, jobs, hooks, nodes and devices."""
     config, clock, clients = resources.config, resources.clock, resources.outside.clients
     outside = resources.outside
     shared = resources.shared_config

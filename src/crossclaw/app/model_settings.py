@@ -1,4 +1,4 @@
-"""What the config, the environment and OpenClaw's profiles tell the providers."""
+"""The settings of the providers, from the config, the environment and OpenClaw's profiles."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -19,7 +19,7 @@ from crossclaw.providers.registry import Providers, ProviderSettings
 from crossclaw.providers.retry import RetryLimits
 
 SharedKeys = Mapping[str, NamedKey]
-"""Keys that gateways which share a ledger have in common; they go before those of this machine."""
+"""Keys that the gateways on one ledger share; they come before those of this machine."""
 
 
 def make_providers(
@@ -53,7 +53,7 @@ def _profiles(config: Config, paths: Paths | None, shared: SharedKeys) -> dict[s
 def renew_keys(
     providers: Providers, config: Config, paths: Paths, shared: SharedKeys, name: str
 ) -> None:
-    """A key that was kept or removed just now counts for whatever is asked from now on."""
+    """Puts a key in force that was just stored or removed, for all later calls."""
     profiles = _profiles(config, paths, shared)
     entry = config.models.providers.get(name, ProviderEntry())
     providers.take(_settings(name, entry, profiles.get(name, []), config))
@@ -67,8 +67,8 @@ def trial_provider(
     base_url: str | None,
     api: str | None,
 ) -> Providers:
-    """One provider as the config has it, asked once, with this key and no other. An address of one's own gets no key
-    but the one that is given with it."""
+    """One provider as configured, for one trial call with this key and no other. A custom address
+    gets only the key that is given with it."""
     entry = config.models.providers.get(name, ProviderEntry())
     if base_url is not None:
         entry = msgspec.structs.replace(ProviderEntry(), base_url=base_url, api=api)
@@ -104,8 +104,9 @@ def _settings(
 
 
 def _may_use(kept: NamedKey, base_url: str | None, own: str | None) -> bool:
-    """Where a key is written, it is meant and no other. Where it was taken out, which is what a new address from the
-    wire does, only a key that was given for this very address may go there."""
+    """Whether a stored key may be used. A key in the config is meant alone. Where it was taken out,
+    as a new address set over the wire does, only a key that was given for this very address may go
+    there."""
     if own:
         return False
     return kept.base_url == base_url if kept.base_url is not None else own is None
@@ -134,7 +135,8 @@ def _headers(written: Secrets) -> dict[str, str]:
 
 
 def _plain(value: Mapping[str, Any]) -> dict[str, Any]:
-    """Loose sections hold what looks like a secret as one; a request needs it as it was written."""
+    """The section with its secrets revealed: loose sections wrap what looks like a secret, but a
+    request needs it as it was written."""
     return {name: _revealed(part) for name, part in value.items()}
 
 

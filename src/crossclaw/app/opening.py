@@ -1,4 +1,5 @@
-"""Opening: the parts of a gateway are built, each after what it needs, and served until it closes."""
+"""Opening: builds the parts of a gateway, each after what it needs, and serves them until it
+closes."""
 
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
@@ -49,8 +50,9 @@ LOAD_AFTER_S = 0.1  # by then it listens
 
 @asynccontextmanager
 async def open_gateway(config: Config, paths: Paths, outside: Outside) -> AsyncGenerator[Gateway]:
-    """Build in the order of the imports, then serve. Serving is where control comes back up: lanes
-    are told who executes a run and what follows from its end, channels who receives."""
+    """Builds the gateway in the order of the imports, then serves it. Here lower rooms are given
+    the functions of higher ones: lanes, who executes a run and what follows from its end; channels,
+    who receives."""
     refuse_unsupported(config)
     await _look_after_files(config, paths, outside)
     async with AsyncExitStack() as closing:
@@ -85,8 +87,8 @@ async def open_gateway(config: Config, paths: Paths, outside: Outside) -> AsyncG
 
 
 async def _load(config: Config, resources: Resources, gateway: Gateway) -> Exception | None:
-    """What is kept in memory. Answers why it cannot be: whoever starts the gateway reads that, and not that it failed among
-    other tasks."""
+    """Loads what is kept in memory. Returns the error instead of raising it: whoever starts the
+    gateway should read the reason, not that one of several tasks failed."""
     try:
         await gateway.places.prepare()
         await gateway.pairings.load()
@@ -145,7 +147,8 @@ async def _load_for_models(resources: Resources) -> None:
 async def _start_in_role(
     tasks: TaskGroup, roles: Roles, name: str, serve: Callable[..., Coroutine[Any, Any, None]]
 ) -> None:
-    """At once where nobody else could have the role; else as soon as it is ours."""
+    """Starts a service at once if no other gateway could have its role, otherwise as soon as this
+    one gets it."""
     if roles.has(name):
         await tasks.start(serve)
     else:
@@ -182,7 +185,8 @@ async def _opened_ledger(
 async def _join_gateways(
     ledger: Ledger, config: Config, paths: Paths, outside: Outside, closing: AsyncExitStack
 ) -> tuple[SharedConfig | None, SharedModelKeys | None]:
-    """Of several gateways on one ledger: from now on this one is there, with the config that they have in common."""
+    """Joins the gateways that share the ledger, with the config that they have in common; nothing
+    if the ledger is not shared."""
     if ledger.gateways is None:
         return None, None
     key = await anyio.to_thread.run_sync(find_ledger_key, config, paths, outside.environ)
@@ -207,7 +211,8 @@ async def _join_gateways(
 
 
 async def _look_after_files(config: Config, paths: Paths, outside: Outside) -> None:
-    """Before anything is believed: whoever else can write what this gateway reads would be its owner."""
+    """Checks who can write the files that the gateway relies on, before any is used: whoever can
+    would be its owner."""
     files = outside.loaded.files if outside.loaded else ()
     store = [Path(f"{paths.ledger_path}{end}") for end in ("", "-wal", "-shm")]
     believed = [paths.state_dir, paths.token_path.parent, paths.token_path, *store]
@@ -225,13 +230,14 @@ async def _look_after_files(config: Config, paths: Paths, outside: Outside) -> N
 
 
 async def _shielded(close: Callable[[], Awaitable[None]]) -> None:
-    """A gateway that is told to stop still closes its doors properly."""
+    """Closes something even while the gateway is being cancelled."""
     with anyio.CancelScope(shield=True):
         await close()
 
 
 async def _bring_back_mains(config: Config, gateway: Gateway) -> None:
-    """One may have been put away while its agent was out of the config; now there is somebody to answer."""
+    """Unarchives the agents' main sessions. One may have been archived while its agent was out of
+    the config; now there is an agent to answer."""
     for key in map(SessionKey.main, config.agents.ids()):
         try:
             session = await gateway.ledger.find_session(key)
@@ -243,7 +249,7 @@ async def _bring_back_mains(config: Config, gateway: Gateway) -> None:
 
 
 def _timers(outside: Outside, gateway: Gateway) -> dict[str, Fire]:
-    """What is done when a timer of each kind is due."""
+    """What to do when a timer is due, by its kind."""
     return {
         ARCHIVE: gateway.archive.put_away,
         CLEANUP: gateway.archive.clean_up,

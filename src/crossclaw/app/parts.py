@@ -1,4 +1,4 @@
-"""What the gateway is built of: resources, the services of runs and of sessions, and the whole."""
+"""The parts of a gateway: resources, the services of runs and of sessions, and the whole."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from functools import cached_property
@@ -80,39 +80,41 @@ from crossclaw.transcripts.exporter import Exporter
 
 
 class Outside(msgspec.Struct, frozen=True):
-    """What the gateway is given from outside: time, ids, environment, doubles in tests."""
+    """What the gateway is given from outside: time, ids, environment, test doubles."""
 
     environ: Mapping[str, str]
     clock: Clock = msgspec.field(default_factory=SystemClock)
     ids: Ids = msgspec.field(default_factory=RandomIds)
     providers: Mapping[str, Provider] | None = None
     channels: tuple[GivenChannel, ...] = ()
-    """Chat accounts beside those that the config names."""
+    """Chat accounts in addition to those in the config."""
     http: Callable[[], HttpClients] = HttpClients
     """How chat accounts reach their platforms."""
     tools: tuple[Tool[Any], ...] = ()
     timers: Mapping[str, Fire] | None = None
     loaded: Loaded | None = None
-    """Where the config came from, for those who ask."""
+    """Where the config came from, for methods that report it."""
     presence: Callable[[], list[dict[str, Any]]] = list
-    """Who is connected, as the gateway knows it."""
+    """Who is connected to this gateway."""
     clients: Callable[[], list[Client]] = list
-    """Their connections."""
+    """The connections of the clients."""
     take_rules: Callable[[Loaded], Awaitable[str | None]] | None = None
-    """Called with a config that was just written: its secrets and rules hold when this returns, or it
-    answers why not."""
+    """Called with a config that was just written. When it returns, its secrets and rules are in
+    force, or it says why not."""
     leave: Callable[[float], None] | None = None
-    """Ends the gateway; what is under way has so many seconds first."""
+    """Ends the gateway; runs under way have so many seconds first."""
     began_ms: int | None = None
-    """When the program began: a changed config opens it anew, and the gateway is as old as before."""
+    """When the program started. A changed config reopens the gateway, which does not make it
+    younger."""
     inline: bool = False
-    """No threads: for virtual time."""
+    """Whether to work without threads, for virtual time."""
     keeps_time: bool = True
-    """Whether jobs run here. A gateway that is opened for one call leaves them to the one that serves."""
+    """Whether jobs run here. A gateway opened for a single call leaves them to the one that
+    serves."""
 
 
 class Resources(msgspec.Struct, frozen=True, dict=True):
-    """What a gateway is built on."""
+    """The resources that the services are built on."""
 
     config: CurrentConfig
     paths: Paths
@@ -121,7 +123,7 @@ class Resources(msgspec.Struct, frozen=True, dict=True):
     providers: Providers
     credentials: Credentials = msgspec.field(default_factory=Credentials)
     shared_config: SharedConfig | None = None
-    """Where several gateways share the ledger."""
+    """The shared config, if several gateways share the ledger."""
     shared_keys: SharedModelKeys | None = None
 
     @property
@@ -149,14 +151,14 @@ class Resources(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def accounts(self) -> LiveAccounts:
-        """Chat accounts; as a collection, the names of the channels."""
+        """The chat accounts; as a collection, the names of the channels."""
         accounts = LiveAccounts()
         for given in self.outside.channels:
             accounts.expect((given.name, given.account_id))
         return accounts
 
     def wanted_accounts(self) -> list[AccountConfig]:
-        """As the config in force names them."""
+        """The accounts that the config in force names."""
         return accounts_in(self.config.channels, self.config.environment(self.outside.environ))
 
     @cached_property
@@ -172,7 +174,7 @@ class Resources(msgspec.Struct, frozen=True, dict=True):
 
 
 class RunServices(msgspec.Struct, frozen=True):
-    """Runs, their order, and what goes out."""
+    """The services of runs: store, order, deliveries."""
 
     feed: Feed
     run_store: RunStore
@@ -192,7 +194,7 @@ class RunServices(msgspec.Struct, frozen=True):
 
 
 class SessionServices(msgspec.Struct, frozen=True):
-    """What can be done to sessions."""
+    """The services of sessions: everything that can be done to one."""
 
     stopping: Stopping
     revoking: Revoking
@@ -269,7 +271,7 @@ class Gateway(msgspec.Struct, frozen=True):
     guest_names: GuestNames
     pairings: Pairings
     lease: GatewayLease | None
-    """Where several gateways share the ledger."""
+    """The lease of this gateway, if several share the ledger."""
     neighbours: Neighbours
     claiming: Claiming | None
     shared_config: SharedConfig | None

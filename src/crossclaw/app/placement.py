@@ -1,7 +1,7 @@
-"""Placement: which of several gateways has the files of an agent. Its runs are taken there.
+"""Placement: which of several gateways has the files of an agent. Its runs are executed there.
 
-A gateway has those whose workspace is a folder that is there; one on a shared file system is on all. Where no gateway that
-lives has it (it was never made, or its machine is gone) anybody takes the runs.
+A gateway has those whose workspace folder exists; one on a shared file system exists on all. If no
+living gateway has it (it was never made, or its machine is gone), any of them takes the runs.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ from crossclaw.ledger.gateways import Membership, SharingGateway
 
 
 class Workspaces:
-    """`owner`: this start of the gateway."""
+    """Knows where the agents' workspaces are. `owner` is this start of the gateway."""
 
     def __init__(
         self,
@@ -35,7 +35,8 @@ class Workspaces:
         return agent_id in self._elsewhere
 
     async def look(self, found: Sequence[SharingGateway]) -> None:
-        """Where they are now; told to the others."""
+        """Finds which agents' workspaces exist here and publishes the list to the other
+        gateways."""
         here = await anyio.to_thread.run_sync(self._here)
         if here != self._told:
             await self._membership.tell_agents(here)

@@ -1,4 +1,4 @@
-"""Readiness: whether a client that comes now is served. Asked by anybody, so it costs next to nothing."""
+"""Readiness: whether the gateway can serve a new client. Anybody may ask, so it is cheap."""
 
 import anyio
 
@@ -13,8 +13,9 @@ PATIENCE_S = 2.0  # whoever asks does not wait longer either
 
 
 class Readiness:
-    """Not while it drains, when its lease is over, when its config is not that of the gateways it shares its ledger with,
-    or when the ledger does not answer."""
+    """Says whether the gateway is ready. It is not while it drains, after its lease has expired, if
+    its config differs from that of the gateways it shares its ledger with, or if the ledger does
+    not answer."""
 
     def __init__(
         self,

@@ -1,7 +1,8 @@
-"""Reloading: a changed config is taken over by opening the gateway anew, in the same process.
+"""Reloading: a changed config is applied by opening the gateway anew, in the same process.
 
-Its secrets and rules hold at once (`config/current`); the rest waits for a moment in which no run is
-under way. Opening takes a fraction of a second, and all it has to know afterwards is in the ledger.
+Its secrets and rules are in force at once (`config/current`); the rest waits for a moment in which
+no run is under way. Opening takes a fraction of a second, and all it has to know afterwards is in
+the ledger.
 """
 
 import logging
@@ -26,23 +27,25 @@ Stamp = tuple[tuple[int, int, int] | None, ...]
 
 
 async def _without_rules(_fresh: Loaded) -> None:
-    """For who has none in force."""
+    """Does nothing: used where no rules are in force yet."""
 
 
 class ConfigWritten:
-    """A file that the gateway itself has changed: its rules hold at once, and nobody has to wait for the next look at it."""
+    """Signals that the gateway itself has changed its config file, so that the rules are applied at
+    once and nobody waits for the next look at the file."""
 
     def __init__(self) -> None:
         self._event, self._begun = anyio.Event(), anyio.Event()
         self._take_rules: TakeRules = _without_rules
 
     def begin(self, take_rules: TakeRules) -> None:
-        """The gateway is open, and can take other rules."""
+        """Called when the gateway is open and can apply other rules."""
         self._take_rules = take_rules
         self._begun.set()
 
     async def take(self, fresh: Loaded) -> str | None:
-        """Its rules hold when this returns; answers why they cannot."""
+        """Applies the rules of a written config; returns when they are in force, or why they cannot
+        be."""
         await self._begun.wait()
         try:
             return await self._take_rules(fresh)
@@ -50,7 +53,7 @@ class ConfigWritten:
             self._event.set()
 
     async def within(self, seconds: float) -> None:
-        """Until it was changed, or so long."""
+        """Waits until the file was changed, or for so many seconds."""
         with anyio.move_on_after(seconds):
             await self._event.wait()
         if self._event.is_set():
@@ -65,9 +68,9 @@ async def next_config(
     take_rules: TakeRules = _without_rules,
     written: ConfigWritten | None = None,
 ) -> Loaded:
-    """The config that takes the place of this one: changed, found good, and no run in the way. `failed` is
-    one with which the gateway did not open. Its rules do not wait for that: `take_rules` is called first. `written` saves the wait
-    for the next look."""
+    """Waits for the config that replaces this one: changed, valid, and no run in the way. `failed`
+    is one with which the gateway did not open. Rules do not wait for that: `take_rules` is called
+    first. `written` saves the wait for the next look at the file."""
     written = written or ConfigWritten()
     settings = loaded.config.gateway.reload
     if settings.mode == "off":
@@ -99,7 +102,7 @@ async def next_config(
 async def _changed(
     files: tuple[Path, ...], seen: Stamp, debounce_s: float, written: ConfigWritten
 ) -> Stamp:
-    """Files that were written, and are not being written any more."""
+    """Waits until the files were written and are no longer being written."""
     now = seen
     while now == seen:
         await written.within(LOOK_S)
@@ -124,7 +127,7 @@ def _stamp_of(path: Path) -> tuple[int, int, int] | None:
 
 
 def _read(before: Loaded, environ: Mapping[str, str]) -> Loaded | None:
-    """What is written now, if it is a good config."""
+    """The config as it is written now, if it is valid."""
     try:
         fresh = load(before.path, environ)
     except CrossclawError as error:
@@ -140,8 +143,8 @@ def _read(before: Loaded, environ: Mapping[str, str]) -> Loaded | None:
 async def _quiet(
     at_work: Callable[[], bool], due: float, files: tuple[Path, ...], seen: Stamp
 ) -> bool:
-    """A moment without runs, or the end of patience: a run that is cut off then goes on where it was.
-    False when the files were written again meanwhile."""
+    """Waits for a moment without runs, or for the end of patience: a run that is cut off then
+    continues where it was. False if the files were written again meanwhile."""
     while at_work() and anyio.current_time() < due:
         if _stamp(files) != seen:
             return False

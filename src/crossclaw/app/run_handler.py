@@ -1,7 +1,8 @@
-"""The run handler: who carries out a run that its lane has claimed, and what follows from its end.
+"""The run handler: executes a run that its lane has claimed, and collects what follows from its
+end.
 
-Every turn passes here twice. Above the lanes, because it knows rooms that do not know each other: agents
-inside and outside, the send policy, exchanges and spawns, jobs and hooks.
+Every turn passes here twice. It is above the lanes, because it knows rooms that do not know each
+other: agents inside and outside, the send policy, exchanges and spawns, jobs and hooks.
 """
 
 from crossclaw.agent.execute import RunExecutor
@@ -34,8 +35,8 @@ class AgentRunHandler:
         self._schedule = schedule
 
     async def execute(self, run: Run, words: WordsSoFar) -> Ending:
-        """By the agent loop or, where an agent lives outside, by that one. Listeners are told beforehand
-        when its words are not for the chat."""
+        """Executes a run: by the agent loop, or by the guest whose session it is. If the send
+        policy keeps its words from the chat, subscribers are told first."""
         session = await self._ledger.find_session(run.key)
         if self._endings.is_withheld(run, session):
             self._feed.publish(SpeechAllowed(run.key, False))
@@ -44,7 +45,7 @@ class AgentRunHandler:
         return await self._agent.execute(run, session, words)
 
     async def follow(self, run: Run, outcome: Outcome) -> Follow:
-        """As sessions see it, as the schedule does, and as whoever sent a hook does."""
+        """All operations that follow from a run's end: of sessions, of the schedule, of hooks."""
         follow = await self._endings.finished(run, outcome)
         ops = [
             *follow.ops,

@@ -1,5 +1,9 @@
-"""Serving: where control comes back up. Lanes are told who executes a run and what follows from its end,
-channels who receives, the sweep who is waited for by a timer."""
+"""Serving: runs the gateway on its port, and reopens it when its config changes or the database was
+lost.
+
+Here lower rooms are given the functions of higher ones: lanes, who executes a run and what follows
+from its end; channels, who receives; the sweep, what each kind of timer does.
+"""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -79,7 +83,7 @@ LOCKED_S = (
 OnReady = Callable[[str, str], None]
 """Called with the address and the token once the gateway listens."""
 OnConfig = Callable[[Config], None]
-"""Called with every config that is taken over, before the gateway opens with it."""
+"""Called with every config that is applied, before the gateway opens with it."""
 
 
 async def run_gateway(
@@ -93,8 +97,9 @@ async def run_gateway(
     on_config: OnConfig | None = None,
     leaving: Leaving | None = None,
 ) -> None:
-    """Open the gateway and serve it on its port, until cancelled or `leaving` is asked. A changed config opens it anew; one
-    with which it does not open gives way to the one before. `host` and `port` go before the config's."""
+    """Opens the gateway and serves it on its port, until cancelled or until `leaving` is asked. A
+    changed config reopens it; one with which it does not open is replaced by the one before. `host`
+    and `port` override the config's."""
     serving = _Serving(paths, environ, host, port, on_ready, on_config)
     await serving.serve(loaded, leaving or Leaving())
 
@@ -112,8 +117,8 @@ class _Serving:
         self._paths, self._environ, self._host, self._port = paths, environ, host, port
         self._on_ready, self._on_config = on_ready, on_config
         self._listeners: dict[tuple[str, int], socket] = {}
-        """The one that is served, by what was asked for. It stays open while the gateway opens anew: who comes
-        meanwhile waits a moment."""
+        """The listening socket, by the address that was asked for. It stays open while the gateway
+        reopens: clients that connect meanwhile wait a moment."""
         self._good: Loaded | None = None
         self._link: LinkKey
         self._failed: Loaded | None = None
@@ -134,7 +139,8 @@ class _Serving:
                 self._paths.fingerprint_path.unlink(missing_ok=True)
 
     async def _next(self, loaded: Loaded) -> Loaded | None:
-        """Serve with this config, if that is possible; the answer is the one to go on with, or None."""
+        """Serves with this config, if possible; returns the config to go on with, or None to
+        end."""
         try:
             return await self._until_changed(loaded)
         except ConfigTaken as taken:
@@ -164,15 +170,16 @@ class _Serving:
             return self._good
 
     async def _begin_anew(self, loaded: Loaded, why: BaseException) -> Loaded:
-        """Of several gateways one that was cut off from the database has lost its work to the others, and is of
-        use again as soon as it is back; also one that was still being started, by whoever does not look at it any more."""
+        """Returns the config to reopen with, after this one of several gateways was cut off from
+        the database. It has lost its work to the others and is of use again once it is back. That
+        holds for one that was just being started too: nobody may be watching any more."""
         log.error("this gateway drops what it had under way, and opens anew: %s", why)
         await anyio.sleep(LOCKED_S)
         return self._good or loaded
 
     async def _wait_for_room(self, loaded: Loaded, error: Exception) -> Loaded:
-        """A gateway that served before opens again when there is room. One that is being started says what
-        to do: whoever started it is there to read it."""
+        """Waits for free disk space, then returns the config to reopen with. A gateway that is
+        being started raises instead: whoever started it is there to read what to do."""
         folder = self._paths.state_dir
         full = f"the disk that holds {folder} is full ({room_bytes(folder) // 1024:,} KB left)"
         if self._good is None:
@@ -184,8 +191,9 @@ class _Serving:
         return loaded
 
     def _note_where(self, number: int, shown: ServedCertificate | None) -> None:
-        """So that the command line finds a gateway that was started on another port than configured, and knows it by
-        the certificate that it shows. The port comes last: who finds it finds the rest."""
+        """Writes port and certificate fingerprint to files, so that the command line finds a
+        gateway on another port than configured and recognises its certificate. The port comes last:
+        whoever finds it finds the rest."""
         if shown is None:
             self._paths.fingerprint_path.unlink(missing_ok=True)
         else:
@@ -272,7 +280,8 @@ class _Serving:
         server: GatewayServer,
         fresh: Loaded,
     ) -> str | None:
-        """What a changed config allows and forbids, and by which secrets one comes in, from now on."""
+        """Puts the rules and secrets of a changed config in force; returns why not, if it
+        cannot."""
         try:
             refuse_unsupported(fresh.config)
             token = await anyio.to_thread.run_sync(
@@ -322,7 +331,8 @@ class _Serving:
 
 
 async def _tell_who_may_speak(gateway: Gateway) -> None:
-    """The send policy may have changed under replies that are being written."""
+    """Publishes who may speak now: the send policy may have changed under replies that are being
+    written."""
     for run in gateway.lanes.under_way:
         session = await gateway.ledger.find_session(run.key)
         gateway.feed.publish(SpeechAllowed(run.key, gateway.endings.may_say(run.key, session)))
@@ -342,7 +352,8 @@ def build_server(
     locks: Mapping[str, Lock],
     link: LinkKey | None = None,
 ) -> GatewayServer:
-    """`link`: by which gateways that share the ledger know each other."""
+    """Builds the server. `link` is the key by which gateways that share the ledger know each
+    other."""
     context = GatewayContext(
         clock=outside.clock,
         ids=outside.ids,
@@ -396,7 +407,7 @@ def _link_endpoints(outside: Outside, gateway: Gateway, link: LinkKey | None) ->
 def _endpoints(
     config: Config, outside: Outside, gateway: Gateway, watchdog: Watchdog
 ) -> list[Endpoint]:
-    """What is served over HTTP beside the page and the sign of life."""
+    """The HTTP endpoints beside the page and the health check."""
     door, ids, clock = gateway.door, outside.ids, outside.clock
 
     def model_of(agent_id: str) -> str:
@@ -437,7 +448,7 @@ def _endpoints(
 
 
 def _guest_of(gateway: Gateway) -> FindToken:
-    """A guest's own token, or a device's."""
+    """Finds a token: a guest's own, or a device's."""
     return lambda value: gateway.guest_names.find_token(value) or gateway.pairings.find_token(value)
 
 

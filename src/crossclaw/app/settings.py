@@ -1,4 +1,4 @@
-"""Settings: what the config says to each room, in the room's own types."""
+"""Settings: what the config says for each room, in the room's own types."""
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, tzinfo
@@ -172,14 +172,14 @@ class OwnerClock:
 
 
 def _name_of(zone: tzinfo, here: datetime) -> str:
-    """Europe/Madrid rather than CET; UTC is UTC."""
+    """The name of a zone: Europe/Madrid rather than CET; UTC is UTC."""
     name = str(getattr(zone, "key", None) or here.tzname())
     return name.removeprefix("Etc/")
 
 
 def output_tokens(config: Config, model: str) -> int:
-    """How long a model's words may be at most: as the config says, else a quarter of what it can, for a
-    model that is known; never more than half of its window."""
+    """The longest answer of a model, in tokens: as configured, else a quarter of what a known model
+    can write; never more than half of its window."""
     provider, _, model_id = model.partition("/")
     entry = config.models.providers.get(provider)
     found = entry and entry.find_model(model_id)
@@ -252,7 +252,7 @@ class ReplyPrefixes:
 
 
 def _others(run: Run) -> str | None:
-    """For whom a run works that has not the owner's rights."""
+    """Who a run works for, if not the owner: a chat or a session."""
     if run.authority.owner:
         return None
     where = run.plan.reply_to

@@ -1,14 +1,16 @@
-"""The config of gateways that share a ledger: what is changed over the wire on one holds on all, and whose file counts.
+"""The config of gateways that share a ledger: a change over the wire on one applies to all.
 
-The ledger has the common part of their configs (`config/agreeing`) with its number, and what it was before as digests. Each
-gateway looks each second, or when it is told:
+It also decides whose file counts. The ledger has the common part of their configs
+(`config/agreeing`) with its number, and earlier ones as digests. Each gateway compares its file
+with it each second, and after a hint:
 
 - its file says the same: it takes runs;
 - its file is one that counted before: it was away while the config was changed, and follows;
-- its file has a higher `ledger.configEpoch`: that one counts from now on, and the others follow;
-- the config in the ledger has no proof that a gateway has stored it (`config_proof`): it is not followed;
-- its file is another: it takes no runs and names the settings, as long as a gateway is there whose file is the one that
-  counts. Where none is, the file of the gateway that is there longest counts from now on.
+- its file has a higher `ledger.configEpoch`: it counts from now on, and the others follow;
+- the config in the ledger has no proof that a gateway has stored it (`config_proof`): it is not
+  followed;
+- its file is another: it takes no runs and names the settings, as long as a gateway exists whose
+  file is the one that counts. If none does, the file of the oldest gateway counts from now on.
 """
 
 import logging
@@ -58,7 +60,8 @@ _REFERENCE = re.compile(r"\$\{[A-Z_][A-Z0-9_]*\}")
 
 
 class ConfigTaken(Exception):
-    """While a gateway was opened, its file was changed as the others' had been: it opens with that."""
+    """Raised while a gateway opens, when its file was changed to follow the others': it reopens
+    with that."""
 
     def __init__(self, loaded: Loaded) -> None:
         super().__init__("the config was changed on another gateway while this one was away")
@@ -66,23 +69,23 @@ class ConfigTaken(Exception):
 
 
 class OurConfig(NamedTuple):
-    """What this gateway's file says."""
+    """This gateway's config file, compared by digest."""
 
     keys: Mapping[str, str]
     digest: str
     epoch: int
-    """Its `ledger.configEpoch`."""
+    """The `ledger.configEpoch` in it."""
     taken: int
     """The number of the last config in the ledger that it has followed."""
 
 
 class ConfigVerdict(NamedTuple):
-    """How this gateway's file compares with the config in the ledger and with the files of the others, and so what it does:
-    nothing, change its file, store it for all, or take no runs."""
+    """How this gateway's file compares with the config in the ledger and with the files of the
+    others, and what follows: nothing, change its file, store it for all, or take no runs."""
 
     step: Literal["agrees", "follow", "publish", "differs"]
     other: SharingGateway | None = None
-    """From whose it differs; None: from the one in the ledger."""
+    """The gateway from which it differs; None if it differs from the config in the ledger."""
 
 
 def decide_config(
@@ -94,9 +97,8 @@ def decide_config(
     *,
     is_proven: bool = True,
 ) -> ConfigVerdict:
-    """Whose file counts, by the rules at the top of this module.
-
-    `was_agreed`: our file is one that counted before. `found`: the gateways, with this one, whose start is `owner`.
+    """Decides whose file counts, by the rules at the top of this module. `was_agreed`: our file is
+    one that counted before. `found`: all gateways, this one included, whose start is `owner`.
     `is_proven`: a gateway has stored the newest."""
     if newest is not None:
         if ours.digest == newest.digest:
@@ -116,22 +118,23 @@ def decide_config(
 
 
 class OwnFile(msgspec.Struct, frozen=True):
-    """The config file of this gateway, and what it takes to change it as the others'."""
+    """The config file of this gateway, and what is needed to change it to follow the others'."""
 
     loaded: Loaded
     environ: Mapping[str, str]
     mark: Path
-    """Where it is noted which config was followed last."""
+    """The file that records which config was followed last."""
     proof: ConfigProof
     key: LedgerKey | None = None
     follows: bool = True
-    """There is a file that can be changed."""
+    """Whether there is a file that can be changed."""
     take_rules: TakeRules | None = None
-    """Puts what may be done in force at once."""
+    """Puts the rules of a config in force at once."""
 
 
 class SharedConfig:
-    """`owner`: this start of the gateway; `name`: the gateway."""
+    """Keeps this gateway's config and the ledger's in agreement. `owner`: this start of the
+    gateway; `name`: the gateway."""
 
     def __init__(self, membership: Membership, owner: str, name: str, file: OwnFile) -> None:
         self._membership, self._owner, self._name = membership, owner, name
@@ -153,7 +156,7 @@ class SharedConfig:
         return self._ours.digest
 
     def take_config(self, loaded: Loaded) -> None:
-        """What this gateway's file says from now on."""
+        """Takes a config as what this gateway's file says from now on."""
         self._raw = loaded.raw
         keys = shared_keys(loaded.raw)
         epoch = loaded.config.ledger.config_epoch
@@ -164,7 +167,8 @@ class SharedConfig:
         self._proof.take_token(token)
 
     async def catch_up(self) -> None:
-        """Before the gateway opens: what was changed while it was away. Raises `ConfigTaken`."""
+        """Follows what was changed while this gateway was away, before it opens. Raises
+        `ConfigTaken`."""
         if (await self._verdict()).step != "follow":
             return
         before = self._raw
@@ -177,7 +181,8 @@ class SharedConfig:
             raise ConfigTaken(fresh)
 
     async def look(self, found: Sequence[SharingGateway]) -> str | None:
-        """Compare with the others, follow or lead; why this gateway takes no runs, or None."""
+        """Compares with the others, then follows or leads. Returns why this gateway takes no runs,
+        or None."""
         async with self._changing:
             why_not = await self._settled(await self._verdict(found))
             await self._tell()
@@ -246,7 +251,8 @@ class SharedConfig:
     # ── following ──────────────────────────────────────────────────────────────────────────────
 
     async def _follow(self) -> str | None:
-        """Our file changed as the others'; in force when this returns. Answers why that cannot be."""
+        """Changes our file to follow the others' and puts it in force. Returns why that cannot be,
+        or None."""
         try:
             fresh = await self._followed()
         except (ConfigInvalid, OSError) as error:
@@ -270,7 +276,7 @@ class SharedConfig:
         return fresh
 
     def _opened(self, newest: AgreedConfig) -> dict[KeyPath, Any]:
-        """Secrets that were set over the wire since we followed last."""
+        """The secrets that were set over the wire since we followed last, decrypted."""
         taken = self._ours.taken if self._ours.taken <= newest.epoch else 0
         fresh = [each for each in newest.secrets if each.epoch > taken]
         if not fresh:
@@ -282,7 +288,7 @@ class SharedConfig:
         return {each.path: _open(key, each) for each in fresh}
 
     async def _has(self, config: AgreedConfig) -> None:
-        """Our file says it; the same after a restart."""
+        """Records that our file says this, also for after a restart."""
         self._newest = config
         if self._follows:
             self._ours = self._ours._replace(taken=config.epoch)
@@ -291,7 +297,7 @@ class SharedConfig:
     # ── leading ────────────────────────────────────────────────────────────────────────────────
 
     async def _lead(self) -> str | None:
-        """Our file counts from now on."""
+        """Stores our file as the config of all. Returns why that cannot be, or None."""
         after = self._newest.epoch if self._newest is not None else 0
         epoch = max(after + 1, self._ours.epoch)
         config = await anyio.to_thread.run_sync(self._agreed, epoch, self._raw, None)
@@ -303,8 +309,8 @@ class SharedConfig:
         return None
 
     async def publish(self, changed: Loaded) -> None:
-        """A change over the wire, which is stored for all before it is written here. Raises `Invalid` when another gateway was
-        quicker, or when our own file does not count."""
+        """Publishes a change made over the wire: it is stored for all before it is written here.
+        Raises `Invalid` if another gateway was quicker, or if our own file does not count."""
         async with self._changing:
             verdict = await self._verdict()
             if verdict.step == "differs":
@@ -336,7 +342,8 @@ class SharedConfig:
     def _agreed(
         self, epoch: int, raw: Mapping[str, Any], before: Mapping[str, Any] | None
     ) -> AgreedConfig:
-        """`before`: what a change over the wire has found; secrets that it sets travel, encrypted."""
+        """The config to store, with proof. `before` is the config before a change over the wire;
+        secrets that the change sets are included, encrypted."""
         shared, keys = shared_value(raw), shared_keys(raw)
         return self._proof.sealed(
             AgreedConfig(
@@ -375,7 +382,8 @@ class SharedConfig:
 
 
 def _is_named(value: Any) -> bool:
-    """Written as a variable, or as where it is kept: each machine has its own."""
+    """Whether a secret is written as a variable or as a reference to a place: each machine has its
+    own."""
     return isinstance(value, dict) or bool(_REFERENCE.fullmatch(str(value)))
 
 

@@ -1,6 +1,8 @@
-"""Keys of model services that were given on one of several gateways: kept in the ledger, encrypted, and used by all of them.
+"""Shared keys of model services: set on one of several gateways, stored encrypted in the ledger,
+used by all.
 
-Files of keys (`credentials/`) stay each machine's own, and are used after these. In clear a shared key is only in memory.
+Key files (`credentials/`) stay each machine's own, and are used after these. A shared key is in
+clear only in memory.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -33,7 +35,7 @@ class SharedModelKeys:
         self._renew = renew
 
     async def look(self) -> str | None:
-        """As the ledger has them now; why this gateway cannot use them, or None."""
+        """Reads the keys from the ledger. Returns why this gateway cannot use them, or None."""
         rows = {each.provider: each for each in await self._settings.list_model_keys()}
         changed = sorted(
             name
@@ -66,7 +68,8 @@ class SharedModelKeys:
         return f"the key of {said} was encrypted in the ledger with another ledger key: {HOW}"
 
     async def put(self, provider: str, key: Secret, base_url: str | None) -> None:
-        """For all gateways, from their next call on; here when this returns. Raises `Invalid` without a ledger key."""
+        """Stores a key for all gateways: others use it from their next call on, this one when this
+        returns. Raises `Invalid` without a ledger key."""
         if self._key is None:
             raise Invalid(NO_KEY)
         sealed = self._key.seal(key.reveal(), _about(provider, base_url))
@@ -75,14 +78,14 @@ class SharedModelKeys:
         await self.look()
 
     async def remove(self, provider: str) -> bool:
-        """Whether there was one."""
+        """Removes a key; returns whether there was one."""
         there = await self._settings.delete_model_key(provider)
         await self.look()
         return there
 
 
 class FileKeys:
-    """Keys in `credentials/` of this machine."""
+    """Keys in the files of this machine (`credentials/`)."""
 
     def __init__(self, state_dir: Path, renew: Callable[[str], None]) -> None:
         self._state_dir, self.renew = state_dir, renew
@@ -96,7 +99,7 @@ class FileKeys:
 
 
 class EverywhereKeys(FileKeys):
-    """Keys for all gateways; one that this machine alone had is forgotten too."""
+    """Keys for all gateways. Removing one removes this machine's own too."""
 
     def __init__(
         self, state_dir: Path, renew: Callable[[str], None], shared: SharedModelKeys
@@ -113,5 +116,6 @@ class EverywhereKeys(FileKeys):
 
 
 def _about(provider: str, base_url: str | None) -> str:
-    """It opens for this service at this address only: whoever can write in the ledger cannot send it elsewhere."""
+    """What a key is bound to: it opens for this service at this address only, so whoever can write
+    in the ledger cannot send it elsewhere."""
     return f"model key {provider} {base_url or ''}"

@@ -1,4 +1,5 @@
-"""Sharing: a gateway among others on one ledger. It joins them, keeps its lease, and leaves."""
+"""Sharing: this gateway as one of several on one ledger. It joins them, keeps its lease, and
+leaves."""
 
 import logging
 import socket
@@ -29,7 +30,8 @@ LEAVE_S = 2.0  # then the lease runs out by itself
 
 
 def name_of(config: Config, paths: Paths) -> str:
-    """As configured; else by the machine and the state folder, so that it is the same after a restart."""
+    """The name of this gateway: as configured, else made from the machine and the state folder, so
+    that it is the same after a restart."""
     folder = blake2s(str(paths.state_dir.absolute()).encode(), digest_size=2).hexdigest()
     return config.ledger.gateway or f"{socket.gethostname()}-{folder}"
 
@@ -52,7 +54,8 @@ async def has_others(membership: Membership | None) -> bool:
 
 
 async def leave_gateways(membership: Membership) -> None:
-    """The others go on at once with what is left; should they not be told, when the lease is over."""
+    """Leaves, so that the others continue its work at once; if that fails, they do when the lease
+    expires."""
     with anyio.move_on_after(LEAVE_S, shield=True):
         try:
             await membership.leave()
@@ -61,7 +64,8 @@ async def leave_gateways(membership: Membership) -> None:
 
 
 async def tell_of_leaving(membership: Membership | None, config: Config, paths: Paths) -> None:
-    """So that the list of gateways shows it, and nobody sends it more."""
+    """Marks this gateway as draining, so that the list of gateways shows it and nobody sends it
+    more."""
     if membership is None:
         return
     with anyio.move_on_after(LEAVE_S):
@@ -72,7 +76,7 @@ async def tell_of_leaving(membership: Membership | None, config: Config, paths: 
 
 
 class OthersCredentials:
-    """Credentials as the ledger has them, within a second of any gateway's change."""
+    """Keeps the credentials as the ledger has them, within a second of any gateway's change."""
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
@@ -105,7 +109,8 @@ class OthersCredentials:
 
 
 def listen_to_others(gateway: Gateway, lease: GatewayLease, credentials: OthersCredentials) -> None:
-    """What other gateways do matters here at once; should a hint be lost, at the next look, a second later."""
+    """Subscribes to the hints of other gateways, so that their changes count here at once; a lost
+    hint is made up for at the next look, a second later."""
     ledger, lanes = gateway.ledger, gateway.lanes
     ledger.on_hint(LANES, lease.hear_lanes)
     for kind in (CONFIG, MODEL_KEYS):
