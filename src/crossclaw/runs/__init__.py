@@ -1,4 +1,4 @@
-"""Runs: accepted once, carried out in order, ended once, whatever crashes when."""
+"""Runs: accepted once, executed in order, ended once, whatever crashes when."""
 
 __all__ = [
     "approvals",

@@ -1,7 +1,7 @@
-"""Approvals: a call waits for a person's yes, durably, and is answered once.
+"""Approvals: a tool call waits for a person's yes, durably, and is answered once.
 
-The question is a row of the ledger: a run that is taken up again finds it as it stands, with its answer if somebody
-has given one meanwhile. Whoever waits is woken by a hint and looks by itself as well.
+The question is a row of the ledger: a run that is resumed finds it there, with its answer if
+somebody has given one meanwhile. Whoever waits is woken by a hint and looks by itself as well.
 """
 
 from collections.abc import Callable, Generator, Sequence
@@ -29,9 +29,9 @@ GRANTS_MAX = 2_000  # of all agents; a list that long is no list any more
 PREFIX_MIN = 4  # characters of an id that are enough, where they mean one only
 
 Pause = Callable[[str], AbstractContextManager[None]]
-"""While this is open, the run's own time does not pass."""
+"""A context in which the run's own time does not pass."""
 TellChats = Callable[[Run, NewApproval], Sequence[Op[Any]]]
-"""What goes to the owner's chats, in the step in which it is asked."""
+"""The deliveries to the owner's chats, stored in the same step as the question."""
 
 
 class Approvals:
@@ -49,7 +49,7 @@ class Approvals:
         self._tell_chats = tell_chats
         self._hints: dict[str, anyio.Event] = {}
         self._asked: dict[str, dict[str, Approval]] = {}
-        """By run, what waits in this process."""
+        """The approvals that wait in this process, by run."""
         context.feed.subscribe(self._hear_end, RunEnded)
 
     # ── asking ─────────────────────────────────────────────────────────────────────────────────
@@ -57,8 +57,8 @@ class Approvals:
     async def ask(
         self, run: Run, tool_use_id: str, wish: Wish, agents: Sequence[str], tell: Tell
     ) -> Approval:
-        """The question with its answer, however long that takes. Meanwhile others may use the run's slot, and its own
-        time does not pass."""
+        """Asks for approval and waits for the answer, however long that takes. Meanwhile others may
+        use the run's slot, and its own time does not pass."""
         at = self._clock.now_ms()
         new = NewApproval(
             approval_id=self._ids.short(),
@@ -123,7 +123,8 @@ class Approvals:
     async def answer(
         self, named: str, answer: ApprovalAnswer, by: str, makers: Sequence[Maker]
     ) -> Approval:
-        """`named` is its id, or the beginning of it. Durable on return, and then told."""
+        """Stores an answer, then publishes it. `named` is the approval's id, or the beginning of
+        it."""
         found = await self.find(named)
         at = self._clock.now_ms()
         grants = [self._grant(found, agent_id, by, makers, at) for agent_id in found.agents]
@@ -147,7 +148,8 @@ class Approvals:
         self._feed.publish(ApprovalSettled(settled))
 
     def hear_answers(self, approval_ids: Hints | None) -> None:
-        """Answered by way of other gateways. Whoever waits looks by itself as well."""
+        """Wakes those who wait for answers given on other gateways. They also look by
+        themselves."""
         for approval_id in approval_ids or ():
             if (hint := self._hints.get(approval_id)) is not None:
                 hint.set()
@@ -155,8 +157,8 @@ class Approvals:
     def _grant(
         self, asked: Approval, agent_id: str, by: str, makers: Sequence[Maker], at: int
     ) -> StandingGrant:
-        """Another token in place of the one that it was given with does not end it; that its credential is removed
-        does."""
+        """A standing grant from an answered question. It outlives a change of the token it was
+        given with, but not the removal of its credential."""
         wish = asked.wish
         return StandingGrant(
             grant_id=self._ids.short(),
@@ -173,20 +175,21 @@ class Approvals:
         )
 
     def counts(self, approval: Approval) -> bool:
-        """Whether a yes is one at the moment of use: not by a credential that was taken away meanwhile."""
+        """Whether a yes still counts when it is used: not if its credential was removed
+        meanwhile."""
         return approval.allowed and self._credentials.stands(approval.makers)
 
     # ── looking ────────────────────────────────────────────────────────────────────────────────
 
     async def waiting(self) -> list[Approval]:
-        """What can be answered now."""
+        """The approvals that can be answered now."""
         now = self._clock.now_ms()
         return [
             each for each in await self._ledger.list_waiting_approvals() if each.expires_at > now
         ]
 
     async def find(self, named: str) -> Approval:
-        """One that waits, by its id or by the beginning of it."""
+        """A waiting approval, by its id or by the beginning of it."""
         waiting = await self.waiting()
         exact = [each for each in waiting if each.approval_id == named]
         near = [each for each in waiting if each.approval_id.startswith(named)]
@@ -198,7 +201,7 @@ class Approvals:
         return found[0]
 
     async def wait(self, approval_id: str) -> Approval:
-        """Until it was answered, or was not in time; for whoever looks on."""
+        """Waits until it was answered or has expired, for somebody who watches."""
         asked = await self._ledger.find_approval(approval_id)
         if asked is None:
             raise NotFound("approval expired or not found")
@@ -212,11 +215,12 @@ class Approvals:
         return asked
 
     async def grants(self, agent_ids: Sequence[str] | None = None) -> list[StandingGrant]:
-        """What was allowed for good, also by credentials that are gone."""
+        """The standing grants, also those by credentials that are gone."""
         return await self._ledger.list_grants(agent_ids=agent_ids, limit=GRANTS_MAX)
 
     def lasts(self, grant: StandingGrant) -> bool:
-        """Whether it still counts: who gave it is still there. A rule from an import always does."""
+        """Whether a grant still counts: its credential still exists. An imported rule always
+        does."""
         return self._credentials.lasts(grant.makers)
 
     async def revoke(self, grant_id: str) -> StandingGrant:

@@ -1,4 +1,5 @@
-"""Claiming: which runs a gateway among several takes. One whose config is another than the others' takes none."""
+"""Claiming: which runs this one of several gateways takes. It takes none while its config differs
+from the others'."""
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
@@ -17,11 +18,12 @@ NOT_YET = "its config was not compared with that of the others yet"
 
 
 Judge = Callable[[Sequence[SharingGateway]], Awaitable[str | None]]
-"""Asked each second, with the gateways that there are, why this one takes no runs; None: it does."""
+"""Says why this gateway may take no runs, given the gateways that exist; None if it may. Asked each
+second."""
 
 
 async def _nothing_against(_found: Sequence[SharingGateway]) -> None:
-    """Where there is no config to be compared."""
+    """Allows everything: used where there is no config to compare."""
 
 
 class Claiming:
@@ -73,13 +75,13 @@ class Claiming:
         return anyio.current_time() - self._absent.setdefault(key, anyio.current_time()) > ABSENT_S
 
     async def compare(self) -> None:
-        """With the other gateways: who there is, and whether this one may take runs."""
+        """Reads which gateways exist, and decides whether this one may take runs."""
         found = await self._membership.list_gateways()
         self.spreading.see(found)
         await self._settle(await self._judge(found))
 
     async def _settle(self, why_not: str | None) -> None:
-        """Told to whoever looks at the gateways."""
+        """Logs why no runs are taken, and publishes it to whoever lists the gateways."""
         if why_not != self.why_not and why_not is not None:
             log.error("this gateway takes no runs, because %s", why_not)
         elif why_not != self.why_not and self.why_not != NOT_YET:
@@ -91,7 +93,7 @@ class Claiming:
 
 
 def model_of(found: Sequence[SharingGateway], owner: str) -> SharingGateway | None:
-    """Whose config counts; None: ours."""
+    """The gateway whose config counts; None if it is ours."""
     living = [each for each in found if each.left_ms > 0 or each.incarnation == owner]
     first = min(living, key=lambda each: (-each.config_epoch, each.joined_at), default=None)
     return None if first is None or first.incarnation == owner else first

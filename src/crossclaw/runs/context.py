@@ -1,4 +1,4 @@
-"""What nearly every service stands on, handed over as one."""
+"""The service context: what nearly every service needs, passed as one."""
 
 import msgspec
 

@@ -1,4 +1,4 @@
-"""The feed: events on their way out, after what they tell of is durable."""
+"""The feed: publishes events inside the process, after what they report is durable."""
 
 import logging
 from collections.abc import Callable
@@ -11,7 +11,8 @@ Listener = Callable[[FeedEvent], None]
 
 
 class Feed:
-    """Listeners are called in order and must not wait; one that fails does not stop the others."""
+    """Publishes events to listeners, which are called in order and must not wait; one that fails
+    does not stop the others."""
 
     def __init__(self) -> None:
         self._listeners: list[tuple[Listener, tuple[type[FeedEvent], ...]]] = []
@@ -24,8 +25,8 @@ class Feed:
     def subscribe(
         self, listener: Listener, *kinds: type[FeedEvent], outward: bool = False
     ) -> Callable[[], None]:
-        """Hears events of these kinds, of all when none is named. Answers the way to end it. `outward`: it tells
-        clients, and so hears also what happens on other gateways."""
+        """Calls the listener for events of these kinds, of all if none is named. Returns a function
+        that ends it. `outward`: it serves clients, so it also gets events of other gateways."""
         entry = (listener, kinds)
         self._listeners.append(entry)
         self._hearing.clear()

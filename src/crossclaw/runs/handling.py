@@ -1,4 +1,4 @@
-"""Handling: what the lanes ask of whoever carries out runs, and how a run tells them that it is over."""
+"""Handling: the interface between the lanes and whoever executes runs."""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol
@@ -12,7 +12,7 @@ from crossclaw.runs.run_store import Follow
 
 
 class Ending(msgspec.Struct, frozen=True):
-    """How a run ended, and its last words, which are stored in the same step."""
+    """How a run ended, and its last entries, which are stored in the same step."""
 
     outcome: Outcome
     entries: Sequence[NewEntry] = ()
@@ -23,7 +23,7 @@ LastWords = Callable[[EndStatus, str], Sequence[NewEntry]]
 
 
 class WordsSoFar:
-    """What a run has said so far in the turn under way: kept when it is cut off."""
+    """What a run has said so far in the current turn: stored if it is cut off."""
 
     def __init__(self) -> None:
         self.last_words: LastWords = lambda status, error: ()
@@ -36,10 +36,10 @@ class WordsSoFar:
 
 
 class RunHandler(Protocol):
-    """Carries out a run that the lanes have claimed, and says what follows from its end."""
+    """Executes a run that the lanes have claimed, and returns what follows from its end."""
 
     async def execute(self, run: Run, words: WordsSoFar) -> Ending: ...
 
     async def follow(self, run: Run, outcome: Outcome) -> Follow:
-        """To be stored in the step that ends the run."""
+        """What follows from the end, to be stored in the step that ends the run."""
         ...

@@ -60,7 +60,7 @@ class Lanes:
         self._slots = slots
         self._clock = clock
         self._active: dict[SessionKey, bool] = {}
-        """Lanes with a task; True: there was a hint since it last looked."""
+        """The lanes that have a task; True if there was a hint since it last looked."""
         self._under_way = RunsUnderWay(clock, credentials or Credentials())
         self._tasks: TaskGroup | None = None
         self._waiting: set[SessionKey] = set()
@@ -78,9 +78,12 @@ class Lanes:
         before: Sequence[Op[Any]] = (),
         also: Sequence[Op[Any]] = (),
     ) -> Submitted:
-        """Accept a run, what has to happen before and what belongs to it. On return its message is
-        durable; it will run, in its lane's order. An idle lane is reserved for it, so that the step which
-        accepts it claims it too, and it starts at once: reserve, commit, start."""
+        """Accepts a run, what has to happen before and what belongs to it. On return its message is
+        durable; it will run, in its lane's order.
+
+        An idle lane is reserved for it, so that the step which accepts it claims it too, and it
+        starts at once: reserve, commit, start.
+        """
         key, reserved = new.key, self._reserve(new.key)
         claimed: Claimed | NotYet | None = None
         try:
@@ -114,7 +117,8 @@ class Lanes:
         )
 
     def _reserve(self, key: SessionKey) -> TaskGroup | None:
-        """An idle lane, with a slot for its run, and where to start it; None for any other one."""
+        """Reserves an idle lane with a slot for its run; returns the task group to start it in, or
+        None if it is not idle or no slot is free."""
         idle = key not in self._active and key not in self._suspects and self._is_ours(key)
         if self._tasks is None or not idle or not self._slots.take_free(key):
             return None
@@ -138,7 +142,7 @@ class Lanes:
             self.wake(key)
 
     def wake(self, key: SessionKey) -> None:
-        """There may be work for this session. Cheap, and never wrong to call."""
+        """Looks for work in this session. Cheap, and never wrong to call."""
         if self._tasks is None:
             self._waiting.add(key)
         elif not self._is_ours(key):
@@ -155,7 +159,7 @@ class Lanes:
         *,
         task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Take over what was left, then let `handler` carry out runs."""
+        """Takes over what was left, then lets `handler` execute runs."""
         self._handler = handler
         try:
             async with anyio.create_task_group() as tasks:
@@ -174,20 +178,21 @@ class Lanes:
 
     @property
     def at_work(self) -> bool:
-        """Whether a run is under way in this process; what a guest does goes on without us."""
+        """Whether a run is under way in this process. Guests' runs do not count: they continue
+        without us."""
         return any(not run.key.is_guest for run in self._under_way.runs)
 
     def paused(self, run_id: str) -> AbstractContextManager[None]:
-        """While a run waits for a person: its own time does not pass."""
+        """A context in which a run waits for a person, and its own time does not pass."""
         return self._under_way.paused(run_id)
 
     @property
     def under_way(self) -> list[Run]:
-        """What this process carries out now."""
+        """The runs that this process executes now."""
         return self._under_way.runs
 
     async def abort(self, run_id: str, reason: str) -> bool:
-        """Stop a run, wherever it is; False when it had ended before. Durable on return."""
+        """Stops a run, wherever it is; False if it had ended before. Durable on return."""
         under_way = self._under_way.find(run_id)
         if under_way is not None:
             under_way.stop(Outcome("aborted", error=reason))
@@ -207,14 +212,15 @@ class Lanes:
         return ended
 
     async def withdraw(self, op: WithdrawWaiting) -> bool:
-        """A message that waits is taken back by its sender; False when it does not wait."""
+        """Withdraws a waiting message for its sender; False if it does not wait any more."""
         ended = await self._run_store.withdraw(op)
         for run in ended:
             self.wake(run.key)  # whoever is behind it may have waited for it
         return bool(ended)
 
     async def _stopped_elsewhere(self, run: Run, reason: str) -> bool:
-        """Whether another gateway that carries it out has stopped it. One that does not in time is passed over."""
+        """Whether the gateway that executes the run has stopped it. One that does not do so in time
+        is ignored."""
         if not self._run_store.is_shared or run.ended or run.status == "queued":
             return False
         await self._run_store.tell_others(STOP, encode_stop(run.run_id, reason))
@@ -222,24 +228,24 @@ class Lanes:
         return ended is not None and ended.status == "aborted"
 
     def hear_stops(self, stops: Hints | None) -> None:
-        """What was stopped by way of other gateways."""
+        """Stops the runs that were aborted through other gateways."""
         for run_id, reason in map(decode_stop, stops or ()):
             if (under_way := self._under_way.find(run_id)) is not None:
                 under_way.stop(Outcome("aborted", error=reason))
 
     def hear_interruptions(self, keys: Hints | None) -> None:
-        """Sessions in which a message came, by way of another gateway, that will not wait."""
+        """Interrupts runs for which an interrupting message came through another gateway."""
         for key in {run.key for run in self.under_way if run.key.text in (keys or ())}:
             self._under_way.interrupt(key)
 
     def hear_ends(self, run_ids: Hints | None) -> None:
-        """A run that others have ended has nothing more to do here."""
+        """Stops executing runs that others have ended."""
         for run_id in run_ids or ():
             if (under_way := self._under_way.find(run_id)) is not None:
                 under_way.stop(Outcome("aborted", error=ENDED_ELSEWHERE))
 
     async def abort_session(self, key: SessionKey, reason: str) -> list[str]:
-        """Stop all of a session's runs, the queued ones first, so that none begins meanwhile."""
+        """Stops all of a session's runs, the queued ones first, so that none begins meanwhile."""
         open_runs = await self._run_store.list_open(key)
         stopped = [
             run.run_id
@@ -249,7 +255,8 @@ class Lanes:
         return stopped + [run.run_id for run in open_runs if run.merged_into in stopped]
 
     async def take_over(self) -> None:
-        """What gateways have left whose lease is over goes on: suspects here, all else where it is found first."""
+        """Continues the runs of gateways whose lease has expired: suspects here, all others
+        wherever they are found first."""
         recovered = await self._recover()
         for key in (key for group in recovered.groups for key in group):
             self.wake(key)
@@ -295,7 +302,8 @@ class Lanes:
         await self._end_in_error(run, error)
 
     async def _end_in_error(self, run: Run, error: str) -> None:
-        """Said in the transcript and to whoever the end matters to: an exchange, a parent, a job."""
+        """Ends a run with an error, in its transcript and for whatever depends on the end: an
+        exchange, a parent, a job."""
         outcome = Outcome("error", error=error)
         last_words = AssistantMessage([], self._clock.now_ms(), stop_reason="error", error=error)
         entry = NewEntry(entry_id=entry_id_of("end", run.run_id), message=last_words)
@@ -320,7 +328,7 @@ class Lanes:
             self.wake(key)
 
     def _tick_over(self, run: Run, error: str) -> Follow:
-        """A job is never left without the end of its tick: it would not run again."""
+        """The end of the run's tick, if it has one: without it the job would not run again."""
         tick = run.plan.tick
         at = self._clock.now_ms()
         return Follow([SettleTick(tick=tick, status="error", at=at, summary=error)] if tick else ())
@@ -341,7 +349,7 @@ class Lanes:
         del self._active[key]
 
     async def _may_have_more(self, key: SessionKey) -> bool:
-        """To look is cheaper than a claim that finds nothing."""
+        """Whether the session may have open runs. Looking is cheaper than an empty claim."""
         try:
             return await self._run_store.has_open(key)
         except STORE_TROUBLE as error:
@@ -388,7 +396,8 @@ class Lanes:
             await anyio.sleep(STORE_PATIENCE_S)
 
     async def _pass_damage(self, key: SessionKey, error: Exception) -> bool:
-        """Whether a lane can go on because what could not be read in it has ended: waiting would not help."""
+        """Whether the lane can go on because the unreadable runs in it were ended: waiting would
+        not help."""
         if not isinstance(error, StoreDamaged):
             return False
         try:
@@ -405,7 +414,7 @@ class Lanes:
         return bool(found)
 
     async def _keep_going(self, run: Run) -> None:
-        """Carry out a run; whatever happens, the lane can take the next one afterwards."""
+        """Executes a run; whatever happens, the lane can take the next one afterwards."""
         try:
             await self._carry_out(run)
         except Fenced as lost:
@@ -447,14 +456,16 @@ class Lanes:
                 raise
 
     async def _release(self, run: Run) -> None:
-        """As the gateway closes. What cannot be given back is found by the next start, as after a crash."""
+        """Gives a run back as the gateway closes. If that fails, the next start finds it, as after
+        a crash."""
         try:
             await self._run_store.release(run)
         except STORE_TROUBLE as error:
             log.warning("run %s could not be given back: %s", run.run_id, error)
 
     async def _heed_interruption(self, under_way: UnderWay) -> None:
-        """Only what answers a person in the chat gives way to the person's next message."""
+        """Stops the run if an interrupting message waits behind it. Only a run that answers a
+        person in a chat is stopped for the person's next message."""
         run = under_way.run
         if self._under_way.must_look_behind(run) and run.kind == "chat":
             behind = (await self._run_store.list_open(run.key))[1:]

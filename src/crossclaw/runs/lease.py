@@ -1,7 +1,8 @@
-"""The lease of a gateway that shares its ledger: renewed each second, and the end of everything when it is not.
+"""The lease of a gateway that shares its ledger: renewed each second; without it the gateway drops
+everything.
 
-A gateway that was stopped, or cut off from the database, for longer than its lease no longer has its runs: others go on with
-them. So it drops all it has at once, without asking, and opens anew.
+A gateway that was stopped, or cut off from the database, for longer than its lease no longer has
+its runs: others continue them. So it drops all it has at once, without asking, and opens anew.
 """
 
 import logging
@@ -27,7 +28,7 @@ _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # a machine that
 
 
 def seconds_here() -> float:
-    """As they pass for this machine, also while the process is stopped."""
+    """Seconds on this machine's clock, which also runs while the process is stopped."""
     return time.clock_gettime(_CLOCK)
 
 
@@ -44,12 +45,12 @@ class GatewayLease:
         room: Callable[[], int],
         seconds: Callable[[], float] = seconds_here,
     ) -> None:
-        """`room`: how many runs could begin here now."""
+        """Creates the lease. `room` says how many runs could begin here now."""
         self._membership, self._claiming, self._lanes = membership, claiming, lanes
         self._drain, self._room, self._seconds = drain, room, seconds
         self._renewed = seconds()
         self._has_dead = False
-        """There is something to take over: until that is done."""
+        """Whether there are runs of dead gateways to take over; True until that is done."""
         self._hint = anyio.Event()
         self._hinted: set[str] = set()
         self._is_changed = False
@@ -57,11 +58,12 @@ class GatewayLease:
 
     @property
     def left_s(self) -> float:
-        """Of the lease, at least."""
+        """Seconds the lease is still valid, at least."""
         return self._renewed + self.lease_s - self._seconds()
 
     async def renew(self) -> None:
-        """From when the gateway has joined, however long it then takes to open. Ends with `StoreFenced` only."""
+        """Renews the lease from when the gateway has joined, however long it then takes to open.
+        Ends only with `StoreFenced`."""
         while True:
             beat = await self._next_beat()
             if beat.draining and not self._asked_to_drain:
@@ -74,7 +76,8 @@ class GatewayLease:
             await anyio.sleep(BEAT_S)
 
     def hear_lanes(self, keys: Hints | None) -> None:
-        """In these sessions a run may wait that another gateway has accepted. A few look, and the next round finds the rest."""
+        """Notes sessions in which a run may wait that another gateway has accepted. Only some are
+        noted; the next round finds the rest."""
         for text in keys or ():
             if len(self._hinted) < LANES_LOOKED_AT:
                 self._hinted.add(text)
@@ -82,7 +85,7 @@ class GatewayLease:
             self._hint.set()
 
     def hear_settings(self, changed: Hints | None) -> None:
-        """Another gateway has changed what all have in common."""
+        """Notes that another gateway has changed the shared settings."""
         if changed is not None:
             self._is_changed = True
             self._hint.set()
@@ -107,8 +110,8 @@ class GatewayLease:
                 )
 
     async def look_around(self) -> None:
-        """What the dead have left, and what nobody has taken: each second, and where there was a hint soon after it.
-        Once the lanes serve."""
+        """Takes over what dead gateways have left and what nobody has taken: each second, and soon
+        after a hint. Runs once the lanes serve."""
         self._hint.set()
         looked_at = -inf
         while True:

@@ -1,6 +1,7 @@
-"""Roles: what only one of several gateways does, as keeping a chat account or the jobs.
+"""Roles: tasks that only one of several gateways does, such as serving a chat account or the jobs.
 
-A role is its gateway's until that one ends: whoever loses its lease loses its roles with it, and drops everything else too.
+A gateway has a role until it ends: if it loses its lease, it loses its roles with it, and drops
+everything else too.
 """
 
 import logging
@@ -16,7 +17,7 @@ CRON, UPKEEP, TRANSCRIPTS = "cron", "upkeep", "transcripts"
 
 
 class Roles:
-    """Of a gateway that has its ledger for itself: all of them."""
+    """The roles this gateway holds. Without a shared ledger it holds all of them."""
 
     def __init__(self, membership: Membership | None) -> None:
         self._membership = membership
@@ -29,7 +30,7 @@ class Roles:
         return self._membership is None or name in self._ours
 
     async def wait_for(self, name: str) -> None:
-        """Until it is ours."""
+        """Waits until the role is ours."""
         while not await self._try_to_take(name):  # noqa: ASYNC110  another gateway has it
             await anyio.sleep(BEAT_S)
 
@@ -42,7 +43,8 @@ class Roles:
         return False
 
     async def take(self, name: str) -> bool:
-        """Whether it is ours: taken now or before. Raises `StoreError` when nobody can know."""
+        """Takes a role; returns whether it is ours, now or before. Raises `StoreError` if the
+        database did not answer."""
         if self._membership is None or name in self._ours:
             return True
         taken: bool | None = None
@@ -60,15 +62,17 @@ class Roles:
         return taken
 
     async def leave(self, name: str) -> None:
-        """Another gateway may take it. What only its holder does has ended before; where it cannot be told now, it is told
-        later, and a `take` finds the role still ours."""
+        """Gives the role up, so that another gateway may take it. The caller has already ended its
+        work. If the database cannot be told now, it is told later, and until then `take` finds the
+        role still ours."""
         if self._membership is not None and name in self._ours:
             self._ours.discard(name)
             self._owed.add(name)
         await self._give_back()
 
     async def _give_back(self) -> None:
-        """What is owed: whole, also by whoever is cancelled; and nobody waits longer for it than a lease lasts."""
+        """Gives back the roles that are owed. Shielded from cancellation, and for no longer than a
+        lease lasts."""
         if not self._owed:
             return
         with anyio.move_on_after(LEASE_S, shield=True):
@@ -87,7 +91,7 @@ class Roles:
             log.info("this gateway gives the role %s back", name)
 
     async def find_holder(self, name: str) -> str | None:
-        """The name of the gateway that has it."""
+        """The name of the gateway that has the role."""
         if self._membership is None:
             return None
         gateways = await self._membership.list_gateways()

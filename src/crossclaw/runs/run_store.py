@@ -1,4 +1,4 @@
-"""The store of runs: accept, wait, write, end. What it says has happened is on disk."""
+"""The store of runs: accept, wait, write, end. What it reports as done is on disk."""
 
 import logging
 from collections.abc import Callable, Generator, Sequence
@@ -66,25 +66,25 @@ SayTime = Callable[[int], str | None]
 
 
 class Follow(msgspec.Struct, frozen=True):
-    """What follows from an end, to be stored with it."""
+    """What follows from a run's end, to be stored with it."""
 
     ops: Sequence[Op[Any]] = ()
     withheld: bool = False
-    """The send policy keeps the reply from the session's chats."""
+    """Whether the send policy keeps the reply from the session's chats."""
 
 
 NOTHING = Follow()
 
 
 class Acceptance(msgspec.Struct, frozen=True):
-    """A run that was accepted, and what came of the claim that was made in the same step."""
+    """A run that was accepted, and the result of the claim that was made in the same step."""
 
     submitted: Submitted
     claimed: Claimed | NotYet | None = None
 
 
 class EndedRun(msgspec.Struct, frozen=True):
-    """A run that has ended, and the lanes that have got work by what followed from it."""
+    """A run that has ended, and the lanes in which new work follows from it."""
 
     run: Run
     to_wake: Sequence[SessionKey] = ()
@@ -111,15 +111,16 @@ class RunStore:
 
     @property
     def is_shared(self) -> bool:
-        """Whether other gateways may carry out runs of this store."""
+        """Whether other gateways may execute runs of this store."""
         return self._ledger.gateways is not None
 
     async def tell_others(self, kind: str, value: str) -> None:
-        """A hint for the other gateways."""
+        """Sends a hint to the other gateways."""
         await self._ledger.do(TellGateways(kind=kind, value=value))
 
     def hear_ends(self, run_ids: Hints | None) -> None:
-        """Other gateways have ended these; without names, whoever waits looks."""
+        """Wakes those who wait for runs that other gateways have ended; without ids, everybody who
+        waits."""
         for run_id in self._ended if run_ids is None else run_ids:
             for event in self._ended.get(run_id, ()):
                 event.set()
@@ -136,8 +137,9 @@ class RunStore:
         also: Sequence[Op[Any]] = (),
         claim: bool = False,
     ) -> Acceptance:
-        """Store a run, what has to happen before it and what belongs to it; with `claim`, take it in
-        the same step. For `Lanes.submit`, which knows whether its lane is free and starts what was taken."""
+        """Stores a run, what has to happen before it and what belongs to it; with `claim`, claims
+        it in the same step. For `Lanes.submit`, which knows whether its lane is free and starts
+        what was claimed."""
         at = new.message.timestamp if new.message is not None else self._clock.now_ms()
         claims = [self._claim(new.key, at)] if claim else []
         with anyio.CancelScope(shield=claim):  # a claim that nobody hears of is never given back
@@ -165,8 +167,8 @@ class RunStore:
         before: Sequence[Op[Any]] = (),
         also: Sequence[Op[Any]] = (),
     ) -> Submitted:
-        """Accept a run and end it in one step. It waits in no lane: a command is obeyed already, and a notice is read
-        by whichever run comes next."""
+        """Accepts a run and ends it in one step. It waits in no lane: a command is obeyed already, and
+        a notice is read by whichever run comes next."""
         at = self._clock.now_ms()
         end = EndOpenRun(
             run_id=new.run_id, outcome=Outcome("ok", reply=reply), at=at, entries=tuple(entries)
@@ -188,8 +190,8 @@ class RunStore:
     # ── waiting ────────────────────────────────────────────────────────────────────────────────
 
     async def wait(self, run_id: str, timeout_s: float | None = None) -> Run | None:
-        """The run when it has ended, or as it stands when the time is over; None if nobody has heard
-        of it until then. Read from the ledger, so it is true after a restart as well."""
+        """Waits for a run: returns it once it has ended, or as it is when the time is over; None if
+        it is still unknown then. Reads the ledger, so it works after a restart too."""
         with anyio.move_on_after(timeout_s), self._listening(run_id) as ended:
             while (run := await self._ledger.find_run(run_id)) is None or not run.ended:
                 with anyio.move_on_after(self._look_again_s):
@@ -211,7 +213,8 @@ class RunStore:
                 del self._ended[run_id]
 
     def _renewed(self, run_id: str, event: anyio.Event) -> anyio.Event:
-        """A hint may have come for another end, or for none: the next one is waited for."""
+        """A fresh event in place of one that was set: the hint may have come for another end, or
+        for none."""
         if not event.is_set():
             return event
         listeners, fresh = self._ended[run_id], anyio.Event()
@@ -241,7 +244,7 @@ class RunStore:
         self._tell_ends(claimed.dropped, withheld=False)
 
     async def take_along(self, run: Run) -> None:
-        """Between two turns: messages that are to steer this run enter the transcript. To look is
+        """Lets messages that steer this run into the transcript, between two turns. Looking is
         cheaper than a step that finds nothing."""
         if run.kind != "chat":
             return
@@ -254,7 +257,8 @@ class RunStore:
     async def append(
         self, run: Run, *entries: NewEntry, beside: Sequence[Op[Any]] = ()
     ) -> list[Entry]:
-        """`beside` is what else becomes true with them."""
+        """Appends entries to the run's transcript. `beside` are operations stored in the same
+        step."""
         stored: list[Entry]
         stored, *_ = await self._ledger.commit(
             Append(fence=run.fence, entries=list(entries), at=self._clock.now_ms()), *beside
@@ -263,7 +267,8 @@ class RunStore:
         return stored
 
     async def start_tool(self, run: Run, tool_use_id: str, name: str) -> bool:
-        """False when this call had begun before and was cut off: then its fate is unknown."""
+        """Records that a tool call begins; False if it had begun before and was cut off: then its
+        fate is unknown."""
         return await self._ledger.do(
             StartTool(fence=run.fence, tool_use_id=tool_use_id, name=name, at=self._clock.now_ms())
         )
@@ -274,7 +279,7 @@ class RunStore:
     async def end(
         self, run: Run, outcome: Outcome, entries: Sequence[NewEntry], follow: Follow = NOTHING
     ) -> EndedRun:
-        """The run's last words, its end and all that follows from it: one step."""
+        """Stores the run's last entries, its end and all that follows from it, in one step."""
         at = self._clock.now_ms()
         stored, ended, *answers = await self._ledger.commit(
             Append(fence=run.fence, entries=list(entries), at=at),
@@ -292,7 +297,7 @@ class RunStore:
         follow: Follow = NOTHING,
         entries: Sequence[NewEntry] = (),
     ) -> EndedRun | None:
-        """End a run that nobody carries out; None when it had already ended."""
+        """Ends a run that nobody executes; None if it had already ended."""
         at = self._clock.now_ms()
         end = EndOpenRun(run_id=run_id, outcome=outcome, at=at, entries=tuple(entries), fenced=True)
         try:
@@ -305,23 +310,24 @@ class RunStore:
         return EndedRun(done, [done.key, *self._tell_what_follows(follow.ops, answers)])
 
     async def withdraw(self, op: WithdrawWaiting) -> list[Run]:
-        """End the run of a message that its sender has deleted, if it has not begun."""
+        """Ends the run of a message that its sender has deleted, if it has not begun."""
         ended = await self._ledger.do(op)
         self._tell_ends(ended, withheld=False)
         return ended
 
     async def set_aside_damaged(self, key: SessionKey) -> list[Run]:
-        """End what cannot be read of a lane; answers also those that have to be ended because their message cannot."""
+        """Ends the unreadable runs of a lane. Also returns those that the caller must end because
+        their message is unreadable."""
         found = await self._ledger.do(SetAsideDamaged(key=key, at=self._clock.now_ms()))
         self._tell_ends([run for run in found if run.ended], withheld=False)
         return found
 
     async def follow_up(self, ops: Sequence[Op[Any]]) -> None:
-        """What follows from an end that is stored already."""
+        """Stores what follows from an end that is stored already."""
         await self._ledger.commit(*ops)
 
     async def release(self, run: Run) -> None:
-        """Give a run back unharmed: the gateway is closing."""
+        """Gives a run back unharmed, because the gateway is closing."""
         await self._ledger.do(ReleaseRun(fence=run.fence))
 
     async def find(self, run_id: str) -> Run | None:
@@ -346,14 +352,15 @@ class RunStore:
         return await self._ledger.list_open_runs(key)
 
     async def recover(self) -> Recovered:
-        """Take over what a process that died has left; of several gateways those whose lease is over."""
+        """Takes over the runs of a process that died; with several gateways, of those whose lease
+        has expired."""
         at = self._clock.now_ms()
         if self._ledger.gateways is not None:
             return await self._ledger.do(TakeOver(owner=self._owner, at=at))
         return await self._ledger.do(Recover(owner=self._owner, at=at))
 
     async def note_uptime(self, uptime_ms: int) -> None:
-        """For whoever looks for what ends the process."""
+        """Stores how long the process has been up, for the search for runs that end it."""
         await self._ledger.do(NoteUptime(uptime_ms=uptime_ms))
 
     @contextmanager
@@ -385,7 +392,7 @@ class RunStore:
     def _tell_what_follows(
         self, ops: Sequence[Op[Any]], answers: Sequence[Any]
     ) -> list[SessionKey]:
-        """Answers the lanes that have got work."""
+        """Publishes what has followed; returns the lanes that have new work."""
         to_wake: list[SessionKey] = []
         for op, answer in zip(ops, answers, strict=True):
             if isinstance(op, Submit):

@@ -13,7 +13,7 @@ RUNS_AT_ONCE_MAX = 4_000
 
 
 class _Holder:
-    """One holder and where it stands.
+    """A holder of a slot, and its state.
 
     queued   in the queue for a slot, once; whoever needs the slot waits for `turn`
     holding  has a slot
@@ -25,7 +25,7 @@ class _Holder:
     def __init__(self) -> None:
         self.state: Literal["queued", "holding", "away"] = "away"
         self.waits = 0
-        """Its waits for others, side by side."""
+        """How many waits for others it has at the same time."""
         self.turn = anyio.Event()
 
 
@@ -38,7 +38,7 @@ class Slots:
         self._closed = False
 
     def close(self) -> None:
-        """No newcomer gets a slot any more; who has one, or waits for others with one, goes on."""
+        """Gives no new slots from now on; holders, and those who wait for others, go on."""
         self._closed = True
 
     @property
@@ -51,7 +51,7 @@ class Slots:
 
     @property
     def free(self) -> int:
-        """How many could begin at once."""
+        """How many runs could begin at once."""
         return 0 if self._closed else self._free
 
     @asynccontextmanager
@@ -67,7 +67,8 @@ class Slots:
             self.give(holder)
 
     def take_free(self, holder: object) -> bool:
-        """A slot at once, if one is free and nobody waits for it; to be given with `give`."""
+        """Takes a slot at once, if one is free and nobody waits for it. Give it back with
+        `give`."""
         if (
             self._closed or not self._free
         ):  # a slot that somebody waits for is handed over, so it is never free
@@ -77,16 +78,16 @@ class Slots:
         return True
 
     def give(self, holder: object) -> None:
-        """The holder is done, wherever it stands. What it still waits for no longer concerns us."""
+        """Removes a holder, whatever its state."""
         if (here := self._holders.pop(holder, None)) is not None:
             self._leave(here)
 
     @asynccontextmanager
     async def given_back(self, holder: object) -> AsyncGenerator[None]:
-        """While `holder` waits for others, they may use its slot; it queues for one afterwards, also
-        when the wait has failed. Of several waits side by side the first gives it and the last takes
-        it. A holder that is stopped while it waits leaves without one. Whoever holds nothing has
-        nothing to give and gets nothing."""
+        """A context in which `holder` waits for others, who may use its slot; afterwards it queues
+        for one, also if the wait has failed. Of several waits at the same time the first gives the
+        slot back and the last takes one. A holder that is stopped while it waits leaves without
+        one. For who holds no slot it does nothing."""
         here = self._holders.get(holder)
         if here is None:
             yield
@@ -116,7 +117,7 @@ class Slots:
         await self._come(here)
 
     async def _come(self, here: _Holder) -> None:
-        """Until the holder has a slot, or another wait of it has begun."""
+        """Waits until the holder has a slot, or another wait of it has begun."""
         if self._free:
             self._enter(here)
             return
@@ -135,7 +136,8 @@ class Slots:
         here.turn.set()
 
     def _leave(self, here: _Holder) -> None:
-        """Out of the slot, which goes to the first in the queue, or out of the queue."""
+        """Takes a holder out of the queue, or out of its slot, which goes to the first in the
+        queue."""
         before, here.state = here.state, "away"
         if before == "queued":
             self._queue.remove(here)

@@ -1,8 +1,9 @@
-"""Spreading: which of several gateways takes what waits.
+"""Spreading: which of several gateways takes which waiting runs.
 
-All of them find the same lanes at the same moment. If all tried to take them, a hundred would ask the database for what one
-gets. So each looks at its share first, which a few have in common; at that of others only when its own is empty, and what it
-finds there still waits at its next look.
+All of them find the same lanes at the same moment. If all tried to take them, a hundred would ask
+the database for what one gets. So each looks at its share first, which a few have in common; at
+that of others only when its own is empty, and it takes from there only what still waits at its next
+look.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
@@ -15,7 +16,8 @@ IN_COMMON = 3  # one may be full, another may have stopped a moment ago
 
 
 class Spreading:
-    """`owner` is this gateway's own incarnation; `agents`: whose runs it takes, None for all."""
+    """Chooses the waiting sessions that this gateway looks at. `owner` is its own incarnation;
+    `agents`: whose runs it takes, None for all."""
 
     def __init__(self, owner: str, agents: Collection[str] | None = None) -> None:
         self._owner = owner
@@ -24,7 +26,7 @@ class Spreading:
         self._seen: set[SessionKey] = set()
 
     def see(self, found: Iterable[SharingGateway]) -> None:
-        """Who may take runs now."""
+        """Notes which gateways may take runs now."""
         living = [each for each in found if each.left_ms > 0 and not each.draining]
         config = {each.config_hash for each in living if each.incarnation == self._owner}
         takers = {each.incarnation for each in living if each.config_hash in config}
@@ -35,7 +37,7 @@ class Spreading:
         return self._takers.index(self._owner)
 
     def is_first(self, key: SessionKey) -> bool:
-        """Whether this gateway is among the few that look after a hint."""
+        """Whether this gateway is among the few that act on a hint for this session."""
         number = int.from_bytes(blake2b(key.text.encode(), digest_size=4).digest())
         return (number - self._place) % len(self._takers) < IN_COMMON
 
@@ -44,7 +46,8 @@ class Spreading:
         find: Callable[[Share], Awaitable[Sequence[SessionKey]]],
         may_claim: Callable[[SessionKey], bool],
     ) -> list[SessionKey]:
-        """Of all that waits what this gateway takes now. What is for a guest is for whoever has the guest."""
+        """The waiting sessions that this gateway takes now. A guest's session is for whichever
+        gateway has the guest."""
         if len(self._takers) <= IN_COMMON:
             return list(filter(may_claim, await find(Share(agents=self._agents))))
         share = Share(len(self._takers), self._place, IN_COMMON, self._agents)

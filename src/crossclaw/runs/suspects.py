@@ -1,4 +1,4 @@
-"""Suspects: lanes whose first run may be what ends the process. They begin group by group."""
+"""Suspects: lanes whose first run may be what crashes the process. They begin group by group."""
 
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
@@ -12,20 +12,20 @@ from crossclaw.domain.suspects import WINDOW_MS_MAX
 
 
 class Suspects:
-    """Nobody else waits for them. The next group begins when everybody in the one before has stored
-    something or ended, or has lived for a window of time."""
+    """Starts suspects in groups; no other lane waits for them. The next group begins when each in
+    the one before has stored something or ended, or has survived for a window of time."""
 
     def __init__(self) -> None:
         self._groups: deque[list[SessionKey]] = deque()
         self._window_s = 0.0
         self._turns: dict[SessionKey, anyio.Event] = {}
         self._unknown: set[SessionKey] = set()
-        """Of the group that began last: those of whom nothing was heard yet."""
+        """The lanes of the group that began last that have stored nothing yet."""
         self._heard_all = anyio.Event()
         self._more = anyio.Event()
 
     def put(self, groups: Sequence[Sequence[SessionKey]], window_s: float) -> None:
-        """They begin after those that are here already."""
+        """Adds groups, which begin after those that are already here."""
         if not groups:
             return
         self._groups.extend(list(group) for group in groups)
@@ -37,7 +37,7 @@ class Suspects:
         return len(self._turns)
 
     def __contains__(self, key: SessionKey) -> bool:
-        """Whether its turn has not come yet."""
+        """Whether the lane is a suspect that has not begun yet."""
         return key in self._turns
 
     async def wait_for_turn(self, key: SessionKey) -> None:
@@ -45,7 +45,7 @@ class Suspects:
             await turn.wait()
 
     async def serve(self) -> None:
-        """Until everybody has begun."""
+        """Starts all groups, one after the other."""
         self._more = anyio.Event()
         while self._groups:
             group = self._groups.popleft()
@@ -56,7 +56,7 @@ class Suspects:
                 await self._heard_all.wait()
 
     async def note_uptimes(self, note: Callable[[int], Awaitable[None]]) -> None:
-        """From a window on, whenever it has doubled."""
+        """Reports the uptime after one window, and then whenever it has doubled."""
         uptime_s = self._window_s
         await anyio.sleep(uptime_s)
         while uptime_s * 1000 < WINDOW_MS_MAX:
@@ -65,7 +65,7 @@ class Suspects:
             uptime_s *= 2
 
     async def wait_for_more(self) -> None:
-        """Of another gateway that has died."""
+        """Waits until suspects are added, e.g. from a gateway that died."""
         await self._more.wait()
 
     def hear(self, event: FeedEvent) -> None:

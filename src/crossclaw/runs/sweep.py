@@ -1,4 +1,4 @@
-"""The sweep: finds what a hint missed, fires timers, throws away what has served its time."""
+"""The sweep: finds what a hint missed, fires timers, deletes what has expired."""
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
@@ -26,8 +26,8 @@ Fire = Callable[[Timer], Awaitable[None]]
 
 
 class Sweep:
-    """`by_time`: kinds of timers that are due after a time has passed. A clock that is set ahead lets no
-    time pass, and neither does a gateway that is not there."""
+    """Runs the sweep. `by_time`: kinds of timers that are due after a time has passed. No time
+    passes when the clock is set ahead, nor while the gateway is not running."""
 
     def __init__(
         self,
@@ -38,19 +38,20 @@ class Sweep:
     ) -> None:
         self._by_time = by_time
         self._looked_at: float | None = None
-        """In the time of the event loop, which nobody can set."""
+        """When time was last counted, by the event loop's clock, which nobody can set."""
         self._ledger = ledger
         self._wake = wake
         self._clock = clock
         self._pruned_at = 0
         self._hint = anyio.Event()
         self._resting: dict[str, tuple[float, float]] = {}
-        """Timers that were fired: when each may be again, and how long the rest of one that failed is."""
+        """Timers that were fired: when each may fire again, and how long one that failed waits."""
         self._told: set[str] = set()
-        """Kinds of timers that nobody knows, and that was said."""
+        """Unknown kinds of timers that were already logged."""
 
     def wake(self) -> None:
-        """A timer may be due sooner than the next look. Cheap, and never wrong to call."""
+        """Looks at once, since a timer may be due before the next look. Cheap, and never wrong to
+        call."""
         self._hint.set()
 
     def waking(self, wake_outbox: Callable[[], None]) -> Callable[[FeedEvent], None]:
@@ -68,8 +69,8 @@ class Sweep:
         return hear
 
     async def serve(self, fires: Mapping[str, Fire]) -> None:
-        """`fires`: what is done with the timers of each kind. Those of any other kind (a newer release
-        set them, or a part that is gone) stay where they are and are not looked at."""
+        """Runs the sweep for ever. `fires`: what is done with the timers of each kind. Those of any
+        other kind (a newer release set them, or a part that is gone) are left alone."""
         while True:
             pause_s = SWEEP_EVERY_S
             try:
@@ -97,7 +98,8 @@ class Sweep:
             await self._tell_of_unknown(fires)
 
     async def _pass_time(self, due: list[Timer]) -> bool:
-        """At the start, every minute, and before anything happens because time has passed."""
+        """Counts the time that has passed: at the start, every minute, and before anything happens
+        because of it."""
         now_s, before_s = anyio.current_time(), self._looked_at
         is_due = any(timer.kind in self._by_time for timer in due)
         if not self._by_time or not (
@@ -127,7 +129,7 @@ class Sweep:
         return until > anyio.current_time()
 
     async def _fire(self, timer: Timer, fire: Fire) -> None:
-        """Whatever is wrong with one, the others fire."""
+        """Fires a timer. If it fails, the others still fire."""
         try:
             await fire(timer)
         except Exception as error:

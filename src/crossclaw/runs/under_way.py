@@ -1,4 +1,4 @@
-"""Under way: the runs that this process carries out now, and the ways to stop one."""
+"""Runs under way: those that this process executes now, and how to stop them."""
 
 import logging
 from collections.abc import Generator
@@ -30,7 +30,7 @@ STORE_TROUBLE = (StoreError, Busy)  # the ledger cannot write now; later it may
 
 
 class UnderWay:
-    """A run that this process carries out, and the way to stop it."""
+    """A run that this process executes, and how to stop it."""
 
     def __init__(self, run: Run, time_left_s: float = inf, budget_left_s: float = inf) -> None:
         self.run = run
@@ -51,7 +51,8 @@ class UnderWay:
 
     @contextmanager
     def paused(self) -> Generator[None]:
-        """While a person is waited for, the run's own time does not pass: nobody works. That of its budget does."""
+        """A context in which a person is waited for and the run's own time does not pass, since
+        nobody works. That of its budget does."""
         if not self._pauses:
             self._ends -= anyio.current_time()  # what is left of it
             self._scope.deadline = self._budget_ends
@@ -65,7 +66,8 @@ class UnderWay:
                 self._scope.deadline = min(self._ends, self._budget_ends)
 
     async def to_its_end(self, handler: RunHandler) -> Ending:
-        """Whatever happens in it becomes an ending, but for trouble with the store and the loss of the run."""
+        """Executes the run; whatever happens becomes an ending, except trouble with the store and
+        the loss of the run."""
         words = WordsSoFar()
         if self._stopped_as is not None:
             return words.cut_off(self._stopped_as)
@@ -99,11 +101,11 @@ class RunsUnderWay:
         self._credentials.listen(self._stop_all_fallen)
         self._runs: dict[str, UnderWay] = {}
         self._interrupted: set[SessionKey] = set()
-        """Lanes in which a message came that will not wait for the run under way."""
+        """Lanes with a message that will not wait for the run under way."""
 
     @contextmanager
     def carrying(self, run: Run) -> Generator[UnderWay]:
-        """Until the block is left, others find the run here and can stop it."""
+        """A context in which others find the run here and can stop it."""
         under_way = UnderWay(run, *self._time_left_s(run))
         self._runs[run.run_id] = under_way
         try:
@@ -121,37 +123,38 @@ class RunsUnderWay:
 
     @contextmanager
     def paused(self, run_id: str) -> Generator[None]:
-        """While a run waits for a person."""
+        """A context in which a run waits for a person, and its own time does not pass."""
         under_way = self._runs.get(run_id)
         with nullcontext() if under_way is None else under_way.paused():
             yield
 
     def interrupt(self, key: SessionKey) -> None:
-        """A hint, like any other: a run that begins, or is taken up again, looks by itself."""
+        """Stops the chat runs of a session. It is a hint like any other: a run that begins or is
+        resumed looks by itself."""
         self._interrupted.add(key)
         for under_way in self._runs.values():
             if under_way.run.key == key and under_way.run.kind == "chat":
                 under_way.stop(Outcome("aborted", error=INTERRUPTED))
 
     def must_look_behind(self, run: Run) -> bool:
-        """Whether a message may stand behind this run that will not wait for it. Asked once: the hint is
-        taken with the answer."""
+        """Whether a message may be behind this run that will not wait for it. The answer uses the
+        hint up."""
         hinted = run.key in self._interrupted
         self._interrupted.discard(run.key)
         return hinted or run.epoch > 1
 
     def _stop_all_fallen(self) -> None:
-        """At once, whatever they do; their end follows."""
+        """Stops all runs whose credential is no longer valid, at once; their end follows."""
         for under_way in self._runs.values():
             self.stop_fallen(under_way)
 
     def stop_fallen(self, under_way: UnderWay) -> None:
-        """A run whose credential no longer stands does nothing more."""
+        """Stops a run whose credential is no longer valid."""
         if not self._credentials.stands(under_way.run.authority.made_by):
             under_way.stop(Outcome("aborted", error=ENDED))
 
     def _time_left_s(self, run: Run) -> tuple[float, float]:
-        """Of its own time, and of its budget's."""
+        """Seconds until the run's timeout and until its budget's deadline."""
         limit = run.plan.timeout_ms
         # All of it, from now on: before, or while it was stopped, nobody worked, and a clock may have been set.
         own_s = inf if limit is None else min(limit, LIMIT_MS_MAX) / 1000

@@ -1,4 +1,4 @@
-"""Runs that wait for runs: the slot is given back, and circles are refused before they close."""
+"""Waits of runs for runs: the slot is given back, and a circle is refused before it closes."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,8 @@ from crossclaw.runs.slots import Slots
 
 
 class Waited(msgspec.Struct, frozen=True):
-    """`run` as it stood when the wait was over. With a circle there was no wait at all."""
+    """The result of a wait: `run` as it was when the wait ended. If there was a circle, nothing was
+    waited for."""
 
     run: Run | None
     circle: Sequence[SessionKey] = ()
@@ -29,8 +30,8 @@ class Waits:
         self._clock = clock
 
     async def wait(self, waiter: Run, target_run_id: str, timeout_s: float | None) -> Waited:
-        """`waiter` waits for another run. The wait is a row: pages show it, and whoever would close
-        a circle with it is told so at once."""
+        """Lets `waiter` wait for another run. The wait is a row in the ledger: pages show it, and
+        whoever would close a circle is refused at once."""
         begin = BeginWait(fence=waiter.fence, target_run_id=target_run_id, at=self._clock.now_ms())
         with anyio.CancelScope(shield=True):  # a wait that nobody hears of would never be ended
             circle = await self._ledger.do(begin)
