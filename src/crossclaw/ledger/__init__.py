@@ -1,4 +1,4 @@
-"""The ledger: the one place of truth. Everything durable changes here, one transaction a step."""
+"""The ledger: the one place where everything durable is stored, in one transaction a step."""
 
 __all__ = [
     "agreed",

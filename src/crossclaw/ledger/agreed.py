@@ -1,4 +1,4 @@
-"""Tools of MCP servers, as the owner has agreed to them: operations of their own."""
+"""Operations on tools of MCP servers that the owner has agreed to."""
 
 import msgspec
 
@@ -6,7 +6,7 @@ from crossclaw.ledger.operations import Op
 
 
 class HeldTool(msgspec.Struct, frozen=True):
-    """A tool of an MCP server that says something else of itself than what was agreed to, or that the server
+    """A tool of an MCP server whose description differs from what was agreed to, or that the server
     did not have when it was first seen."""
 
     server: str
@@ -14,15 +14,16 @@ class HeldTool(msgspec.Struct, frozen=True):
     words: str
     new_words: str
     digest: str
-    """Of what it says now."""
+    """The digest of its description now."""
     seen_at: int
     is_new: bool = False
-    """Nothing of it was ever agreed to."""
+    """Whether no version of it was ever agreed to."""
 
 
 class SeeTools(Op[list[str]], frozen=True):
-    """A server has these tools now, each with a digest of all that it says and its description. The tools that a
-    server has when it is first seen are agreed to; answers those that have changed or come since."""
+    """Store the tools that a server has now, each with a digest of its whole description and the
+    text. The tools that a server has when it is first seen are agreed to; the result is those that
+    have changed or come since."""
 
     server: str
     tools: dict[str, tuple[str, str]]
@@ -30,7 +31,7 @@ class SeeTools(Op[list[str]], frozen=True):
 
 
 class AgreeTool(Op[bool], frozen=True):
-    """What a tool says now is agreed to; False when it says something else by now, or is not held."""
+    """Agree to a tool's description; False if it has changed again, or is not held."""
 
     server: str
     tool: str

@@ -1,4 +1,4 @@
-"""Tool calls that need a person's yes, and what was allowed for good: operations of their own."""
+"""Operations on tool calls that need a person's yes, and on standing grants."""
 
 from crossclaw.domain.approvals import Approval, ApprovalAnswer, NewApproval, StandingGrant
 from crossclaw.domain.authority import Maker
@@ -9,8 +9,8 @@ WAITING_MAX = 500  # of one gateway; a person looks at each, and beyond that nob
 
 
 class AskApproval(Op[Approval], frozen=True):
-    """The call waits for a yes from now on, and its run with it. A call that has been asked about before, before
-    a restart, is answered as it stands now. Busy when too many wait."""
+    """Let a call wait for approval, and its run with it. For a call that was asked about before, as
+    before a restart, the result is its current state. Busy if too many wait."""
 
     fence: Fence
     new: NewApproval
@@ -18,8 +18,8 @@ class AskApproval(Op[Approval], frozen=True):
 
 
 class AnswerApproval(Op[Approval], frozen=True):
-    """The one answer. What is answered, over or unknown already is NotFound; what cannot be allowed for good is
-    Invalid then. `grants` become true with `allow-always`."""
+    """Store the one answer. NotFound if it is answered, expired or unknown; Invalid if the call
+    cannot be allowed for good. `grants` are stored with `allow-always`."""
 
     approval_id: str
     answer: ApprovalAnswer
@@ -30,21 +30,22 @@ class AnswerApproval(Op[Approval], frozen=True):
 
 
 class ExpireApproval(Op[Approval | None], frozen=True):
-    """Nobody has answered in time. None when somebody has, or it is not yet time."""
+    """Expire an approval that nobody has answered in time. None if somebody has, or it is not yet
+    time."""
 
     approval_id: str
     at: int
 
 
 class PutGrants(Op[int], frozen=True):
-    """What was allowed for good; answers how many are new. The same agent, tool, program and arguments are one:
-    it stays as it is, or with `anew` is given anew by whoever gives it now."""
+    """Store standing grants; the result is how many are new. The same agent, tool, program and
+    arguments are one grant: it stays unchanged, or with `anew` is replaced by the one given now."""
 
     grants: tuple[StandingGrant, ...]
     anew: bool = False
 
 
 class RevokeGrant(Op[StandingGrant | None], frozen=True):
-    """It is not allowed any more. None when it was not."""
+    """Remove a standing grant; None if there is none."""
 
     grant_id: str

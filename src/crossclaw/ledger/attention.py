@@ -1,4 +1,4 @@
-"""What needs a person's attention: the rows that are in trouble, and what was put out of sight."""
+"""Rows that need a person's attention, and which of them were dismissed."""
 
 import msgspec
 
@@ -8,7 +8,7 @@ TEXT_CHARS = 200  # of a reply in a list
 
 
 class TroubledDelivery(msgspec.Struct, frozen=True):
-    """A reply that did not arrive, or of which nobody knows whether it did."""
+    """A reply that did not arrive, or may not have."""
 
     delivery_id: int
     key: str
@@ -23,7 +23,7 @@ class TroubledDelivery(msgspec.Struct, frozen=True):
 
 
 class TightBudget(msgspec.Struct, frozen=True):
-    """A run under way that has spent most of what it and all it belongs to may spend."""
+    """A run under way that has used most of its budget, or of the budget it belongs to."""
 
     run_id: str
     key: str
@@ -35,7 +35,7 @@ class TightBudget(msgspec.Struct, frozen=True):
 
 
 class Dismiss(Op[None], frozen=True):
-    """Put something out of the sight of whoever looks for trouble."""
+    """Hide something from the list of troubles."""
 
     name: str
     agent_id: str
@@ -43,7 +43,8 @@ class Dismiss(Op[None], frozen=True):
 
 
 class Resend(Op[bool], frozen=True):
-    """Try a delivery once more, from the first attempt on. False: it is not one that failed or is uncertain."""
+    """Try a delivery once more, from the first attempt on. False if it has neither failed nor is
+    uncertain."""
 
     delivery_id: int
     at: int

@@ -1,4 +1,4 @@
-"""What chat channels keep in the ledger: operations of their own."""
+"""Operations on what chat channels store."""
 
 import msgspec
 
@@ -9,7 +9,7 @@ from crossclaw.ledger.operations import Dedupe, NewDelivery, Op
 
 
 class SaveCursor(Op[None], frozen=True):
-    """How far an account has read of its platform. Saved after what was read is stored."""
+    """Save how far an account has read of its platform, after what was read is stored."""
 
     channel: str
     account_id: str
@@ -19,9 +19,10 @@ class SaveCursor(Op[None], frozen=True):
 
 
 class LearnFate(Op[bool], frozen=True):
-    """The platform says what became of a message: later, or before it answers the one who sends it. One that is uncertain
-    or being sent has arrived or not, whatever the answer says; one that was taken may still have failed on the way. Answers
-    whether there was something to learn."""
+    """Store what the platform says became of a message: later, or even before it answers the
+    sender. A message that is uncertain or being sent has then arrived or not, whatever the answer
+    says; one that was accepted may still have failed on the way. The result is whether that was
+    news."""
 
     delivery_key: str
     arrived: bool
@@ -34,7 +35,7 @@ class LearnFate(Op[bool], frozen=True):
 
 
 class ChatPairingRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A stranger who asks to talk to an account directly."""
+    """A stranger's request to talk to an account directly."""
 
     channel: str
     account_id: str
@@ -47,7 +48,7 @@ class ChatPairingRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PairedSender(msgspec.Struct, frozen=True, kw_only=True):
-    """Somebody who may write to an account directly."""
+    """A person who may write to an account directly."""
 
     channel: str
     account_id: str
@@ -58,9 +59,10 @@ class PairedSender(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RequestPairing(Op[ChatPairingRequest | None], frozen=True):
-    """Remember that somebody asks. Who has asked before and not in vain yet keeps the code; of a new one the
-    deliveries go out: the answer to the stranger, and word to the owner. Where too many ask already, the oldest of
-    before `gives_way_at` gives way; None: there is none so old."""
+    """Store a request for pairing. Who asks again while the request is open keeps the code; only
+    for a new one the deliveries go out: the answer to the stranger, and a message to the owner. If
+    too many are open, the oldest from before `gives_way_at` is removed; None if none is that
+    old."""
 
     request: ChatPairingRequest
     pending_max: int
@@ -69,7 +71,7 @@ class RequestPairing(Op[ChatPairingRequest | None], frozen=True):
 
 
 class DecidePairing(Op[ChatPairingRequest | None], frozen=True):
-    """Approve or deny what was asked for, by its code. None: there is no such code, or it is too old."""
+    """Approve or deny a request by its code. None if there is no such code, or it has expired."""
 
     channel: str
     code: str
@@ -77,18 +79,18 @@ class DecidePairing(Op[ChatPairingRequest | None], frozen=True):
     at: int
     by: str
     account_id: str | None = None
-    """Only of this account."""
+    """The account whose requests are meant; None: any."""
 
 
 class RemovePaired(Op[bool], frozen=True):
-    """Somebody may not talk any more; False when that was so before. Sessions that were last written to from a direct chat with
-    that person forget it: nothing that comes later goes there."""
+    """Remove a paired sender; False if there was none. Sessions that were last written to from a
+    direct chat with that person forget it: nothing that comes later goes there."""
 
     channel: str
     account_id: str
     sender: str
     chats: tuple[str, ...] = ()
-    """How a direct chat with that person is spelled, beside those from which messages came."""
+    """Names of a direct chat with that person, in addition to those from which messages came."""
     forgets_chats: bool = True
 
 
@@ -96,7 +98,8 @@ class RemovePaired(Op[bool], frozen=True):
 
 
 class HeardMessage(msgspec.Struct, frozen=True, kw_only=True):
-    """A message of a group that was not meant for us: context of the next one that is."""
+    """A group message that was not meant for the agent, kept as context for the next one that
+    is."""
 
     channel: str
     account_id: str
@@ -110,18 +113,20 @@ class HeardMessage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RememberHeard(Op[None], frozen=True):
-    """Keep it, and at most `keep` of its chat. One that was kept before is not kept again when its platform brings it again,
-    though it was told to an agent meanwhile, changed or deleted; nor is one that was accepted."""
+    """Keep a group message, and at most `keep` of its chat. One that was kept before is not kept
+    again when its platform sends it again, even if it was shown to an agent, changed or deleted
+    meanwhile; nor is one that was accepted."""
 
     heard: HeardMessage
     keep: int
     dedupe: Dedupe
-    """The message, as it would have been accepted."""
+    """The key of the message if it were accepted."""
     at: int
 
 
 class ForgetHeard(Op[None], frozen=True):
-    """They were told to an agent: in the step that accepts the message which they came before."""
+    """Remove group messages that were shown to an agent, in the step that accepts the message which
+    they came before."""
 
     channel: str
     account_id: str
@@ -131,17 +136,18 @@ class ForgetHeard(Op[None], frozen=True):
 
 
 class ChangeHeard(Op[bool], frozen=True):
-    """Its sender has changed or deleted a message that is remembered as context. False: it is not remembered, or was
-    told to an agent before. `dedupe` is the change itself, which may come twice."""
+    """Change or delete a group message that is kept as context, because its sender did. False if it
+    is not kept, or was shown to an agent before. `dedupe` is the change itself, which may come
+    twice."""
 
     channel: str
     account_id: str
     chat: str
     message_id: str
     senders: tuple[str, ...]
-    """All ids of the one who changes it: only who wrote it does."""
+    """All ids of whoever changes it: only its sender may."""
     text: str | None
-    """None: it was deleted."""
+    """The new text; None if it was deleted."""
     dedupe: Dedupe
     at: int
 
@@ -150,24 +156,25 @@ class ChangeHeard(Op[bool], frozen=True):
 
 
 class EditWaiting(Op[str | None], frozen=True):
-    """Put other words in the place of a message whose run has not begun. Answers the run, also when the same edit comes again;
-    None: there is no such message, or it has entered a transcript (then the edit is a note)."""
+    """Replace the text of a message whose run has not begun. The result is the run, also when the
+    same edit comes again; None if there is no such message, or it has entered a transcript (then
+    the edit is a note)."""
 
     of: tuple[Dedupe, ...]
-    """The message, as it was accepted; one for each id of its sender."""
+    """The keys of the accepted message, one for each id of its sender."""
     dedupe: Dedupe
-    """The edit itself."""
+    """The key of the edit itself."""
     text: str
     files: tuple[UserBlock, ...] | None
-    """What comes along now; None: the edit does not say, and what came along stays."""
+    """The files with it now; None if the edit does not say, and the files stay."""
     authority: Authority
-    """What its sender may now: the run may do no more, and no more than before."""
+    """The sender's rights now: the run gets no more than these, and no more than before."""
     at: int
 
 
 class WithdrawWaiting(Op[list[Run]], frozen=True):
-    """A message whose run has not begun is deleted by its sender: its run ends, and its words are not kept. Answers
-    the run; empty: there is none, or it has entered a transcript."""
+    """Delete a message whose run has not begun, because its sender did: its run ends, and its text
+    is not kept. The result is the run; empty if there is none, or it has entered a transcript."""
 
     of: tuple[Dedupe, ...]
     dedupe: Dedupe

@@ -1,8 +1,9 @@
-"""The ledger's contract: steps in, truth out. A SQLite file fulfils it, and a PostgreSQL database.
+"""The ledger's contract: which writes and reads an engine has. A SQLite file implements it, and a
+PostgreSQL database.
 
-A *step* is a few operations (`ledger/operations.py`) that become durable together or not at all: "the
-run ended" and "what follows from it" are one step. `commit` returns after the step is on disk; then,
-and only then, may anybody be told.
+A *step* is a few operations (`ledger/operations.py`) that become durable together or not at all:
+"the run ended" and "what follows from it" are one step. `commit` returns after the step is on disk;
+only then may anybody be told.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -50,25 +51,26 @@ class Hit(msgspec.Struct, frozen=True):
 
 
 Appended = Callable[[set[str]], None]
-"""Takes the ids of the sessions that got entries, after the commit."""
+"""Called with the ids of the sessions that got entries, after the commit."""
 
 
 class Reads(Protocol):
-    """All reads, as `operations` has all writes: an engine implements this list and that one.
+    """All reads, as `operations` has all writes: an engine implements both.
 
-    A read sees everything that was committed before it began. It takes a `limit`, or `BOUNDED_BY` says what
-    else keeps its answer small. What cannot be read is a `StoreError`, whatever the engine calls it.
+    A read sees everything that was committed before it began. It takes a `limit`, or `BOUNDED_BY`
+    says what else keeps its result small. What cannot be read is a `StoreError`, whatever the
+    engine calls it.
     """
 
     async def find_session(self, key: SessionKey) -> Session | None: ...
 
     async def find_damaged_session(self, key: SessionKey) -> Session | None:
-        """What can be told of a session whose row cannot be read, for whoever deletes it or begins it anew."""
+        """What is readable of a session with a damaged row, to delete it or to begin it anew."""
         ...
 
     async def find_session_by_id(self, session_id: str, *, former: bool = False) -> Session | None:
-        """With `former` also by an id that it had before a reset: the session as it is now, under
-        that id."""
+        """A session by its id; with `former`, also by an id that it had before a reset: the session
+        as it is now, under that id."""
         ...
 
     async def find_sessions_by_label(
@@ -76,7 +78,8 @@ class Reads(Protocol):
     ) -> list[Session]: ...
 
     async def list_line(self, key: SessionKey) -> frozenset[str]:
-        """The key and those of all sessions above it; of a session that is not there, the key."""
+        """The key and those of all sessions above it; only the key, if the session does not
+        exist."""
         ...
 
     async def list_sessions(
@@ -92,20 +95,20 @@ class Reads(Protocol):
         search: str | None = None,
         offset: int = 0,
     ) -> list[Session]:
-        """Newest first, without archived ones. Filters and sight count before the limit; `search`
-        is looked for in key, id, label and name."""
+        """Sessions, newest first, without archived ones. Filters and sight apply before the limit;
+        `search` looks in key, id, label and name."""
         ...
 
     async def count_sessions(self, *, agent_id: str | None = None, sight: Sight) -> int: ...
 
     async def count_sessions_of_agents(self) -> dict[str, int]:
-        """Of every agent that has some, in one look."""
+        """The number of sessions of every agent that has any, in one read."""
         ...
 
     async def list_archived(
         self, *, before: int, agent_id: str | None = None, limit: int
     ) -> list[Session]:
-        """Sessions that were put away before that time, the oldest first."""
+        """Sessions that were archived before that time, the oldest first."""
         ...
 
     async def list_quiet(self, *, before: int, limit: int) -> list[Session]:
@@ -113,26 +116,28 @@ class Reads(Protocol):
         ...
 
     async def moment_ago(self, *, now: int, passed_ms: int) -> int:
-        """What the clock said so much time before now, as `PassTime` has counted it: that a clock was set ahead, or that
-        the gateway was not there, is no time that has passed. One number; bounded by how often that happened."""
+        """The clock's time so much elapsed time ago, as `PassTime` has counted it: no time passes
+        when the clock is set ahead, or while the gateway is not running. One number; bounded by how
+        often that happened."""
         ...
 
     async def find_run(self, run_id: str) -> Run | None: ...
 
     async def find_deduped(self, dedupe: Dedupe) -> str | None:
-        """The run that the same request has become before. One for something else under its key is not it."""
+        """The run that the same request has become before. A different request under the same key
+        does not count."""
         ...
 
     async def list_request_times(
         self, scope: str, prefix: str, *, since: int, limit: int
     ) -> list[int]:
-        """When requests were accepted whose key begins so, the newest first."""
+        """When requests were accepted whose key has this prefix, the newest first."""
         ...
 
     async def has_open_run(self, key: SessionKey) -> bool: ...
 
     async def list_open_runs(self, key: SessionKey) -> list[Run]:
-        """In lane order; the first may be running."""
+        """A session's open runs in lane order; the first may be running."""
         ...
 
     async def find_inbox(self, run_id: str) -> UserMessage | None:
@@ -152,7 +157,7 @@ class Reads(Protocol):
     async def list_grants(
         self, *, agent_ids: Sequence[str] | None = None, limit: int
     ) -> list[StandingGrant]:
-        """What was allowed for good for these agents, or for all; the newest first."""
+        """The standing grants of these agents, or of all; the newest first."""
         ...
 
     async def last_seq(self, session_id: str) -> int: ...
@@ -168,32 +173,32 @@ class Reads(Protocol):
         notes: bool = True,
         forward: bool = False,
     ) -> list[Entry]:
-        """The newest `limit` entries with after < seq < before, or `forward` the oldest; always in their
-        order. Without `notes` only messages count."""
+        """The newest `limit` entries with after < seq < before, or with `forward` the oldest;
+        always in order. Without `notes` only messages count."""
         ...
 
     async def with_media(self, entries: Sequence[Entry], kinds: Kinds = KINDS) -> list[Entry]:
-        """The same entries with the bytes of the pictures and files that they name in them, as base64. Entries are
-        read with names only: these may be megabytes each, so whoever asks says for how many."""
+        """The same entries with the bytes of their pictures and files, as base64. Entries are read
+        with references only: the bytes may be megabytes each, so the caller says for how many."""
         ...
 
     async def find_media(self, sha256: str) -> Media | None:
-        """A picture or a file by its hash, as a message of the ledger names it."""
+        """A picture or a file by its hash, which a message in the ledger refers to."""
         ...
 
     async def find_media_words(self, hashes: Collection[str]) -> dict[str, MediaWords]:
-        """What models have said about pictures, of those of which something is known."""
+        """Models' descriptions of these pictures, as far as there are any."""
         ...
 
     async def find_compaction(self, session_id: str) -> Entry | None:
-        """The newest one, which tells the whole."""
+        """The newest compaction of a session, which contains what earlier ones said."""
         ...
 
     async def list_pinned(self, session_id: str) -> list[Entry]: ...
 
     async def list_obligations(self, key: SessionKey) -> list[Obligation]:
-        """Children that work, sends that are not over, timers that name the session (`sessionKey`
-        in their payload)."""
+        """What a session has under way: children at work, sends that are not over, timers that name
+        it (`sessionKey` in their payload)."""
         ...
 
     async def list_tails(
@@ -209,11 +214,11 @@ class Reads(Protocol):
     async def tool_was_started(self, run_id: str, tool_use_id: str) -> bool: ...
 
     async def list_open_deliveries(self, *, after: int = 0, limit: int) -> list[Delivery]:
-        """Pending and sending ones, in the order in which they were put."""
+        """Pending and sending deliveries, in the order in which they were put."""
         ...
 
     async def find_open_delivery(self, chat: Address) -> Delivery | None:
-        """The next one of a chat, pending or being sent."""
+        """The next delivery of a chat, pending or being sent."""
         ...
 
     async def find_preview(self, delivery_key: str) -> DeliveryPreview | None:
@@ -221,7 +226,7 @@ class Reads(Protocol):
         ...
 
     async def list_pieces(self, delivery_id: int) -> list[DeliveryPiece]:
-        """Of a delivery that is longer than one message, in their order."""
+        """The pieces of a delivery that is longer than one message, in order."""
         ...
 
     async def find_cursor(self, channel: str, account_id: str, name: str) -> str | None:
@@ -233,23 +238,24 @@ class Reads(Protocol):
         ...
 
     async def list_pairing_requests(self, *, at: int, limit: int) -> list[ChatPairingRequest]:
-        """Those that are not too old, the oldest first."""
+        """Requests for pairing that have not expired, the oldest first."""
         ...
 
     async def list_paired_senders(self, *, limit: int) -> list[PairedSender]:
-        """The newest first."""
+        """Paired senders, the newest first."""
         ...
 
     async def list_heard(
         self, channel: str, account_id: str, chat: str, thread_id: str, *, limit: int
     ) -> list[HeardMessage]:
-        """The newest messages of a group that nobody has answered, the oldest of them first."""
+        """The newest messages of a group that were not meant for the agent, the oldest of them
+        first."""
         ...
 
     async def find_account(self, account_id: str) -> Account | None: ...
 
     async def list_accounts(self, keys: Sequence[SessionKey]) -> dict[SessionKey, Account]:
-        """What the newest run of each session spends from; only of those that have a budget."""
+        """The budget account of the newest run of each session that has one."""
         ...
 
     async def find_exchange(self, exchange_id: str) -> Exchange | None: ...
@@ -257,7 +263,8 @@ class Reads(Protocol):
     async def find_spawn(self, child_key: SessionKey) -> Spawn | None: ...
 
     async def list_spawns(self, parent_key: SessionKey, *, open_only: bool = False) -> list[Spawn]:
-        """A session's children, oldest first; `open_only`: those whose end is not yet reported."""
+        """A session's children, oldest first; with `open_only`, those whose end is not yet
+        reported."""
         ...
 
     async def find_delivery(self, delivery_key: str) -> Delivery | None: ...
@@ -267,7 +274,7 @@ class Reads(Protocol):
     async def list_jobs(self) -> list[Job]: ...
 
     async def list_due_jobs(self, *, due_before: int, limit: int) -> list[Job]:
-        """The longest due first."""
+        """Due jobs, the longest due first."""
         ...
 
     async def next_job_at(self, *, after: int) -> int | None: ...
@@ -275,11 +282,11 @@ class Reads(Protocol):
     async def list_ticks(
         self, job_id: str | None, *, limit: int, status: TickStatus | None = None
     ) -> list[Tick]:
-        """Of one job or of all, the newest first."""
+        """Ticks of one job or of all, the newest first."""
         ...
 
     async def count_ticks_under_way(self) -> int:
-        """Of all jobs: those whose run is open."""
+        """The number of ticks of all jobs whose run is open."""
         ...
 
     async def have_talked(self, one: SessionKey, other: SessionKey) -> bool:
@@ -287,38 +294,39 @@ class Reads(Protocol):
         ...
 
     async def list_made_runs(self) -> list[Run]:
-        """Open runs that go back to a credential, the oldest first."""
+        """Open runs that were made with a credential, the oldest first."""
         ...
 
     async def list_credentials(self) -> list[Credential]:
-        """All of them, the oldest first. They are few: `gateway.pairing` has the limits."""
+        """All credentials, the oldest first. They are few: `gateway.pairing` has the limits."""
         ...
 
     async def list_timers(
         self, *, due_before: int, limit: int, kinds: Sequence[str] | None = None
     ) -> list[Timer]:
-        """The one that is due first comes first."""
+        """Due timers, the earliest first."""
         ...
 
     async def count_timers(self) -> dict[str, int]:
-        """How many there are of each kind."""
+        """The number of timers of each kind."""
         ...
 
     async def list_exports(self, *, behind: bool, after: str = "", limit: int) -> list[Export]:
-        """Transcripts by session id; `behind`: only those whose copy lacks entries."""
+        """Transcripts by session id; with `behind`, only those whose copy lacks entries."""
         ...
 
     async def list_old_exports(self, *, before: int, after: str = "", limit: int) -> list[Export]:
-        """Whole plain copies of transcripts that were closed or last written to before that moment,
-        or whose session is archived. By session id."""
+        """Complete, uncompressed copies of transcripts that were closed or last written to before
+        that time, or whose session is archived. By session id."""
         ...
 
     async def list_compressed(self, session_ids: Sequence[str]) -> set[str]:
-        """Those of them whose copy is compressed."""
+        """Which of these sessions have a compressed copy."""
         ...
 
     async def list_transcripts(self, key: SessionKey, *, limit: int, offset: int) -> list[Export]:
-        """All that a session has had, the oldest first: a reset closes one and begins the next."""
+        """All transcripts of a session, the oldest first: a reset closes one and begins the
+        next."""
         ...
 
     async def find_export(self, session_id: str) -> Export | None: ...
@@ -346,39 +354,42 @@ BOUNDED_BY = {
     "with_media": "the entries asked for: whoever asks has looked at their sizes",
     "find_media_words": "the pictures asked for",
 }
-"""Reads that answer many and take no limit: what bounds them."""
+"""Reads that return many and take no limit: what bounds them instead."""
 
 
 class Ledger(Reads, Protocol):
     owner: str
-    """Names this opening of the store in the runs that it claims."""
+    """The name of this opening of the store in the runs that it claims."""
 
     shared: bool
     """Whether other gateways may write to it too."""
 
     @property
     def gateways(self) -> Membership | None:
-        """The others, where several gateways share the ledger."""
+        """The membership among the gateways that share the ledger; None if it is not shared."""
         ...
 
     watching: Watching
-    """The reads of those who look at everything at once."""
+    """The reads for those who look at the whole gateway."""
 
     async def commit(self, *ops: Op[Any]) -> list[Any]:
-        """One step: all of it or nothing, durable on return. Answers one result an operation."""
+        """Stores one step: all of it or nothing, durable on return. Returns one result for each
+        operation."""
         ...
 
     async def do(self, op: Op[R]) -> R:
-        """A step of one operation."""
+        """Stores a step of one operation."""
         ...
 
     def on_append(self, listener: Appended) -> None:
-        """Hear, after each commit, which session ids got entries. A hint, nothing more."""
+        """Calls the listener after each commit with the session ids that got entries. A hint,
+        nothing more."""
         ...
 
     def on_hint(self, kind: str, callback: HearHints) -> None:
-        """Hear what other gateways on this ledger have done (`ledger/hints.py`); None at least once a second, for
-        whoever looks himself. A ledger that nobody shares says nothing."""
+        """Calls back with what other gateways on this ledger have done (`ledger/hints.py`), and at
+        least once a second with None, so that the callee looks itself. Never, if the ledger is not
+        shared."""
         ...
 
     def unreadable(self) -> Mapping[str, int]:

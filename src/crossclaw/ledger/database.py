@@ -1,8 +1,8 @@
-"""What the rules of the ledger ask of an engine: statements in, rows out.
+"""The interface between the ledger's rules and an engine: statements in, rows out.
 
-The rules (`ledger/sqlite/*`) are written once, in SQLite's dialect. SQLite's own connection has these methods; for
-PostgreSQL `ledger/postgres` does: there a statement is sent when its rows are asked for, together with those of
-others.
+The rules (`ledger/sqlite/*`) are written once, in SQLite's dialect. SQLite's own connection has
+these methods; for PostgreSQL `ledger/postgres` implements them: there a statement is sent when its
+rows are needed, together with those of others.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 
 class Rows(Protocol):
-    """What a statement answers."""
+    """The result of a statement."""
 
     def fetchone(self) -> Any: ...
 
@@ -20,14 +20,14 @@ class Rows(Protocol):
 
     @property
     def get(self) -> Any:
-        """The one value of a statement that answers one; None when there is no row."""
+        """The one value of a statement that returns one; None if there is no row."""
         ...
 
 
 class Database(Protocol):
     @property
     def filename(self) -> str:
-        """Names the store, in counts of what could not be read."""
+        """The name of the store, used where unreadable rows are counted."""
         ...
 
     def execute(self, sql: str, values: Any = (), /) -> Rows: ...

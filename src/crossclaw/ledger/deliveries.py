@@ -1,4 +1,4 @@
-"""Deliveries: what is on its way to a chat, as the ledger has it."""
+"""Deliveries: messages on their way to a chat, as the ledger stores them."""
 
 from typing import Literal
 
@@ -24,27 +24,27 @@ class DeliveryFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 def media_holder(delivery_key: str) -> str:
-    """Whose the files of a delivery are until it has arrived."""
+    """The name under which a delivery holds its files until it has arrived."""
     return f"outbox:{delivery_key}"
 
 
 class NewDelivery(msgspec.Struct, frozen=True, kw_only=True):
     delivery_key: str
-    """Unique: the same reply is put into the outbox once."""
+    """A unique key: the same reply is put into the outbox once."""
     key: SessionKey
     address: Address
     text: str
     run_id: str | None = None
     authority: Authority = Authority()
     reply_to: str | None = None
-    """The platform's id of the message that it answers."""
+    """The platform's id of the message that this one answers."""
     files: tuple[DeliveryFile, ...] = ()
 
     @classmethod
     def of_run(
         cls, run: Run | NewRun, delivery_key: str, key: SessionKey, address: Address, text: str
     ) -> "NewDelivery":
-        """What a run has to say to a chat, as far as the run may."""
+        """A delivery of a run's words to a chat, with the run's rights."""
         return cls(
             delivery_key=delivery_key,
             key=key,
@@ -77,13 +77,14 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DeliveryPreview(msgspec.Struct, frozen=True):
-    """A message that shows a reply while it is written. The reply takes its place: one message, not two."""
+    """A message that shows a reply while it is being written. The finished reply replaces it: one
+    message, not two."""
 
     delivery_key: str
     tried_at: int
-    """When it was first handed to its channel."""
+    """When it was first passed to its channel."""
     platform_id: str | None = None
-    """None: nobody knows whether it has arrived."""
+    """Its id on the platform; None if it may not have arrived."""
 
 
 class Taken(msgspec.Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""Figures over time: what is counted, and how it is read."""
+"""Figures over time: what is counted, and how it is queried."""
 
 from bisect import bisect_left
 
@@ -25,7 +25,8 @@ class FigureQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FigureRow(msgspec.Struct, frozen=True):
-    """One step of one agent, model or channel; the name is empty where they were not asked for one by one."""
+    """One time step of one agent, model or channel; the name is empty if the query did not ask for
+    them one by one."""
 
     name: str
     at: int
@@ -46,14 +47,15 @@ DIRECT = "webchat"  # the page, the terminal and clients
 
 
 def channel_of_run(kind: RunKind, replies_on: str | None) -> str:
-    """What a run is counted under: the chat platform that it answers, or what began it inside of the gateway."""
+    """The name that a run is counted under: the chat platform that it answers, or what began it
+    inside the gateway."""
     if kind in ("chat", "agent") and replies_on:
         return replies_on
     return _INSIDE.get(kind, DIRECT)
 
 
 def turn_figures(status: RunStatus, took_ms: int | None) -> Figures:
-    """One run that has ended; `took_ms` is None where it never began."""
+    """The figures of one run that has ended; `took_ms` is None if it never began."""
     classes = [0] * (len(LATENCY_MS) + 1)
     if took_ms is not None:
         classes[bisect_left(LATENCY_MS, took_ms)] = 1

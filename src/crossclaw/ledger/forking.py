@@ -1,4 +1,5 @@
-"""Forks: a new session with the history of another up to one of its entries. An operation of its own."""
+"""Forks: the operation that makes a new session with the history of another, up to one of its
+entries."""
 
 import msgspec
 
@@ -15,14 +16,16 @@ FORK_ENTRIES_MAX = (
 class Forked(msgspec.Struct, frozen=True):
     session: Session
     asked: UserMessage | None = None
-    """The message at which it was forked, where that is a person's: it is not in the fork, to be said otherwise."""
+    """The message at which it was forked, if that is a person's: it is not in the fork, so that it
+    can be said otherwise."""
 
 
 class ForkSession(Op[Forked], frozen=True):
-    """Entries keep their numbers, ids and times, and the session its bound and its model; it has no address, no
-    children and nothing under way, and a call that has no result yet is answered as interrupted. At a person's message
-    the fork ends before it, at any other entry behind it; without an entry it has the whole. NotFound when there is
-    no such session or entry."""
+    """Fork a session. Entries keep their numbers, ids and times, and the session its authority
+    bound and its model; it has no address, no children and nothing under way, and a call that has
+    no result yet is answered as interrupted. At a person's message the fork ends before it, at any
+    other entry after it; without an entry it has the whole history. NotFound if there is no such
+    session or entry."""
 
     source: SessionKey
     entry_id: str | None

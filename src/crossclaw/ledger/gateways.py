@@ -1,8 +1,9 @@
-"""Gateways that share one ledger: who is there and until when, who has which role, what the dead have left.
+"""Gateways that share one ledger: which exist and until when, who has which role, what dead ones
+have left.
 
-A gateway is in the table as long as its lease runs, by the database's clock. One that is not in it writes nothing: every
-transaction of a gateway begins with a look at its own row. So whoever has taken a row away may have what its
-gateway had.
+A gateway is in the table as long as its lease runs, by the database's clock. One that is not in it
+writes nothing: every transaction of a gateway begins by checking its own row. So whoever removes a
+row may take over what its gateway had.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,64 +24,66 @@ LANES_LOOKED_AT = 1_000  # sessions that wait for somebody; the others are found
 
 
 class GatewayFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What a gateway tells of itself."""
+    """What a gateway publishes about itself."""
 
     gateway_id: str
-    """Its name, the same after a restart."""
+    """The gateway's name, the same after a restart."""
     address: str = ""
-    """Where the others reach it."""
+    """The address at which the others reach it."""
     version: str = ""
     config_hash: str = ""
-    """A digest of what the configs must have in common."""
+    """A digest of the settings that all configs must share."""
     config_epoch: int = 0
-    """The number of the config that it has."""
+    """The number of its config."""
 
 
 class SharingGateway(GatewayFacts, frozen=True, kw_only=True):
     """A gateway as the others see it."""
 
     incarnation: str
-    """This start of it: the owner of its runs."""
+    """The id of this start of the gateway, the owner of its runs."""
     joined_at: int
     left_ms: int
-    """Of its lease; none left: the others take over what it had."""
+    """How long its lease is still valid; at 0 the others take over what it had."""
     draining: bool = False
-    """It claims nothing more."""
+    """Whether it is draining: it claims nothing more."""
     runs: int = 0
-    """Under way on it."""
+    """How many runs are under way on it."""
     roles: tuple[str, ...] = ()
     agents: tuple[str, ...] = ()
-    """Those whose workspaces are on its machine."""
+    """The agents whose workspaces are on its machine."""
     why_no_runs: str | None = None
-    """Why it takes no runs; None: it does."""
+    """Why it takes no runs; None if it does."""
 
 
 class Beat(msgspec.Struct, frozen=True):
-    """What a gateway learns when it renews its lease."""
+    """The result of renewing a lease."""
 
     draining: bool = False
-    """Somebody has asked it to leave."""
+    """Whether somebody has asked this gateway to leave."""
     has_dead: bool = False
-    """There is something to take over."""
+    """Whether a dead gateway has left something to take over."""
 
 
 class Share(msgspec.Struct, frozen=True):
-    """Of all that waits, what one gateway looks at: by the number of a run, from its own place among so many on."""
+    """The part of the waiting runs that one gateway considers: run numbers modulo `count`, from
+    `place` on."""
 
     count: int = 1
     place: int = 0
     width: int = 1
     agents: tuple[str, ...] | None = None
-    """Only of these."""
+    """The agents whose runs are meant; None: all."""
 
 
 EVERYTHING = Share()
 
 
 class TakeOver(Op[Recovered], frozen=True):
-    """What gateways have left whose lease is over: their rows go, their runs are queued again, each with a new epoch, and their
-    roles are free. Suspects are kept for the owner, who lets them begin one group after the other, and so are those that it
-    has to end because they are given up."""
+    """Take over what gateways with expired leases have left: remove their rows, queue their runs
+    again, each with a new epoch, and free their roles. Suspects are reserved for the owner, which
+    lets them begin one group after the other, and so are runs that it has to end because they are
+    given up."""
 
     owner: str
     at: int
@@ -88,12 +91,12 @@ class TakeOver(Op[Recovered], frozen=True):
 
 STOP, INTERRUPT, CREDENTIALS, OUTBOX = "stop", "interrupt", "credentials", "outbox"
 APPROVALS = "approvals"
-"""Kinds of hints between gateways: a run to be stopped, a session in which a message will not wait, credentials that have
-changed, something to be delivered, a question that was answered."""
+"""Kinds of hints between gateways, in this order: a run to be stopped, a session with an
+interrupting message, changed credentials, something to deliver, an answered approval."""
 
 
 class TellGateways(Op[None], frozen=True):
-    """A hint for the other gateways, beside what is stored."""
+    """Send a hint to the other gateways, beside what is stored."""
 
     kind: str
     value: str
@@ -108,61 +111,65 @@ def decode_stop(value: str) -> tuple[str, str]:
 
 
 class Membership(Protocol):
-    """A shared ledger's gateways, as one of them uses it. Works beside the writer, so that a lease never waits in a
-    queue; raises `StoreError` when the database cannot be reached."""
+    """The gateways on a shared ledger, as one of them uses them. Works beside the writer, so that a
+    lease never waits in a queue; raises `StoreError` if the database cannot be reached."""
 
     @property
     def settings(self) -> SharedSettings:
-        """What the gateways have in common of their configs, and keys of models."""
+        """The settings and model keys that the gateways share."""
         ...
 
     async def join(self, facts: GatewayFacts) -> None:
-        """From now on this gateway is there, and each of its transactions asks for it. Waits for the lease of an
-        earlier start under the same name; refuses a name that another gateway goes on using."""
+        """Joins: each transaction of this gateway checks its row from now on. Waits for the lease
+        of an earlier start under the same name; refuses a name that another gateway goes on
+        using."""
         ...
 
     async def beat(self) -> Beat:
-        """Renew the lease. Raises `StoreFenced` when there is none any more."""
+        """Renews the lease. Raises `StoreFenced` if it was lost."""
         ...
 
     async def tell_address(self, address: str) -> None:
-        """Where the others reach this gateway, once it listens."""
+        """Publishes where the others reach this gateway, once it listens."""
         ...
 
     async def tell_config(self, keys: Mapping[str, str], digest: str, epoch: int) -> None:
-        """What this gateway's config says, setting by setting, as digests."""
+        """Publishes this gateway's config, setting by setting, as digests."""
         ...
 
     async def find_config(self, incarnation: str) -> Mapping[str, str]:
-        """That of another gateway; empty when it is gone."""
+        """The config of another gateway, as digests; empty if it is gone."""
         ...
 
     async def tell_agents(self, agents: Sequence[str]) -> None:
-        """Whose workspaces are here."""
+        """Publishes whose workspaces are here."""
         ...
 
     async def tell_why_no_runs(self, why: str | None) -> None:
-        """For whoever looks at the gateways; None: it takes runs."""
+        """Publishes why this gateway takes no runs, for whoever lists the gateways; None: it takes
+        runs."""
         ...
 
     async def leave(self) -> None:
-        """The lease is over at once: others go on with what is left."""
+        """Ends the lease at once, so that others continue what is left."""
         ...
 
     async def list_gateways(self, *, counted: bool = False) -> Sequence[SharingGateway]:
-        """`counted`: with the number of runs under way on each, which may be very many."""
+        """All gateways; with `counted`, also the number of runs under way on each, which may be
+        very many."""
         ...
 
     async def ask_to_drain(self, gateway_id: str) -> bool:
-        """False when there is no such gateway."""
+        """Asks a gateway to drain; False if there is no such gateway."""
         ...
 
     async def take_role(self, name: str) -> bool:
-        """Whether it is ours: taken now or before. A role is its holder's as long as the gateway is there."""
+        """Takes a role; returns whether it is ours, now or before. A gateway keeps its roles as
+        long as its lease."""
         ...
 
     async def leave_role(self, name: str) -> None: ...
 
     async def list_claimable(self, share: Share = EVERYTHING) -> Sequence[SessionKey]:
-        """Sessions whose first run is queued and for anybody, or for us."""
+        """Sessions whose first run is queued and open to any gateway, or reserved for us."""
         ...

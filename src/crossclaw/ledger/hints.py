@@ -1,23 +1,24 @@
-"""Hints: what another gateway on the same ledger has done. Nothing depends on them but speed."""
+"""Hints: what another gateway on the same ledger has done. Only speed depends on them."""
 
 from collections.abc import Callable, Mapping
 
 Hints = frozenset[str]
 HearHints = Callable[[Hints | None], None]
-"""Called in the event loop with what was done; None: something may have been missed, so look yourself."""
+"""Called in the event loop with what was done; None: something may have been missed, so look
+yourself."""
 
 ENTRIES = "entries"
-"""Session ids that got entries."""
+"""The kind of hint with ids of sessions that got entries."""
 LANES = "lanes"
-"""Keys of sessions in which a run may begin."""
+"""The kind of hint with keys of sessions in which a run may begin."""
 ENDED = "ended"
-"""Ids of runs that have ended."""
+"""The kind of hint with ids of runs that have ended."""
 JOBS = "jobs"
-"""Ids of jobs that were put, or whose tick has come to its end."""
+"""The kind of hint with ids of jobs that were stored, or whose tick has ended."""
 
 
 class HintBoard:
-    """Who wants to hear what."""
+    """Calls those who have subscribed to a kind of hint."""
 
     def __init__(self) -> None:
         self._callbacks: list[tuple[str, HearHints]] = []

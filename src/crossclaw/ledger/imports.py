@@ -1,4 +1,4 @@
-"""Operations that bring in sessions of another store, as data."""
+"""Operations that import sessions of another store."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from crossclaw.ledger.operations import Op
 
 
 class ImportedSession(msgspec.Struct, frozen=True, kw_only=True):
-    """A session of another store. `columns` are those of the row that it keeps."""
+    """A session of another store. `columns` are the columns of its row that are kept."""
 
     key: SessionKey
     session_id: str
@@ -18,24 +18,26 @@ class ImportedSession(msgspec.Struct, frozen=True, kw_only=True):
     updated_at: int
     columns: dict[str, Any]
     past: bool = False
-    """A transcript that its key no longer stands for."""
+    """Whether its key now has another transcript."""
 
 
 class ImportState(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a transcript has come in."""
+    """How far a transcript has been imported."""
 
     size: int = 0
     bytes: int = 0
     lines: int = 0
     entries: int = 0
     last_seq: int = 0
-    """Of the transcript here; beyond `entries` it was talked in since."""
+    """The last seq of the transcript here; if it is beyond `entries`, the session was used
+    since."""
     remarks: tuple[str, ...] = ()
 
 
 class BeginImport(Op[ImportState | None], frozen=True):
-    """The session and its transcript, made if they are not there. A key that stands for another
-    transcript here keeps it; the imported one is a past one. None: this id is another session's."""
+    """Make the session and its transcript if they do not exist. A key that has another transcript
+    here keeps it; the imported one becomes a past one. None if this id belongs to another
+    session."""
 
     session: ImportedSession
     path: str
@@ -48,7 +50,8 @@ class ImportedEntry(msgspec.Struct, frozen=True):
 
 
 class ImportEntries(Op[None], frozen=True):
-    """Entries with how far the file is read thereby. Fenced when another import went on meanwhile."""
+    """Store entries together with how far the file has been read. Fenced if another import went on
+    meanwhile."""
 
     session_id: str
     entries: list[ImportedEntry]

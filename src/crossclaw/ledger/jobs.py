@@ -1,4 +1,4 @@
-"""Operations on cron jobs and their ticks, as data."""
+"""Operations on cron jobs and their ticks."""
 
 from crossclaw.domain.jobs import Job, Tick, TickId, TickStatus
 from crossclaw.ledger.operations import Op
@@ -7,14 +7,14 @@ TICKS_KEPT = 1_000  # of one job; its log is for people, who look at the last fe
 
 
 class PutJob(Op[None], frozen=True):
-    """Make a job, or change it."""
+    """Store a job, new or changed."""
 
     job: Job
 
 
 class SwitchOffJobs(Op[list[str]], frozen=True):
-    """The jobs that go back to a credential stop; answers which. Put it into the step that ends the
-    credential."""
+    """Switch off the jobs made with a credential; the result is which. Put it into the step that
+    ends the credential."""
 
     credential_ids: tuple[str, ...]
     reason: str
@@ -22,7 +22,7 @@ class SwitchOffJobs(Op[list[str]], frozen=True):
 
 
 class SwitchOffJob(Op[None], frozen=True):
-    """This one, which cannot go on. Fenced when it is no longer as it was read."""
+    """Switch off one job, which cannot go on. Fenced if it has changed since it was read."""
 
     job: Job
     reason: str
@@ -30,32 +30,33 @@ class SwitchOffJob(Op[None], frozen=True):
 
 
 class DeleteJob(Op[bool], frozen=True):
-    """Its ticks stay readable."""
+    """Delete a job. Its ticks stay readable."""
 
     job_id: str
 
 
 class TakeTick(Op[None], frozen=True):
-    """A due tick begins: put what it brings about into the same step. Fenced when the job is no longer
-    as it was read; TickTaken when this tick was taken before. Either voids the step."""
+    """Begin a due tick; put what it causes into the same step. Fenced if the job has changed since
+    it was read; TickTaken if this tick was taken before. Either makes the step void."""
 
     job: Job
     tick: Tick
     next_at: int | None
     moves: bool = True
-    """False for one by hand: the schedule stays as it is."""
+    """Whether the schedule moves on; False for a tick by hand."""
     missed: tuple[Tick, ...] = ()
 
 
 class MoveJob(Op[None], frozen=True):
-    """The schedule goes on without a tick. Fenced when the job is no longer as it was read."""
+    """Move the schedule on without a tick. Fenced if the job has changed since it was read."""
 
     job: Job
     next_at: int | None
 
 
 class SettleTick(Op[bool], frozen=True):
-    """How a tick ended; False when it had before. A job that has no further tick is switched off."""
+    """Store how a tick ended; False if it had ended before. A job that has no further tick is
+    switched off."""
 
     tick: TickId
     status: TickStatus

@@ -1,9 +1,10 @@
-"""Media in the ledger: the operation that keeps a picture or a file, and how to get it back.
+"""Media in the ledger: the operation that stores a picture or a file, and how it is read back.
 
-Whoever has bytes puts `KeepMedia` into the step that stores the message, and names them in it by `Media.source`.
-Whoever has base64 needs nothing of this: what a message carries is kept by its hash when the message is stored.
-A name holds only in the session (or the delivery) that it was stored in: words of others that name a hash get
-nothing. What nobody names any more is removed in the step that takes away its last name.
+Whoever has bytes puts `KeepMedia` into the step that stores the message, and refers to them in it
+by `Media.source`. Whoever has base64 needs nothing of this: what a message carries is stored by its
+hash with the message. A reference is valid only in the session (or the delivery) that it was stored
+in: a message of others that contains a hash gets nothing. Media without references are removed in
+the step that removes the last one.
 """
 
 import msgspec
@@ -13,8 +14,9 @@ from crossclaw.ledger.operations import Op
 
 
 class KeepMedia(Op[str], frozen=True):
-    """Keep it, once. Answers its hash. The same step stores the message that names it; `holder` is for what is no
-    message (`outbox:` and a delivery's key), and holds it until `DropMedia`."""
+    """Store media, once. The result is the hash. The same step stores the message that refers to
+    it; `holder` is for what is no message (`outbox:` and a delivery's key), and holds it until
+    `DropMedia`."""
 
     media: Media
     agent_id: str
@@ -23,13 +25,13 @@ class KeepMedia(Op[str], frozen=True):
 
 
 class DropMedia(Op[None], frozen=True):
-    """A holder is gone, and with it what only it has named."""
+    """Remove a holder, and media that nothing else refers to."""
 
     holder: str
 
 
 class DescribeMedia(Op[None], frozen=True):
-    """Remember what a model has said about a picture, as long as that is kept."""
+    """Store a model's description of a picture, for as long as the picture is kept."""
 
     sha256: str
     words: str
@@ -38,7 +40,7 @@ class DescribeMedia(Op[None], frozen=True):
 
 
 class MediaWords(msgspec.Struct, frozen=True):
-    """What a model has said about a picture."""
+    """A model's description of a picture."""
 
     words: str
     model: str

@@ -1,7 +1,8 @@
-"""Moving a ledger from a file into PostgreSQL or back, table by table, and making sure that both are equal.
+"""Moving a ledger from a file into PostgreSQL or back, table by table, and comparing both.
 
-Each chunk of rows is stored together with how far it has come, so a move that was killed goes on where it stopped. While
-a move is not over, no gateway opens its target. At the end every row of both is read and compared.
+Each chunk of rows is stored together with how far the move has come, so a move that was killed goes
+on where it stopped. While a move is not finished, no gateway opens its target. At the end every row
+of both is read and compared.
 """
 
 import hashlib
@@ -32,7 +33,7 @@ class MovedTable(NamedTuple):
     columns: tuple[str, ...]
     key: tuple[str, ...]
     bytes_columns: frozenset[str]
-    """Those whose values are bytes, also where SQLite was once given a text."""
+    """The columns whose values are bytes, also where SQLite was once given a text."""
 
     @property
     def rows_at_once(self) -> int:
@@ -62,7 +63,7 @@ class MovedTable(NamedTuple):
         return [row[self.columns.index(name)] for name in self.key]
 
     def plain(self, row: Sequence[Any]) -> list[Any]:
-        """A row as both engines have it."""
+        """A row in the form that both engines have."""
         return [
             value.encode() if name in self.bytes_columns and isinstance(value, str) else value
             for name, value in zip(self.columns, row, strict=True)
@@ -76,11 +77,11 @@ class MovableStore(ABC):
 
     @abstractmethod
     def run(self, work: Callable[[Database], T]) -> T:
-        """Reads."""
+        """Runs a function that reads."""
 
     @abstractmethod
     def store(self, work: Callable[[Database], None]) -> None:
-        """Writes: one transaction."""
+        """Runs a function that writes, in one transaction."""
 
     @abstractmethod
     def tables(self) -> list[MovedTable]: ...
@@ -90,7 +91,7 @@ class MovableStore(ABC):
 
     @abstractmethod
     def finish(self, tables: Sequence[MovedTable]) -> None:
-        """After the last row: numbers go on behind the highest one."""
+        """Sets row numbers to go on after the highest one, when the last row is stored."""
 
     @abstractmethod
     def close(self) -> None: ...
@@ -122,7 +123,8 @@ class Move:
         return MoveReport(self._counts(self._target), resumed)
 
     def _begin(self) -> bool:
-        """Whether a move of this same source goes on. A target that holds anything else is refused."""
+        """Whether a move of this same source goes on. Refuses a target that contains anything
+        else."""
         named = self._target.run(_progress_source)
         if named is None:
             filled = [name for name, rows in self._counts(self._target).items() if rows]
@@ -172,7 +174,7 @@ class Move:
         return {table.name: store.run(_count(table.name)) for table in self._tables}
 
     def _verify(self) -> None:
-        """By count and by content."""
+        """Compares both stores by count and by content; raises if they differ."""
         for table in self._tables:
             there, here = digest_of(self._source, table), digest_of(self._target, table)
             if there != here:
@@ -184,7 +186,7 @@ class Move:
 
 
 def digest_of(store: MovableStore, table: MovedTable) -> tuple[int, str]:
-    """How many rows, and what is in them."""
+    """The number of rows of a table, and a digest of their content."""
     digest, count, last = hashlib.blake2b(digest_size=16), 0, None
     while rows := store.run(_page(table, last, table.rows_at_once)):
         for row in rows:
@@ -217,7 +219,7 @@ def _reached(name: str) -> Callable[[Database], tuple[list[Any] | None, int]]:
 
 
 def _progress_source(db: Database) -> str | None:
-    """Of which store a move into this one has begun."""
+    """The name of the store from which a move into this one has begun."""
     if not _is_there(db):
         return None
     row = db.execute(f"SELECT last FROM {PROGRESS} WHERE name = 'source'").fetchone()

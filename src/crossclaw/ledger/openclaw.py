@@ -49,12 +49,12 @@ _EVENTS = {
 
 
 class StoredWindow(NamedTuple):
-    """One transcript of a session: the one that it stands for, or an earlier one."""
+    """One transcript of a session: the current one, or an earlier one."""
 
     session_id: str
     key: str
     entry: bytes
-    """What OpenClaw knows of the session, as JSON."""
+    """OpenClaw's data about the session, as JSON."""
     is_current: bool
     created_at: int
     updated_at: int
@@ -65,12 +65,13 @@ class StoredEvent(NamedTuple):
     seq: int
     line: bytes
     left: bool
-    """It stands on a branch that the conversation has left: it was rewound or said anew."""
+    """Whether it is on a branch that the conversation has left: it was rewound or said anew."""
 
 
 class _Foreign:
-    """A database of somebody else's, open for reading. Nothing is written there. Without a log beside it the file is
-    taken as it stands, and SQLite makes no files for it; a program that runs has a log, which is read with it."""
+    """Another program's database, open for reading. Nothing is written there. Without a log beside
+    it the file is read directly, and SQLite creates no files for it; a running program has a log,
+    which is read with it."""
 
     def __init__(self, path: Path) -> None:
         log = path.with_name(path.name + "-wal")
@@ -85,7 +86,8 @@ class _Foreign:
         self._db.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
         self._db.limit(apsw.SQLITE_LIMIT_LENGTH, ROW_BYTES_MAX)
         self.damaged = 0
-        """Rows whose values are of other kinds than OpenClaw's, which SQLite lets anybody write."""
+        """The number of rows with values of other types than OpenClaw's, which SQLite lets anybody
+        write."""
         names = self.rows(tuple[str], "SELECT name FROM sqlite_schema WHERE type = 'table'")
         self.tables = frozenset(name for (name,) in names)
 
@@ -93,12 +95,12 @@ class _Foreign:
         return list(self.each(kind, sql, values))
 
     def texts(self, table: str, sql: str) -> list[bytes]:
-        """Of a table that an older store may not have."""
+        """The texts of a table that an older store may not have."""
         rows = self.rows(tuple[str], sql) if table in self.tables else []
         return [text.encode() for (text,) in rows]
 
     def each(self, kind: type[T], sql: str, values: tuple[Any, ...] = ()) -> Iterator[T]:
-        """One row after the other, each of this kind or left out and counted."""
+        """Yields one row after the other; one that is not of this type is left out and counted."""
         try:
             for row in self._db.execute(sql, values):
                 try:
@@ -117,7 +119,8 @@ def _unreadable(error: Exception) -> Invalid:
 
 
 def _quoted(path: Path) -> str:
-    """As a part of an address; where links lead is decided before, so that none is followed in the file's name."""
+    """The path as part of a URI. Links in its folders are resolved here, so that none is followed
+    later."""
     real = path.parent.resolve() / path.name
     return "".join(
         sign if sign.isalnum() or sign in "/._-~" else "".join(f"%{b:02x}" for b in sign.encode())
@@ -131,7 +134,7 @@ class AgentStore(_Foreign):
     def __init__(
         self, path: Path, read_archive: Callable[[str], bytes | None] = lambda name: None
     ) -> None:
-        """`read_archive` finds what was put away as a file, by its name."""
+        """Opens the store. `read_archive` finds an archived transcript by its file name."""
         super().__init__(path)
         self._read_archive = read_archive
         if missing := _NEEDED - self.tables:
@@ -151,7 +154,7 @@ class AgentStore(_Foreign):
         ]
 
     def resets(self, session_id: str) -> list[int]:
-        """After which rows a conversation was begun anew in the same transcript."""
+        """The rows after which a conversation was begun anew in the same transcript."""
         if "transcript_event_identities" not in self.tables:
             return []
         found = self.rows(
@@ -163,7 +166,7 @@ class AgentStore(_Foreign):
         return [seq for (seq,) in found]
 
     def size(self, session_id: str, first: int, end: int | None) -> int:
-        """Bytes of these rows as they lie there."""
+        """The stored size of these rows in bytes."""
         archive = self._archive(session_id)
         if archive is not None:
             return archive.size
@@ -191,7 +194,8 @@ class AgentStore(_Foreign):
             yield StoredEvent(seq, line, seq in left)
 
     def _left(self, session_id: str) -> frozenset[int]:
-        """Rows beside the path that the conversation took, where OpenClaw's list of it is up to date."""
+        """The rows beside the path that the conversation took, if OpenClaw's list of it is up to
+        date."""
         if (
             not {"session_transcript_active_events", "session_transcript_index_state"}
             <= self.tables
@@ -245,7 +249,8 @@ class AgentStore(_Foreign):
         return self.texts("auth_profile_store", "SELECT store_json FROM auth_profile_store")
 
     def count_deleted(self) -> int:
-        """Transcripts of sessions that were deleted or reset, which are kept there for a while."""
+        """The number of transcripts of deleted or reset sessions, which OpenClaw keeps for a
+        while."""
         if "session_transcript_archives" not in self.tables:
             return 0
         return self.rows(tuple[int], "SELECT count(*) FROM session_transcript_archives")[0][0]
@@ -256,24 +261,24 @@ class _Archive(NamedTuple):
     name: str
     sha256: str
     data: bytes | None
-    """None: it lies in a file."""
+    """The archived transcript; None if it is in a file."""
 
 
 class ChatAccess(NamedTuple):
-    """Who of a chat platform was let in, or has asked for it."""
+    """A person on a chat platform who was let in, or has asked for it."""
 
     channel: str
     account_id: str
     sender: str
     code: str | None = None
-    """Of a request that nobody has answered yet."""
+    """The code of a request that nobody has answered yet."""
 
 
 class SharedStore(_Foreign):
-    """What all agents have in common."""
+    """The database that all agents share."""
 
     def jobs(self) -> list[tuple[bytes, bytes]]:
-        """Each job and how it stands, as JSON; without those that OpenClaw makes for itself."""
+        """Each job and its state, as JSON; without those that OpenClaw makes for itself."""
         if "cron_jobs" not in self.tables:
             return []
         rows = self.rows(
@@ -293,7 +298,7 @@ class SharedStore(_Foreign):
         return [row[1].encode() for row in rows if len(row) > 1 and isinstance(row[1], str)]
 
     def approvals(self) -> list[bytes]:
-        """Which commands were allowed, as JSON."""
+        """The commands that were allowed, as JSON."""
         return self.texts(
             "exec_approvals_config", "SELECT raw_json FROM exec_approvals_config LIMIT 100"
         )
@@ -328,7 +333,7 @@ class _ColdEvent(msgspec.Struct):
 
 
 def _unpacked(data: bytes, limit: int) -> bytes:
-    """What a short text may become is bounded: it may have been made to fill the memory."""
+    """The decompressed data. Its length is bounded: short data may be made to fill the memory."""
     module = zstd()
     try:
         unpacking = module.ZstdDecompressor()

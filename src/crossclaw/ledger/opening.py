@@ -1,4 +1,4 @@
-"""Opening: the one place that knows which engines there are."""
+"""Opening a ledger: the one place that knows which engines there are."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -19,9 +19,13 @@ if TYPE_CHECKING:
 def open_ledger(
     path: Path, *, url: str | None = None, inline: bool = False, shared: bool = False
 ) -> Ledger:
-    """The ledger in this file, or with `url` the one in that PostgreSQL database; then the file's folder is only
-    locked. To be opened inside an event loop. `inline` uses no threads, for virtual time. `shared`: other gateways
-    may use the same database; whoever opens it so joins them (`Ledger.gateways`) before anything else."""
+    """The ledger in this file, or with `url` the one in that PostgreSQL database; then only the
+    file's folder is locked.
+
+    Open it inside an event loop. `inline` uses no threads, for virtual time. `shared`: other
+    gateways may use the same database; whoever opens it so joins them (`Ledger.gateways`) before
+    anything else.
+    """
     if url is not None:
         return _open_database(url, path.parent, inline=inline, shared=shared)
     if shared:
@@ -60,7 +64,7 @@ def open_movable(place: str, *, is_source: bool = False) -> "MovableStore":
 
 
 def inspect_database(url: str) -> "Iterator[DatabaseNote]":
-    """What can be said of a database before it is used."""
+    """Notes about a database before it is used."""
     with _extra():
         from crossclaw.ledger.postgres.inspecting import look_at_database  # noqa: PLC0415  an extra
 

@@ -1,4 +1,5 @@
-"""Operations: what a step is made of. Data, not code, so an engine may batch the steps of many callers."""
+"""Operations: the parts of a step. They are data, not code, so an engine may batch the steps of
+many callers."""
 
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -25,21 +26,21 @@ LANE_RUNS_MAX = 1_000  # a session that far behind will not catch up; whoever se
 
 
 class Op(msgspec.Struct, Generic[R], frozen=True, kw_only=True):
-    """One operation of a step; `R` is what it answers."""
+    """One operation of a step; `R` is the type of its result."""
 
 
 # ── sessions ───────────────────────────────────────────────────────────────────────────────────
 
 
 class EnsureSession(Op[Session], frozen=True):
-    """The session of this key, made if it is not there. An address given is its newest."""
+    """Make the session of this key if it does not exist. A given address becomes its newest."""
 
     new: NewSession
     at: int
 
 
 class PatchSession(Op[Session], frozen=True):
-    """Change what may be set on a session; None clears. Names are the columns' own."""
+    """Change settings of a session, by column name; None clears."""
 
     key: SessionKey
     changes: dict[str, Any]
@@ -47,36 +48,38 @@ class PatchSession(Op[Session], frozen=True):
 
 
 class ResetSession(Op[Session], frozen=True):
-    """A new session id under the same key. The old transcript stays readable by its own id. A damaged row is made anew."""
+    """Give the key a new session id. The old transcript stays readable by its own id. A damaged row
+    is made anew."""
 
     key: SessionKey
     session_id: str
     at: int
     if_untouched_since: int | None = None
-    """Only when it was last changed then and nothing is queued; otherwise it stays as it is."""
+    """A condition: it was last changed then and nothing is queued; otherwise nothing changes."""
 
 
 class DeleteSession(Op[list[str]], frozen=True):
-    """Forget a session and all its transcripts. Answers their session ids; a timer of each
-    (`aside:<session id>`) stands until its copy on disk was set aside. What it has still to say is
-    not said any more, and if its own send policy denied, neither is what others say to its chat."""
+    """Delete a session and all its transcripts. The result is their session ids; each has a timer
+    (`aside:<session id>`) until its copy on disk was set aside. Its pending deliveries are
+    withdrawn, and if its own send policy denied, also those of others to its chat."""
 
     key: SessionKey
     at: int
     if_archived_at: int | None = None
-    """Only while it is put away since then; otherwise it stays, and nothing is answered."""
+    """A condition: it has been archived since then; otherwise nothing changes and the result is
+    empty."""
 
 
 class ArchiveSession(Op[Session | None], frozen=True):
-    """Put a session away: not listed, not written to, still readable. None when it is not there or
-    has been put away before; one with open runs is Busy."""
+    """Archive a session: not listed, not written to, still readable. None if it does not exist or
+    is archived already; Busy if it has open runs."""
 
     key: SessionKey
     at: int
 
 
 class UnarchiveSession(Op[Session | None], frozen=True):
-    """Bring back a session that was put away. None when it is not there or not put away."""
+    """Unarchive a session. None if it does not exist or is not archived."""
 
     key: SessionKey
     at: int
@@ -86,7 +89,8 @@ class UnarchiveSession(Op[Session | None], frozen=True):
 
 
 class Dedupe(msgspec.Struct, frozen=True):
-    """The same key in the same scope is the same request; `digest` tells another payload."""
+    """Identifies a request: the same key in the same scope is the same request; another `digest` is
+    another payload."""
 
     scope: str
     key: str
@@ -99,7 +103,8 @@ class Submitted(msgspec.Struct, frozen=True):
 
 
 class Submit(Op[Submitted], frozen=True):
-    """Accept a run into its session's lane, with its message in the inbox. The session must be there. A known dedupe key answers with the first run; with another digest it is KeyReused."""
+    """Accept a run into its session's lane, with its message in the inbox. The session must exist.
+    For a known dedupe key the result is the first run; with another digest it is KeyReused."""
 
     new: NewRun
     at: int
@@ -109,28 +114,30 @@ class Submit(Op[Submitted], frozen=True):
 class Claimed(msgspec.Struct, frozen=True):
     run: Run
     entry: Entry | None
-    """The run's message as it entered the transcript; None when a run is taken up again."""
+    """The run's message as it entered the transcript; None if a run is resumed."""
     joined: "Joined | None" = None
     dropped: tuple[Run, ...] = ()
-    """Runs that ended thereby: too many were waiting."""
+    """Runs that ended because too many were waiting."""
 
 
 class Joined(msgspec.Struct, frozen=True):
-    """Runs whose messages another one answers with its own, and these as they entered the transcript."""
+    """Runs whose messages another run answers with its own, and these messages as they entered the
+    transcript."""
 
     runs: tuple[Run, ...] = ()
     entries: tuple[Entry, ...] = ()
 
 
 class NotYet(msgspec.Struct, frozen=True):
-    """More messages may be on their way: claim again at that time."""
+    """Says when to claim again: more messages may be on their way."""
 
     until: int
 
 
 class Claim(Op[Claimed | NotYet | None], frozen=True):
-    """Take the lane's first run, if no run of the session is open yet. Its message moves from the inbox into the
-    transcript in the same step, and so do those that its queue mode lets it answer as well."""
+    """Claim the lane's first run, if no run of the session is open yet. Its message moves from the
+    inbox into the transcript in the same step, and so do those that its queue mode lets it answer
+    as well."""
 
     key: SessionKey
     owner: str
@@ -138,28 +145,29 @@ class Claim(Op[Claimed | NotYet | None], frozen=True):
     allowance: Allowance | None = None
     """The budget of the session's agent: a run that has no account yet opens one."""
     now: str | None = None
-    """The moment as the runtime's words tell it; without it messages enter without such words."""
+    """The current time for the runtime's words; without it messages get no such words."""
 
 
 class SetAsideDamaged(Op[list[Run]], frozen=True):
-    """Open runs of a lane that cannot be read end in error, so that they do not hold it. Answers them, and those
-    whose message alone is damaged: they are still open, and end as any run does."""
+    """End the unreadable open runs of a lane with an error, so that they do not block it. The
+    result is these, and those whose message alone is damaged: they are still open, and end as any
+    run does."""
 
     key: SessionKey
     at: int
 
 
 class Join(Op[Joined], frozen=True):
-    """Messages that wait right behind a run and are meant to steer it enter the transcript."""
+    """Let messages that wait right behind a run and should steer it enter the transcript."""
 
     fence: Fence
     at: int
     now: str | None = None
-    """As in `Claim`."""
+    """The current time, as in `Claim`."""
 
 
 class Append(Op[list[Entry]], frozen=True):
-    """Entries by a run. This is progress: the run's count of attempts begins anew."""
+    """Append entries by a run. This is progress: the run's count of attempts begins anew."""
 
     fence: Fence
     entries: list[NewEntry]
@@ -167,15 +175,15 @@ class Append(Op[list[Entry]], frozen=True):
 
 
 class Inject(Op[list[Entry]], frozen=True):
-    """Entries by somebody else: an announce, a note from a client. With `if_there` a session that
-    was deleted meanwhile gets none, and nobody minds."""
+    """Append entries by somebody else: an announce, a note from a client. With `if_there`, a
+    session that was deleted meanwhile gets none, without an error."""
 
     key: SessionKey
     entries: list[NewEntry]
     at: int
     if_there: bool = False
     shown: bool = False
-    """Whether the session's chats are told, as words that came from no run."""
+    """Whether the session's chats get the text, as words that came from no run."""
 
 
 PINS_MAX = 20  # every request carries them for ever: what a small model can still bear
@@ -183,7 +191,7 @@ PINNED_BYTES_MAX = 64 * 1024
 
 
 class PinEntry(Op[Entry], frozen=True):
-    """Mark a message, so that no compaction takes it out of the view; or take the mark away."""
+    """Pin a message, so that no compaction takes it out of the view; or unpin it."""
 
     session_id: str
     entry_id: str
@@ -191,8 +199,8 @@ class PinEntry(Op[Entry], frozen=True):
 
 
 class EndRun(Op[list[Run]], frozen=True):
-    """The run is over, and with it those whose messages it answered as well; it comes first in the
-    answer. Put what follows from it into the same step."""
+    """End a run, and those whose messages it answered as well; it comes first in the result. Put
+    what follows from it into the same step."""
 
     fence: Fence
     outcome: Outcome
@@ -200,16 +208,17 @@ class EndRun(Op[list[Run]], frozen=True):
 
 
 class OpenEnd(NamedTuple):
-    """What ending a run from outside has stored: the runs that ended, and their messages and last words."""
+    """What ending a run from outside has stored: the runs that ended, and their messages and last
+    entries."""
 
     runs: list[Run]
     entries: list[Entry]
 
 
 class EndOpenRun(Op[OpenEnd], frozen=True):
-    """End a run from outside, whoever has it, with last words, and those whose messages it answers;
-    nothing when it had already ended. Where something follows, that would follow twice: then `fenced`
-    makes the whole step void."""
+    """End a run from outside, whoever has claimed it, with last entries, and those whose messages
+    it answers; nothing if it had already ended. If something follows, that would follow twice: then
+    `fenced` makes the whole step void."""
 
     run_id: str
     outcome: Outcome
@@ -225,34 +234,36 @@ class ReleaseRun(Op[None], frozen=True):
 
 
 class Recovered(msgspec.Struct, frozen=True):
-    """What a dead owner left: lanes with work; runs that are given up, because they end the process; and
-    lanes whose first run may do so, in the groups in which they are to begin, a window apart."""
+    """What a dead owner left: lanes with work; runs that are given up, because they crash the
+    process; and lanes whose first run may do so, in the groups in which they are to begin, a window
+    apart."""
 
     keys: list[SessionKey]
     given_up: list[Run]
     groups: list[list[SessionKey]]
     window_ms: int
     gone: tuple[str, ...] = ()
-    """The names of gateways whose lease was over."""
+    """The names of gateways whose lease had expired."""
     runs: int = 0
-    """How many of their runs go on elsewhere."""
+    """How many of their runs continue elsewhere."""
 
 
 class Recover(Op[Recovered], frozen=True):
-    """Runs of other owners go back to their place; one that only waited when they died has not been tried."""
+    """Put runs of other owners back into their lanes. One that only waited when they died does not
+    count as tried."""
 
     owner: str
     at: int
 
 
 class NoteUptime(Op[None], frozen=True):
-    """How long this process has lived, for the next one, should a suspect end this one."""
+    """Store how long this process has been up, for the next one, if a suspect ends this one."""
 
     uptime_ms: int
 
 
 class StartTool(Op[bool], frozen=True):
-    """Note that a tool with effects begins; False when it had begun before (and was cut off)."""
+    """Record that a tool with effects begins; False if it had begun before (and was cut off)."""
 
     fence: Fence
     tool_use_id: str
@@ -261,31 +272,31 @@ class StartTool(Op[bool], frozen=True):
 
 
 class Spend(Op[None], frozen=True):
-    """What a run has spent, where neither an entry nor a further call settles it."""
+    """Record what a run has spent, when neither an entry nor a further call does."""
 
     fence: Fence
     spent: Amount
 
 
 class Reserve(Op[Grant], frozen=True):
-    """Before a model call: set aside what it may cost, on the account and all around it, or hear why
-    not. `spent` is what an earlier call of the run has cost and no entry has settled."""
+    """Reserve the cost of a model call before it, on the account and all outer ones; the result
+    says why not. `spent` is the cost of an earlier call of the run that no entry has stored."""
 
     fence: Fence
     account_id: str
     fixed: Amount
-    """What the call takes before the model says anything."""
+    """The cost of the call before the model says anything."""
     output: Amount
-    """What its answer takes at most."""
+    """The highest cost of its answer."""
     at: int
     priced: bool = True
-    """Whether anybody knows what the model costs."""
+    """Whether the model's price is known."""
     spent: Amount = Amount()
 
 
 class BeginWait(Op[list[SessionKey]], frozen=True):
-    """A run waits for another. Answers the circle of sessions that this would close, first the
-    waiting one; then nothing was noted. An empty answer: the wait stands."""
+    """Record that a run waits for another. The result is the circle of sessions that this would
+    close, the waiting one first; then nothing was stored. Empty if the wait is stored."""
 
     fence: Fence
     target_run_id: str
@@ -301,15 +312,16 @@ class EndWait(Op[None], frozen=True):
 
 
 class PutExchange(Op[None], frozen=True):
-    """A send begins an exchange; the same send again does not begin another. With its rounds and its
-    announce it must fit into `runs_max` runs of its root cause, otherwise it is TooManyRuns."""
+    """Begin an exchange with a send; the same send again does not begin another. With its rounds
+    and its announce it must fit into `runs_max` runs of its root cause, otherwise it is
+    TooManyRuns."""
 
     exchange: Exchange
     runs_max: int
 
 
 class SetExchange(Op[None], frozen=True):
-    """How far it has come. Put it into the step that ends the run before."""
+    """Store how far an exchange has come, in the step that ends the run before."""
 
     exchange: Exchange
 
@@ -318,9 +330,9 @@ class SetExchange(Op[None], frozen=True):
 
 
 class PutSpawn(Op[None], frozen=True):
-    """A task is given to a child; the same spawn again does not give it twice. With its report it must
-    fit into `runs_max` runs of its root cause, otherwise it is TooManyRuns, and its parent has at most
-    `children_max` at work, otherwise it is TooManyChildren."""
+    """Give a task to a child; the same spawn again does not give it twice. With its report it must
+    fit into `runs_max` runs of its root cause, otherwise it is TooManyRuns, and its parent has at
+    most `children_max` at work, otherwise it is TooManyChildren."""
 
     spawn: Spawn
     runs_max: int
@@ -328,7 +340,7 @@ class PutSpawn(Op[None], frozen=True):
 
 
 class SetSpawn(Op[None], frozen=True):
-    """How far it has come. Put it into the step that ends the run before."""
+    """Store how far a spawn has come, in the step that ends the run before."""
 
     spawn: Spawn
 
@@ -337,7 +349,8 @@ class SetSpawn(Op[None], frozen=True):
 
 
 class PutDelivery(Op[bool], frozen=True):
-    """True when it is new; only then `mirror` enters the transcript. `if_there`: nothing for a session that is gone."""
+    """Put a delivery into the outbox; True if it is new; only then `mirror` enters the transcript.
+    `if_there`: nothing for a session that is gone."""
 
     new: NewDelivery
     at: int
@@ -346,19 +359,20 @@ class PutDelivery(Op[bool], frozen=True):
 
 
 class TakeDelivery(Op[Taken | None], frozen=True):
-    """From pending to sending, before the channel is called; None when somebody else did, or when
-    its session was deleted meanwhile."""
+    """Move a delivery from pending to sending, before the channel is called; None if somebody else
+    did, or if its session was deleted meanwhile."""
 
     delivery_id: int
     at: int
     key: str = ""
-    """Of its session, and its own key, as they were read: by these an engine knows what the step touches."""
+    """The key of its session; with `delivery_key`, as they were read: by these an engine knows what
+    the step touches."""
     delivery_key: str = ""
 
 
 class SettleDelivery(Op[None], frozen=True):
-    """How the attempt ended; `pending` with a later `not_before` is a retry, which the delivery of a
-    session that was deleted meanwhile does not get."""
+    """Store how the attempt ended; `pending` with a later `not_before` is a retry, which the
+    delivery of a session that was deleted meanwhile does not get."""
 
     delivery_id: int
     state: DeliveryState
@@ -367,7 +381,7 @@ class SettleDelivery(Op[None], frozen=True):
     error: str | None = None
     platform_id: str | None = None
     tried: bool = True
-    """False for one that was taken and never handed to its channel: that was no attempt."""
+    """Whether it was passed to its channel; if not, that was no attempt."""
     unsent: bool = False  # nothing of this attempt has left
 
 
@@ -376,7 +390,7 @@ class SettleDelivery(Op[None], frozen=True):
 
 class Timer(msgspec.Struct, frozen=True, kw_only=True):
     timer_key: str
-    """Unique: arming it again moves it."""
+    """A unique key: setting the timer again moves it."""
     agent_id: str
     kind: str
     due_at: int
@@ -400,9 +414,9 @@ JUMP_MS = 120_000  # a clock set by less was put right; a gateway is restarted i
 
 
 class PassTime(Op[int], frozen=True):
-    """So much time has really passed since the last look (none of it, where the gateway was not there). Timers of
-    these kinds are due after a time and not at an hour: what the clock says beyond that is added to
-    them. Answers by how much, in milliseconds."""
+    """Count the time that has really passed since the last look (none while the gateway was not
+    running). Timers of these kinds are due after a time and not at an hour: what the clock moved
+    beyond that is added to them. The result is by how much, in milliseconds."""
 
     at: int
     elapsed_ms: int
@@ -410,7 +424,7 @@ class PassTime(Op[int], frozen=True):
 
 
 class TakeTimer(Op[bool], frozen=True):
-    """Remove a timer in the step that does what it stands for; False when it is gone."""
+    """Remove a timer in the step that does its work; False if it is gone."""
 
     timer_key: str
 
@@ -429,7 +443,7 @@ class Export(msgspec.Struct, frozen=True):
 
 
 class MarkCompressed(Op[bool], frozen=True):
-    """The copy is compressed; False when entries have come since `seq`."""
+    """Mark the copy as compressed; False if entries have come since `seq`."""
 
     session_id: str
     seq: int
@@ -437,28 +451,30 @@ class MarkCompressed(Op[bool], frozen=True):
 
 
 class MarkExported(Op[None], frozen=True):
-    """A plain copy has come so far."""
+    """Store how far uncompressed copies have come."""
 
     exports: list[tuple[str, int, int]]
-    """(session id, last exported seq, bytes of the file)"""
+    """The copies: (session id, last exported seq, bytes of the file)."""
 
 
 class PutCredential(Op[None], frozen=True):
-    """A device's credential, or its wish for one; what has the same id is replaced."""
+    """Store a device's credential, or its request for one, in place of what has the same id."""
 
     credential: Credential
     over: int | None = None
-    """The epoch of the one that it replaces, 0: there is none; otherwise it is Fenced. None: whatever is there."""
+    """The epoch that it must replace, 0 if none may exist; otherwise it is Fenced. None: replace
+    anything."""
 
 
 class DeleteCredential(Op[None], frozen=True):
-    """Forget one. NotFound when it is gone already: of two who decide at once, one decides."""
+    """Delete a credential. NotFound if it is gone already: of two who decide at the same time, one
+    decides."""
 
     credential_id: str
 
 
 class Audit(Op[None], frozen=True):
-    """A decision worth remembering."""
+    """Write a decision to the audit log."""
 
     at: int
     agent_id: str
@@ -470,7 +486,7 @@ class Audit(Op[None], frozen=True):
 
 
 class PruneDedupe(Op[int], frozen=True):
-    """Forget old idempotency keys, the run counts of root causes that have come to rest, and files of deliveries that
-    have not arrived."""
+    """Delete old idempotency keys, run counts of root causes that have ended, and files of
+    deliveries that have not arrived."""
 
     before: int

@@ -1,4 +1,4 @@
-"""Threads that work for the event loop: how one is asked, answers, and is told to end."""
+"""Threads that work for the event loop: how one is called, answers, and is closed."""
 
 import logging
 import threading
@@ -20,7 +20,7 @@ Q = TypeVar("Q")
 
 
 class StepSignal(Protocol):
-    """How a caller waits for its step, and how it is told."""
+    """How a caller waits for its step, and how it is woken."""
 
     def set(self) -> None: ...
 
@@ -28,7 +28,7 @@ class StepSignal(Protocol):
 
 
 class _Future:
-    """An event on asyncio, at a third of the price of anyio's; every step needs one."""
+    """An event on asyncio, at a third of the cost of anyio's; every step needs one."""
 
     __slots__ = ("_future",)
 
@@ -44,8 +44,8 @@ class _Future:
 
 
 class QueueThread(ABC, Generic[Q]):
-    """A thread that takes what is put into its queue, until it takes a None. It begins at once: what it needs is set before
-    this class is made."""
+    """A thread that handles what is put into its queue, until that is a None. It starts at once, so
+    a subclass sets what it needs before it calls this constructor."""
 
     def __init__(self, name: str) -> None:
         self._queue: SimpleQueue[Q | None] = SimpleQueue()
@@ -75,7 +75,8 @@ def signal_maker() -> Callable[[], StepSignal]:
 
 
 def loop_poster() -> Callable[[Callable[[], None]], None]:
-    """How another thread hands a callable to this event loop, on asyncio and on trio."""
+    """A function with which another thread hands a callable to this event loop, on asyncio and on
+    trio."""
     loop: Any = anyio.lowlevel.current_token().native_token
     call_soon = getattr(loop, "call_soon_threadsafe", None) or loop.run_sync_soon
 

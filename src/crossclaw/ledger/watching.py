@@ -1,5 +1,5 @@
-"""Watching: what somebody sees who looks at the whole gateway: who is at work, who waits for whom, what
-led to what. Only reads, bounded, and beside the writer."""
+"""Watching: reads that show the whole gateway: who is at work, who waits for whom, what caused
+what. They only read, are bounded, and run beside the writer."""
 
 from collections.abc import Sequence
 from typing import Literal, Protocol
@@ -20,10 +20,10 @@ Order = Literal["updated", "cost", "tokens"]
 
 
 class SeenRun(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """A run from outside, with the run and the session that brought it about."""
+    """A run as others see it, with the run and the session that caused it."""
 
     number: int
-    """Grows with every run: a place to read on from."""
+    """A number that grows with every run: a place to read on from."""
     run_id: str
     key: str
     agent_id: str
@@ -37,10 +37,10 @@ class SeenRun(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, ren
     epoch: int = 0
     cause: str | None = None
     source: str | None = None
-    """The key of the session that brought it about; None when a person, a clock or a hook did."""
+    """The key of the session that caused it; None if a person, a clock or a hook did."""
     error: str | None = None
     standing: State | None = None
-    """None when it ended well."""
+    """The state of the run; None if it ended well."""
 
 
 class SeenWait(msgspec.Struct, frozen=True, rename="camel"):
@@ -63,7 +63,7 @@ class SeenSpawn(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel")
     ended_at: int | None = None
     announced_at: int | None = None
     standing: State | None = None
-    """None when it ended well."""
+    """The state of the task; None if it ended well."""
 
 
 class SeenExchange(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
@@ -80,7 +80,8 @@ class SeenExchange(msgspec.Struct, frozen=True, omit_defaults=True, rename="came
     ended_at: int | None = None
     announce: str | None = None
     standing: State | None = None
-    """What is under way of it; of one that is over, the first of its runs that did not end well. None when all did."""
+    """What is under way of it; once it is over, the first of its runs that did not end well. None
+    if all did."""
 
 
 class SeenDelivery(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
@@ -94,11 +95,11 @@ class SeenDelivery(msgspec.Struct, frozen=True, omit_defaults=True, rename="came
     updated_at: int
     error: str | None = None
     standing: State | None = None
-    """None when it has arrived."""
+    """The state of the delivery; None if it has arrived."""
 
 
 class Lane(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
-    """What goes on in a session: the run under way and how many stand behind it."""
+    """What goes on in a session: the run under way and how many are behind it."""
 
     status: Literal["running", "waiting", "queued"]
     run_id: str
@@ -106,7 +107,7 @@ class Lane(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     queued: int = 0
     waits_for: tuple[str, ...] = ()
     asks: str | None = None
-    """What a person has to allow before it goes on."""
+    """The call that a person has to allow before it goes on."""
 
 
 class Page(msgspec.Struct, frozen=True):
@@ -118,9 +119,9 @@ class TraceRows(msgspec.Struct, frozen=True):
     """The runs of one root cause and all that is known of them."""
 
     runs: list[SeenRun]
-    """In the order in which they were accepted; the first began it all."""
+    """The runs in the order in which they were accepted; the first is the root."""
     entries: dict[str, list[Entry]]
-    """By run."""
+    """The entries of each run."""
     deliveries: list[SeenDelivery]
     spawns: list[SeenSpawn]
     waits: list[SeenWait]
@@ -141,53 +142,54 @@ class Watching(Protocol):
         updated_after: int | None = None,
         archived: bool = False,
     ) -> Page:
-        """One page of the sessions that fit, and how many there are."""
+        """One page of the sessions that match, and how many there are."""
         ...
 
     async def sessions(self, keys: Sequence[str]) -> list[Session]:
-        """Those of the keys that are there, archived ones too."""
+        """The sessions of these keys that exist, archived ones too."""
         ...
 
     async def first_words(self, session_ids: Sequence[str]) -> dict[str, str]:
-        """How conversations began: the first message of a person, of those that began with one."""
+        """The first message of each conversation, if a person's."""
         ...
 
     async def lanes(self, keys: Sequence[str]) -> dict[str, Lane]:
-        """By key; a session at rest has none."""
+        """What goes on in these sessions, by key; an idle one has none."""
         ...
 
     async def runs(self, *, since: int, after: int = 0, limit: int = RUNS_MAX) -> list[SeenRun]:
-        """The newest that were accepted since, oldest first; only those numbered above `after`."""
+        """The newest runs that were accepted since then, oldest first; only those numbered above
+        `after`."""
         ...
 
     async def open_runs(self, *, limit: int = RUNS_MAX) -> list[SeenRun]: ...
 
     async def runs_by_id(self, run_ids: Sequence[str]) -> list[SeenRun]:
-        """In the order asked for; runs that are not there are left out."""
+        """Runs in the order asked for; unknown ones are left out."""
         ...
 
     async def caused_by(self, run: SeenRun) -> list[SeenRun]:
-        """What a run brought about at first hand."""
+        """The runs that a run has caused directly."""
         ...
 
     async def of_exchange(self, exchange_id: str) -> list[SeenRun]: ...
 
     async def exchanges(self, *, limit: int) -> list[SeenExchange]:
-        """The newest first."""
+        """Exchanges, the newest first."""
         ...
 
     async def exchanges_by_id(self, ids: Sequence[str]) -> list[SeenExchange]:
-        """Of the ids of sends and the keys of children, those that are there."""
+        """Exchanges by the ids of sends and the keys of children, as far as they exist."""
         ...
 
     async def waits(self, *, limit: int = RUNS_MAX) -> list[SeenWait]: ...
 
     async def spawns(self, *, since: int, limit: int = RUNS_MAX) -> list[SeenSpawn]:
-        """Those under way, and those that began or ended since."""
+        """Spawns under way, and those that began or ended since then."""
         ...
 
     async def find_spawn(self, name: str) -> SeenSpawn | None:
-        """By the child's key or by the run that works on the task."""
+        """A spawn, by the child's key or by the run that works on the task."""
         ...
 
     async def trace(self, root: str, *, limit: int) -> TraceRows:
@@ -195,15 +197,15 @@ class Watching(Protocol):
         ...
 
     async def troubled_sessions(self, *, limit: int) -> list[Session]:
-        """Whose last run failed or ran out of time, the newest first."""
+        """Sessions whose last run failed or timed out, the newest first."""
         ...
 
     async def troubled_deliveries(self, *, since: int, limit: int) -> list[TroubledDelivery]:
-        """Failed and uncertain ones, the newest first."""
+        """Failed and uncertain deliveries, the newest first."""
         ...
 
     async def tight_budgets(self, *, share: float, limit: int) -> list[TightBudget]:
-        """Runs under way that have spent at least this share of what they may."""
+        """Runs under way that have used at least this share of their budget."""
         ...
 
     async def figures(self, query: FigureQuery) -> list[FigureRow]:
@@ -211,7 +213,7 @@ class Watching(Protocol):
         ...
 
     async def dismissed(self, names: Sequence[str]) -> set[str]:
-        """Those of the names that a person has put out of sight."""
+        """Which of these names a person has dismissed."""
         ...
 
     async def entries_of_run(self, session_id: str, run_id: str) -> list[Entry]: ...

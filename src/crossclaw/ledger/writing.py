@@ -1,6 +1,7 @@
-"""Writing: many waiting steps, one transaction, whatever the engine.
+"""Writing: many waiting steps in one transaction, whatever the engine.
 
-Steps queue up while the store works; the next transaction takes them all. A caller is told after the commit.
+Steps queue up while the store works; the next transaction takes them all. A caller is answered
+after the commit.
 """
 
 import logging
@@ -29,7 +30,7 @@ R = TypeVar("R")
 
 
 class WriterStep:
-    """A caller's operations, and where its answer goes."""
+    """A caller's operations, and where its result goes."""
 
     __slots__ = ("done", "error", "ops", "results")
 
@@ -41,19 +42,20 @@ class WriterStep:
 
 
 class BatchWriter(Protocol):
-    """An engine's part: it works in whatever thread it is called from, one call at a time."""
+    """The engine's part of writing. It works in whatever thread it is called from, one call at a
+    time."""
 
     def run(self, steps: Sequence[WriterStep]) -> set[str]:
-        """One transaction for all these steps. Answers the session ids that got entries. What is raised here ends
-        the process."""
+        """Runs all these steps in one transaction. Returns the session ids that got entries. An
+        exception here ends the process."""
         ...
 
     def close(self) -> None: ...
 
 
 class InlineWriter:
-    """Each step is its own transaction, at once, in the caller's task: for virtual time, where a
-    pending thread would look like idleness."""
+    """Writes each step in its own transaction, at once, in the caller's task: for virtual time,
+    where a pending thread would look like idleness."""
 
     def __init__(self, engine: BatchWriter, told: Appended) -> None:
         self._engine, self._told = engine, told
@@ -73,7 +75,8 @@ class InlineWriter:
 
 
 class ThreadWriter(QueueThread[WriterStep]):
-    """The real one: a thread of its own, group commit, answers posted back once a batch."""
+    """Writes in a thread of its own: many steps a commit, and the results posted back once a
+    batch."""
 
     def __init__(self, engine: BatchWriter, told: Appended) -> None:
         self._engine, self._told = engine, told
@@ -106,7 +109,7 @@ class ThreadWriter(QueueThread[WriterStep]):
             os._exit(70)
 
     def _take(self) -> list[WriterStep]:
-        """The waiting steps, at least one; none when closed."""
+        """The waiting steps, at least one; none if closed."""
         first = self._queue.get()
         if first is None:
             return []
@@ -121,7 +124,7 @@ class ThreadWriter(QueueThread[WriterStep]):
 
 
 class _Telling:
-    """Runs in the event loop after a commit: wakes the callers, then tells of the new entries."""
+    """Runs in the event loop after a commit: wakes the callers, then reports the new entries."""
 
     __slots__ = ("_appended", "_steps", "_told")
 
@@ -136,7 +139,8 @@ class _Telling:
 
 
 class LedgerWrites:
-    """The writing half of a ledger: the same for every engine, which says what its own trouble is called."""
+    """The writing half of a ledger: the same for every engine, which says what its own errors are
+    called."""
 
     trouble: ClassVar[tuple[type[Exception], ...]]
     explain: Callable[[Exception], StoreError]

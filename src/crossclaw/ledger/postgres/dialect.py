@@ -1,7 +1,8 @@
-"""The dialect: what SQLite says otherwise than PostgreSQL, in one place.
+"""The dialect: translates SQLite's SQL into PostgreSQL's, in one place.
 
-The rules are written in SQLite's SQL. Most of it is everybody's; the rest is put into PostgreSQL's words here, once a
-text. A statement with something new in it fails in `make cluster`, and gets a line here or plainer words there.
+The rules are written in SQLite's SQL. Most of it is standard; the rest is translated here, once for
+each text. A statement with something new in it fails in `make cluster`, and gets a line here or
+plainer words there.
 """
 
 import re
@@ -64,7 +65,7 @@ class PgStatement(NamedTuple):
     sql: bytes
     writes: bool
     searches: bool = False
-    """Its first value is what is looked for in the search index."""
+    """Whether its first value is a query to the search index."""
 
 
 @lru_cache(STATEMENTS_MAX)
@@ -80,7 +81,7 @@ def reworded(sql: str) -> str:
 
 
 def _numbered(sql: str) -> str:
-    """`?` is the parameter after the highest so far, `?3` the third."""
+    """The SQL with numbered parameters: `?` is the one after the highest so far, `?3` the third."""
     highest = 0
 
     def number(found: re.Match[str]) -> str:
@@ -107,7 +108,7 @@ _SCHEMA: tuple[tuple[str, str], ...] = (
 
 
 def schema(sql: str) -> str:
-    """A migration in PostgreSQL's words."""
+    """A migration translated for PostgreSQL."""
     for pattern, new in _SCHEMA:
         sql = re.sub(pattern, new, sql)
     return reworded(sql)

@@ -1,4 +1,5 @@
-"""PostgreSQL's errors end here: whoever uses the ledger knows its contract and not what is behind it."""
+"""Translates PostgreSQL's errors into the ledger's: users of the ledger know its contract and not
+its engine."""
 
 import msgspec
 
@@ -23,7 +24,7 @@ class ServerTrouble(Exception):
 
     @property
     def of_one_step(self) -> bool:
-        """What is wrong with a step and not with the store."""
+        """Whether one step is at fault, and not the store."""
         return self.state[:2] in _OF_ONE_STEP
 
     @property
@@ -32,7 +33,7 @@ class ServerTrouble(Exception):
 
     @property
     def is_too_much(self) -> bool:
-        """Less at once may work, or the same when others are done."""
+        """Whether less at once may work, or the same when others are done."""
         return self.state in _TOO_MUCH
 
     @property
@@ -49,7 +50,7 @@ class ServerTrouble(Exception):
 
 
 class ConnectionLost(Exception):
-    """Nothing more is heard from the server on this connection."""
+    """The connection to the server is lost."""
 
 
 READ_TROUBLE = (ServerTrouble, ConnectionLost, msgspec.MsgspecError, UnicodeDecodeError)

@@ -1,4 +1,5 @@
-"""What can be said of a database before a gateway uses it: `crossclaw doctor` asks. Nothing is changed, nothing locked."""
+"""Checks a database before a gateway uses it, for `crossclaw doctor`. Nothing is changed, nothing
+locked."""
 
 from collections.abc import Iterator
 from typing import Literal, NamedTuple

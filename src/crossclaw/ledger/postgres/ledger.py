@@ -1,4 +1,4 @@
-"""The ledger on PostgreSQL, whole: one writer, readers beside it, the lock of the database."""
+"""The ledger on PostgreSQL: one writer, readers beside it, the lock of the database."""
 
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -29,7 +29,8 @@ from crossclaw.ledger.writing import LedgerWrites
 
 
 class PostgresLedger(LedgerWrites, PostgresReads):
-    """Open it inside an event loop. `inline` commits in the caller's task, for virtual time."""
+    """A ledger in a PostgreSQL database. Open it inside an event loop. `inline` commits in the
+    caller's task, for virtual time."""
 
     gateways: PostgresMembership | None = None
     trouble = READ_TROUBLE

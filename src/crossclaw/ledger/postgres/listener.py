@@ -1,5 +1,7 @@
-"""The listener: what other gateways on the same database have done, as hints. Whatever is heard, everybody looks each
-second: a hint can be lost among many others."""
+"""The listener: receives what other gateways on the same database have done, as hints.
+
+Everybody also looks each second, since a hint can be lost among many others.
+"""
 
 import logging
 import os
@@ -25,13 +27,14 @@ PAYLOAD_BYTES_MAX = 7_000  # PostgreSQL takes 8,000
 
 
 def without_claimed(hints: set[tuple[str, str]], results: Sequence[Any]) -> set[tuple[str, str]]:
-    """Where the step that accepts a run takes it too, others have nothing to look for."""
+    """The hints without lanes whose run was claimed in the step that accepted it: others have
+    nothing to look for there."""
     taken = {(LANES, each.run.key.text) for each in results if isinstance(each, Claimed)}
     return hints - taken if taken else hints
 
 
 def payload_of(writer: str, hints: set[tuple[str, str]]) -> bytes:
-    """What is told of a transaction. One that has done very much says so, and no more."""
+    """The notification about a transaction. If it has done very much, it only says so."""
     told: dict[str, Any] = {}
     for kind, value in sorted(hints):
         told.setdefault(kind, []).append(value)
@@ -47,7 +50,8 @@ class _Said(msgspec.Struct):
 
 
 class HintListener:
-    """A thread with one connection. Tells in the event loop: hints of others, or None when some may be missing."""
+    """A thread with one connection. Reports in the event loop: hints of others, or None if some may
+    be missing."""
 
     def __init__(
         self,
@@ -63,7 +67,7 @@ class HintListener:
         self._thread.start()
 
     def close(self) -> None:
-        """Blocks until the thread has ended: a moment."""
+        """Closes the listener. Blocks until the thread has ended: a moment."""
         self._closed = True
         os.write(self._waker, b"x")
         self._thread.join()
@@ -89,7 +93,7 @@ class HintListener:
                 wire.close()
 
     def _listen(self, wire: PgWire) -> None:
-        """Until it is closed, or the connection is lost."""
+        """Reads notifications until it is closed, or the connection is lost."""
         look_at = time.monotonic() + LOOK_S
         while not self._closed:
             heard = self._wait(wire.descriptor, look_at - time.monotonic())
@@ -103,7 +107,7 @@ class HintListener:
                 raise ConnectionLost("the server has closed the connection")
 
     def _wait(self, descriptor: int, within_s: float) -> bool:
-        """Whether there is something to read by then."""
+        """Waits for so many seconds; returns whether there is something to read."""
         watched = select.poll()
         watched.register(self._wake, select.POLLIN)
         if descriptor >= 0:

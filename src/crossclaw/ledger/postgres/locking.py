@@ -1,10 +1,11 @@
-"""Locking: steps of several gateways that touch the same things go one after the other.
+"""Locking: steps of several gateways that touch the same things run one after the other.
 
-Before a transaction looks at anything it locks, in one statement and sorted, all that its steps touch (the names of
-`sharing.py`), until its commit. So the rules hold between gateways for the same reason for which they hold within a
-transaction, and nobody waits for these in a circle. A step that touches "whatever there is" locks everything.
-Rows that no step can name beforehand may still bring a circle about: pictures that two store at once, waits of others
-that an end removes. The server ends one of the two, which is tried again.
+Before a transaction reads anything it locks, in one statement and sorted, all that its steps touch
+(the names of `sharing.py`), until its commit. So the rules hold between gateways for the same
+reason for which they hold within a transaction, and these locks cannot deadlock. A step that may
+touch anything locks everything. Rows that no step can name beforehand may still deadlock: pictures
+that two store at once, waits of others that an end removes. The server ends one of the two, which
+is tried again.
 """
 
 from collections.abc import Iterable
@@ -29,7 +30,7 @@ _NAMES = PgStatement(
 
 
 def locks_for(touched: Iterable[set[str] | None]) -> list[Bound]:
-    """The statements that come before all others."""
+    """The lock statements that come before all others in a transaction."""
     names: set[str] = set()
     for each in touched:
         if each is None:

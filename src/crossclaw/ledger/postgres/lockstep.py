@@ -1,8 +1,9 @@
-"""Lockstep: many handlers advance together, and what they ask flies together.
+"""Lockstep: many handlers advance together, and their statements share round trips ("flights").
 
-A handler is a plain function that asks one thing after the other. Here each runs in a greenlet: what it writes is
-only noted, and when it looks at rows it stands still until the next flight has brought them. So the rules are the same
-lines that SQLite runs, a flight serves all that wait, and a write that nobody looks at costs no round trip.
+A handler is a plain function that executes one statement after the other. Here each runs in a
+greenlet: its writes are only queued, and when it reads rows it pauses until the next flight has
+brought them. So the rules are the same lines that SQLite runs, a flight serves all that wait, and a
+write whose result nobody reads costs no round trip.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,7 +20,7 @@ T = TypeVar("T")
 
 
 class FlownRows:
-    """The rows of a statement that has flown, or has still to fly."""
+    """The rows of a statement that was sent, or still has to be."""
 
     __slots__ = ("_answer", "_database", "_next")
 
@@ -59,13 +60,13 @@ class FlownRows:
 
 
 class FlyingDatabase:
-    """What a rule works on: `Database` over the network."""
+    """A `Database` over the network, for one handler."""
 
     def __init__(self, filename: str) -> None:
         self.filename = filename
         self.waiting: list[tuple[Bound, FlownRows]] = []
         self.has_written = False
-        """Whether something of it has flown that a rollback would have to undo."""
+        """Whether some of its writes were sent, which a rollback would have to undo."""
         self._last: FlownRows | None = None
 
     def execute(self, sql: str, values: Sequence[Any] = (), /) -> FlownRows:
@@ -84,7 +85,7 @@ class FlyingDatabase:
         return self._last.answer.changes if self._last is not None else 0
 
     def stand_still(self) -> None:
-        """Until the next flight has landed."""
+        """Pauses the handler until the next round trip is done."""
         getcurrent().parent.switch()
 
     def take(self) -> list[tuple[Bound, FlownRows]]:
@@ -95,7 +96,7 @@ class FlyingDatabase:
 
 
 class RuleRun(Generic[T]):
-    """A function of the rules under way."""
+    """A handler or read under way."""
 
     def __init__(self, work: Callable[[FlyingDatabase], T], filename: str) -> None:
         self.database = FlyingDatabase(filename)
@@ -109,13 +110,13 @@ class RuleRun(Generic[T]):
         return self._greenlet is not None and self._greenlet.dead
 
     def advance(self) -> None:
-        """Until it looks at rows that are not there yet, or to its end."""
+        """Runs it until it needs rows that are not there yet, or to its end."""
         if self._greenlet is None:  # it belongs to the thread in which it begins
             self._greenlet = greenlet(self._run)
         self._greenlet.switch()
 
     def fail(self, error: Exception) -> None:
-        """What it looks at cannot be had."""
+        """Raises an error in it, because its rows cannot be read."""
         self.database.waiting.clear()
         if self._greenlet is None or self._greenlet.dead:
             self.error = error
@@ -130,7 +131,8 @@ class RuleRun(Generic[T]):
 
 
 def read_together(wire: PgWire, jobs: Sequence[RuleRun[Any]]) -> None:
-    """One flight of reads: those that are under way get on. Each is on its own, also when it fails."""
+    """One round trip for several reads, after which each advances. If one fails, the others do
+    not."""
     flying = [(job, job.database.take()) for job in jobs]
     try:
         fates = wire.fly([[each for each, _ in taken] for _, taken in flying])

@@ -37,7 +37,8 @@ JOIN_PATIENCE_S = LEASE_S + 2 * BEAT_S  # an earlier start that was killed is ov
 _JOIN_AGAIN_S = 0.25
 
 IS_HERE = "SELECT 1 FROM gateways WHERE incarnation = $1 FOR KEY SHARE"
-"""Asked by each transaction of a gateway: as long as it lasts, nobody takes the row away."""
+"""Checked by each transaction of a gateway; it also keeps others from removing the row
+meanwhile."""
 _NOW = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 _FORGET = f"DELETE FROM gateways WHERE gateway_id = $1 AND until < {_NOW}"
 _JOIN = (
@@ -81,7 +82,8 @@ _CLAIMABLE = (
 
 
 class PostgresMembership:
-    """`joined` is called once this gateway is there: from then on its transactions ask for its row."""
+    """This gateway's membership. `joined` is called once it has joined: from then on its
+    transactions check its row."""
 
     lease_s = LEASE_S
 
@@ -184,8 +186,8 @@ class PostgresMembership:
         return bool(await self._ask(sql, gateway_id))
 
     async def take_role(self, name: str) -> bool:
-        """Over the one that was seen to be dead: who has taken it meanwhile may have joined since the look, and
-        would be missing in it."""
+        """Takes a role, but only from the holder that was seen to be dead: another one may have
+        taken it and joined since the look."""
         found = await self._ask(_HOLDER, name)
         holder, is_there = found[0] if found else (self._incarnation, False)
         if is_there:
@@ -208,7 +210,8 @@ class PostgresMembership:
         return await self._call(lambda wire: wire.ask(sql, *values))
 
     async def _call(self, work: Callable[[PgWire], T]) -> T:
-        """In a thread that is left to itself when nobody waits for it any more, with its connection."""
+        """Runs work on a connection, in a thread that is abandoned with its connection if the
+        caller is cancelled."""
         try:
             if self._inline:
                 await anyio.lowlevel.checkpoint()
@@ -220,7 +223,8 @@ class PostgresMembership:
             raise explain(error) from error
 
     def _on_wire(self, work: Callable[[PgWire], T]) -> T:
-        """A connection may have been lost long ago: once more, on another one."""
+        """Runs work on a connection; once more on a new one, since an idle connection may have been
+        lost long ago."""
         try:
             return self._with(self._wires.pop() if self._wires else self._connect(), work)
         except ConnectionLost:

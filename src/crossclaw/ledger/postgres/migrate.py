@@ -1,4 +1,5 @@
-"""Migrations on PostgreSQL: those of SQLite, translated. One that cannot be has a file of its own here, by the same name."""
+"""Migrations on PostgreSQL: those of SQLite, translated. One that cannot be translated has a file
+of its own here, by the same name."""
 
 import logging
 from importlib.resources import files
@@ -23,7 +24,7 @@ _VERSION_TABLE = (
 )
 _AT = "ALTER TABLE batches ADD COLUMN IF NOT EXISTS at TIMESTAMPTZ NOT NULL DEFAULT now()"
 SIDE_TABLES = ("store", "batches", "gateways", "roles", "configs", "model_keys")
-"""What only a server has: about the gateways that use the store. Nothing of it is moved."""
+"""Tables that only a server has, about the gateways that use the store. They are not moved."""
 
 _MAKING = 0x63726F7373636C64  # for pg_advisory_lock
 # Made when several gateways share the store for the first time.
@@ -48,7 +49,7 @@ _QUEUED = "CREATE INDEX IF NOT EXISTS runs_queued ON runs (id) WHERE status = 'q
 
 
 def make_shared_tables(wire: PgWire) -> None:
-    """Several may do so at once: one after the other."""
+    """Makes the tables for several gateways. Locked, since several may do so at once."""
     wire.ask("SELECT pg_advisory_lock($1::bigint)", _MAKING)
     wire.script(_SHARED_TABLES)
     wire.script(_LATER_COLUMNS)
@@ -64,7 +65,7 @@ def sql_of(migration: Migration) -> str:
 
 
 def version_of(wire: PgWire) -> int:
-    """0 of a database that has no store yet."""
+    """The version of the store; 0 if the database has none yet."""
     ((there,),) = wire.ask("SELECT to_regclass($1::text)::text", f"{SCHEMA}.store")
     if there is None:
         return 0

@@ -1,4 +1,4 @@
-"""A database as one end of a move."""
+"""A PostgreSQL database as one end of a move."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeVar

@@ -1,4 +1,5 @@
-"""Reading on PostgreSQL: reads that wait share a flight, and what may take long has connections of its own."""
+"""Reading on PostgreSQL: waiting reads share round trips, and long ones have connections of their
+own."""
 
 from collections.abc import Callable
 from functools import partial
@@ -24,7 +25,7 @@ READS_TOGETHER_MAX = 256
 
 
 class _Asked:
-    """A read that somebody waits for."""
+    """A read and the caller who waits for it."""
 
     __slots__ = ("done", "job")
 
@@ -34,7 +35,8 @@ class _Asked:
 
 
 class SharedReader(QueueThread[_Asked]):
-    """A thread with one connection. All reads that wait advance together, a round trip for all of them."""
+    """A thread with one connection. All waiting reads advance together, with one round trip for
+    all."""
 
     def __init__(self, connect: Connect, filename: str) -> None:
         self._connect = connect
@@ -71,7 +73,7 @@ class SharedReader(QueueThread[_Asked]):
             self._wire.close()
 
     def _take(self, *, wait: bool) -> list[_Asked] | None:
-        """Those that wait; None when it is to close."""
+        """The waiting reads; None if the thread is to end."""
         taken: list[_Asked] = []
         try:
             while len(taken) < READS_TOGETHER_MAX:
@@ -84,7 +86,8 @@ class SharedReader(QueueThread[_Asked]):
         return taken
 
     def _fly(self, under_way: list[_Asked]) -> None:
-        """A connection that was lost while nobody read is only noticed now: those that had begun begin anew."""
+        """Advances the reads by one round trip. If the connection was lost while nobody read, which
+        only shows now, they start again."""
         jobs = [asked.job for asked in under_way]
         try:
             if self._wire is None:
@@ -171,7 +174,7 @@ class PostgresReads(ReadTable):
         return found
 
     def _refuse_when_closed(self) -> None:
-        """A lost connection is made anew; one that was closed is not."""
+        """Raises if the ledger was closed; a lost connection is replaced."""
         if self._is_closed:
             raise Stopped("the ledger is closed")
 

@@ -1,4 +1,5 @@
-"""Shared settings on PostgreSQL: the config of all gateways and its numbers, and encrypted keys of models."""
+"""Shared settings on PostgreSQL: the config of all gateways and its numbers, and encrypted model
+keys."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
@@ -50,7 +51,8 @@ _Call = Callable[[Callable[[PgWire], Any]], Awaitable[Any]]
 
 
 class PostgresSharedSettings:
-    """`call` carries out work on one of the connections of the gateway's membership."""
+    """Reads and writes shared settings. `call` runs work on one of the connections of the gateway's
+    membership."""
 
     def __init__(self, call: _Call, incarnation: str) -> None:
         self._call, self._incarnation = call, incarnation

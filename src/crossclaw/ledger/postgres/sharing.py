@@ -1,8 +1,8 @@
 """Sharing: which steps may advance side by side, and which wait for each other.
 
-Steps of one transaction that touch the same session (or run, or key) go one after the other, in the order in which
-they came; all others together. What an operation touches is said here. One that is not named here, or whose run is
-not known, goes alone: that is always right, and only slower.
+Steps of one transaction that touch the same session (or run, or key) run one after the other, in
+the order in which they came; all others together. What an operation touches is said here. One that
+is not named here, or whose run is not known, runs alone: that is always right, and only slower.
 """
 
 from collections import OrderedDict
@@ -29,18 +29,19 @@ from crossclaw.ledger.writing import WriterStep
 RUNS_KNOWN_MAX = 20_000  # runs under way and those just ended
 
 Touched = Iterable[str] | None
-"""Names of what is touched; None: whatever there is."""
+"""Names of what an operation touches; None if it may touch anything."""
 
 
 class _Known(NamedTuple):
-    """Of a run: its session, and what it adds its costs to."""
+    """A run's session, and the account that its costs are added to."""
 
     key: str
     account: str
 
 
 def _known(run_id: str, key: SessionKey, cause: Cause) -> _Known:
-    """All accounts of a tree of runs have one name: a run pays from several of them."""
+    """What is known of a run. All accounts of a tree of runs have one name: a run pays from several
+    of them."""
     return _Known(key.text, f"account:{cause.chain[0] if cause.chain else run_id}")
 
 
@@ -49,7 +50,7 @@ class Sharing:
         self._runs: OrderedDict[str, _Known] = OrderedDict()
 
     def learn(self, step: WriterStep) -> None:
-        """Runs that were claimed: what they write comes next."""
+        """Remembers the runs that a step has claimed: their writes come next."""
         for result in step.results:
             if isinstance(result, ops.Claimed):
                 run = result.run
@@ -57,13 +58,13 @@ class Sharing:
                 keep_newest(self._runs, run.run_id, known, RUNS_KNOWN_MAX)
 
     def touched(self, steps: Sequence[WriterStep]) -> list[set[str] | None]:
-        """What each of them touches."""
+        """The names of what each step touches."""
         return [self._touched(step) for step in steps]
 
     def rounds(
         self, steps: Sequence[WriterStep], all_touched: Sequence[set[str] | None]
     ) -> list[list[WriterStep]]:
-        """The steps in groups whose members share nothing, in their order."""
+        """The steps in groups whose members share nothing, in order."""
         rounds: list[list[WriterStep]] = []
         after: dict[str, int] = {}
         floor = 0
@@ -106,7 +107,7 @@ class Sharing:
 
 
 def _run_of(op: Any) -> str:
-    """The run that an operation works on and nothing else; none of those that others may depend on."""
+    """The run that an operation works on, if nothing else depends on it."""
     if isinstance(op, ops.Append | ops.EndRun | ops.Join | ops.StartTool | ops.ReleaseRun):
         return op.fence.run_id
     return op.run_id if isinstance(op, ops.EndOpenRun) else ""
@@ -139,7 +140,7 @@ def _heard(op: RememberHeard | ForgetHeard) -> Iterable[str]:
 
 
 def _sent(op: Any) -> Iterable[str]:
-    """Of one that is on its way: its row and its pieces."""
+    """What operations on a delivery touch: its row and its pieces."""
     return [f"sent:{op.delivery_id}"]
 
 
@@ -148,7 +149,7 @@ def _preview(op: NotePreview | DropPreview) -> Iterable[str]:
 
 
 def _take_delivery(op: ops.TakeDelivery) -> Touched:
-    """It reads its session, and what was shown of it."""
+    """What taking a delivery touches: also its session, and its preview."""
     if not op.key or not op.delivery_key:
         return None
     return [op.key, f"delivery:{op.delivery_key}", f"sent:{op.delivery_id}"]

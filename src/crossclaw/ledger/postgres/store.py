@@ -1,7 +1,8 @@
-"""Opening a store on PostgreSQL: the address, the server's version, and the lock of those who write.
+"""Opening a store on PostgreSQL: the address, the server's version, and the writers' lock.
 
-One gateway holds the lock alone, or several hold it together; whoever makes or moves tables holds it alone. Each
-writer has a lock of its own besides: while it is held, the connection that sent its last commit still lives.
+One gateway holds the lock alone, or several share it; whoever makes or moves tables holds it alone.
+Each writer also has a lock of its own: while it is held, the connection that sent its last commit
+still lives.
 """
 
 import logging
@@ -80,7 +81,7 @@ _ESCAPES = "in a password, / is %2F, @ is %40, : is %3A and % is %25"
 
 
 class DatabaseAddress:
-    """A database: where it is, and how it is named without its password."""
+    """The address of a database, and its name without the password."""
 
     def __init__(self, url: str, *, shared: bool = False) -> None:
         self.shown, self.shared = shown(url), shared
@@ -110,7 +111,8 @@ class DatabaseAddress:
         return wire
 
     def connect_writer(self) -> PgWire:
-        """With the lock: while it is held, nobody else writes who does not share it."""
+        """A connection with the lock: while it is held, nobody else writes who does not share
+        it."""
         wire = self.connect()
         try:
             wire.script(_SHARED_WRITES if self.shared else _WRITES)
@@ -125,7 +127,7 @@ class DatabaseAddress:
         return wire
 
     def _lock(self, wire: PgWire, how: str, patience_s: float) -> None:
-        """The server gives it back however the process ends."""
+        """Takes the lock, or raises. The server releases it however the process ends."""
         until = time.monotonic() + patience_s
         while wire.ask(f"SELECT {how}($1::bigint)", LOCK) != [(True,)]:
             if time.monotonic() > until:
@@ -142,7 +144,7 @@ class DatabaseAddress:
             time.sleep(0.05)
 
     def _migrate(self, wire: PgWire) -> None:
-        """Alone: nobody else writes while tables change."""
+        """Migrates the store with the lock held alone: nobody else writes while tables change."""
         if not self.shared:
             migrate(wire)
             return
@@ -166,8 +168,9 @@ class DatabaseAddress:
         wire.ask("SELECT pg_advisory_unlock($1::bigint)", LOCK)
 
     def _refuse_pooled(self) -> None:
-        """A pooler that works by transaction gives several connections the same process of the server: then neither
-        locks nor prepared statements last, and no hint is heard."""
+        """Refuses a connection pooler that works by transaction: it gives several connections the
+        same server process, so that neither locks nor prepared statements last, and no hint
+        arrives."""
         first, second = self.connect(), None
         try:
             ((pid,),) = first.ask(_PID)
@@ -190,8 +193,8 @@ class DatabaseAddress:
             )
 
     def prepare(self, *, half_moved: bool = False) -> PgWire:
-        """A connection that may write, to a server that can hold a store and has its tables. `half_moved`: also a
-        store that a move has not filled yet."""
+        """A connection that may write, to a server that can hold a store and has its tables.
+        `half_moved`: also to a store that a move has not filled yet."""
         try:
             self._refuse_pooled()
             wire = self.connect_writer()
@@ -241,7 +244,8 @@ def refuse_unfit(wire: PgWire, name: str) -> None:
 
 
 def _refuse_foreign(wire: PgWire, name: str) -> None:
-    """Whoever owns the schema can put triggers there, which would run with the gateway's rights in this database."""
+    """Refuses a schema that belongs to another user, who could add triggers that run with the
+    gateway's rights."""
     rows = wire.ask(
         "SELECT pg_get_userbyid(nspowner), pg_has_role(nspowner, 'USAGE') FROM pg_namespace WHERE nspname = $1",
         SCHEMA,
@@ -255,7 +259,8 @@ def _refuse_foreign(wire: PgWire, name: str) -> None:
 
 
 def travels_in_clear(host: str, *, encrypted: bool) -> bool:
-    """Whether others on the network could read what is said, and the password where the server asks for it."""
+    """Whether others on the network could read the data, and the password if the server asks for
+    it."""
     if encrypted or not host or host.startswith(("/", "@")) or host == "localhost":
         return False
     try:
@@ -265,7 +270,7 @@ def travels_in_clear(host: str, *, encrypted: bool) -> bool:
 
 
 def shown(url: str) -> str:
-    """Without its password, for people and logs."""
+    """The address without its password, for people and logs."""
     try:
         parts = urlsplit(url)
     except ValueError:

@@ -1,7 +1,7 @@
-"""Taking over: what gateways have left whose lease is over goes on with those that are there.
+"""Taking over: gateways that are alive continue what others with expired leases have left.
 
-Their row goes first, and none of their transactions can be under way then (each holds its row). From there on they write
-nothing, whatever they still do.
+The row of a dead gateway is removed first, and none of its transactions can be under way then (each
+locks its row). From there on it writes nothing, whatever it still does.
 """
 
 from crossclaw.domain.runs import Run
@@ -25,7 +25,8 @@ _LEFT = (
 
 
 def take_over(transaction: Transaction, op: TakeOver) -> Recovered:
-    """Alone: like every step that does not say what it touches, it has locked everything."""
+    """Takes over all runs of dead gateways. Like every step that does not say what it touches, it
+    has locked everything."""
     db = transaction.db
     gone = tuple(str(name) for (name,) in db.execute(_END_LEASES, (op.owner,)).fetchall())
     left = [run_of(row) for row in db.execute(_LEFT).fetchall()]
@@ -54,8 +55,9 @@ def tell_gateways(transaction: Transaction, op: TellGateways) -> None:
 
 
 def _queue_again(db: Database, run: Run, owner: str | None, was_idle: bool) -> None:
-    """With the next epoch: what its former owner still writes is void. A suspect is kept for whoever lets it begin, and one that
-    is given up for whoever ends it."""
+    """Queues a run again with the next epoch, so that what its former owner still writes is void. A
+    suspect is reserved for the gateway that lets it begin, and one that is given up for the gateway
+    that ends it."""
     db.execute("DELETE FROM waits WHERE run_id = ?", (run.run_id,))
     db.execute(
         "UPDATE runs SET status = 'queued', owner = ?, epoch = epoch + 1, attempt = ? WHERE run_id = ?",
@@ -66,7 +68,7 @@ def _queue_again(db: Database, run: Run, owner: str | None, was_idle: bool) -> N
 def _suspicion_after(
     db: Database, before: Suspicion | None, died: list[Died]
 ) -> tuple[Suspicion | None, tuple[tuple[str, ...], ...]]:
-    """What is suspected now, and the groups of it that are new. Suspects that a gateway has which is there go on there."""
+    """What is suspected now, and the new groups of it. Suspects of a living gateway stay there."""
     alive = _held_elsewhere(db, before)
     known = {run_id for group in before.groups for run_id in group} if before else set()
     if before is None or not alive or known & {each.run_id for each in died}:
@@ -81,7 +83,7 @@ def _suspicion_after(
 
 
 def _held_elsewhere(db: Database, before: Suspicion | None) -> bool:
-    """Whether a suspect is with a gateway that is there."""
+    """Whether a living gateway has one of the suspects."""
     for run_id in (each for group in before.groups for each in group) if before else ():
         if db.execute(
             "SELECT 1 FROM runs JOIN gateways g ON g.incarnation = runs.owner WHERE run_id = ?",

@@ -1,4 +1,4 @@
-"""The wire: one connection in libpq's pipeline mode. Many statements fly together and answer in one round trip."""
+"""The wire: one connection in libpq's pipeline mode. Many statements share one round trip."""
 
 import logging
 import select
@@ -40,7 +40,7 @@ Fate = list[Answer] | ServerTrouble
 
 
 class PgWire:
-    """Blocks whoever uses it: it belongs to a thread."""
+    """A connection. It blocks its caller, so it belongs to a thread."""
 
     def __init__(self, conninfo: str) -> None:
         connection = self._connection = _connect(conninfo)
@@ -56,7 +56,7 @@ class PgWire:
 
     @property
     def backend_pid(self) -> int:
-        """Of the process that serves this connection, as whoever accepted it says."""
+        """The id of the server process for this connection, as reported when it was accepted."""
         return self._connection.backend_pid
 
     @property
@@ -65,7 +65,7 @@ class PgWire:
 
     @property
     def host(self) -> str:
-        """As it was named; of several, the one that answered."""
+        """The host as it was configured; of several, the one that answered."""
         return _text(self._connection.host)
 
     @property
@@ -80,7 +80,8 @@ class PgWire:
         self._connection.finish()
 
     def script(self, sql: str) -> None:
-        """Several statements in a text, without values: what opening and migrating need."""
+        """Executes several statements in one text, without values, as opening and migrating need
+        it."""
         try:
             if self._connection.pipeline_status:
                 self._connection.exit_pipeline_mode()
@@ -93,7 +94,7 @@ class PgWire:
             raise trouble
 
     def ask(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
-        """One statement alone, in PostgreSQL's own words."""
+        """Executes a single statement, in PostgreSQL's own SQL; returns its rows."""
         (fate,) = self.fly([[bound(PgStatement(sql.encode(), writes=True), values)]])
         if isinstance(fate, ServerTrouble):
             raise fate
@@ -132,7 +133,7 @@ class PgWire:
         return expected
 
     def _send(self) -> None:
-        """Never waits for the server without listening to it: both sides may have megabytes to say."""
+        """Sends what is buffered, and reads meanwhile: both sides may have megabytes to send."""
         connection = self._connection
         while connection.flush():
             self._watched.modify(connection.socket, select.POLLIN | select.POLLOUT)
@@ -141,7 +142,8 @@ class PgWire:
             self._watched.modify(connection.socket, select.POLLIN)
 
     def _result(self) -> Any:
-        """The next one. libpq would wait for it with Python's lock held, and the whole process with it."""
+        """The next result. It polls the socket, since libpq would wait with Python's lock held, and
+        the whole process with it."""
         connection = self._connection
         while connection.is_busy():
             self._watched.poll()
@@ -166,7 +168,7 @@ class PgWire:
         return answers if trouble is None else trouble
 
     def _collect(self) -> tuple[Answer, ServerTrouble | None]:
-        """All results up to the mark that ends a statement."""
+        """Reads all results up to the mark that ends a statement."""
         answer, trouble = Answer([], 0), None
         while (result := self._result()) is not None:
             status = result.status
@@ -186,7 +188,7 @@ class PgWire:
         return ServerTrouble(state, said)
 
     def notifications(self) -> list[str]:
-        """What was said on the channels that this connection listens to, since the last look."""
+        """The notifications on this connection since the last call."""
         heard = []
         try:
             self._connection.consume_input()
@@ -198,8 +200,8 @@ class PgWire:
 
 
 def _connect(conninfo: str) -> pq.abc.PGconn:
-    """To the first of the servers named that takes us. Their names are looked up, and each is tried, without Python's
-    lock: in one go libpq would hold it for as long as all of that takes."""
+    """Connects to the first of the servers that accepts. Names are looked up, and each address is
+    tried, without Python's lock: in one go libpq would hold it all that time."""
     given = conninfo_to_dict(conninfo)
     patience_s = float(given.get("connect_timeout") or CONNECT_S)
     refused: dict[str, None] = {}
@@ -214,7 +216,7 @@ def _connect(conninfo: str) -> pq.abc.PGconn:
 
 
 def _attempts(given: dict[str, Any]) -> list[dict[str, Any]]:
-    """One for each address of each server, in their order."""
+    """The parameters of one attempt for each address of each server, in order."""
     if str(given.get("host", "")).startswith("@"):  # a socket without a file: not a name either
         return [given]
     try:
@@ -224,7 +226,7 @@ def _attempts(given: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _finish_connecting(connection: pq.abc.PGconn, patience_s: float) -> str | None:
-    """Why it cannot be used; None when it can."""
+    """Completes a connection; returns why it cannot be used, or None."""
     until = time.monotonic() + patience_s
     wanted = select.POLLOUT
     while connection.status != pq.ConnStatus.BAD:
@@ -283,7 +285,8 @@ _DECODERS: dict[int, Callable[[bytes], Any]] = {
 
 
 def bound(statement: PgStatement, values: Sequence[Any]) -> Bound:
-    """Raises what is wrong with a value at once, and not when it flies together with those of others."""
+    """A statement with its encoded values. A wrong value raises here, and not in a round trip with
+    others' statements."""
     if not values:
         return Bound(statement)
     data = [_encode(value) for value in values]

@@ -1,6 +1,8 @@
-"""The search index on PostgreSQL: words are cut and folded here, so that both engines find the same.
+"""The search index on PostgreSQL: words are split and folded here, so that both engines find the
+same.
 
-As SQLite's `unicode61 remove_diacritics 2` does: a word is a run of letters and digits, small, without accents.
+It follows SQLite's `unicode61 remove_diacritics 2`: a word is a run of letters and digits, in lower
+case, without accents.
 """
 
 import re
@@ -21,15 +23,15 @@ def words_in(text: str) -> list[str]:
 
 
 def vector_of(text: str) -> str:
-    """A `tsvector`: each word with its place, for those that are looked for next to each other."""
+    """A `tsvector` of the text: each word with its position, for phrases."""
     return " ".join(
         f"{word}:{min(place, POSITIONS_MAX)}" for place, word in enumerate(words_in(text), 1)
     )
 
 
 def query_of(expression: str) -> str:
-    """A `tsquery` of what `match_expression` has made of a person's words: each in quotation marks, the last one
-    perhaps only a beginning. What is together in quotation marks stands together."""
+    """A `tsquery` of an expression by `match_expression`: each word in quotation marks, the last
+    one perhaps a prefix. Words inside one pair of quotation marks must be adjacent."""
     phrases = [words_in(part) for part in re.findall(r'"((?:[^"]|"")*)"', expression)]
     said = [" <-> ".join(words) for words in phrases if words]
     if not said:

@@ -1,10 +1,11 @@
-"""The writer on PostgreSQL: one connection, many waiting steps, one transaction, a round trip for all that wait.
+"""The writer on PostgreSQL: one connection, one transaction for many waiting steps, shared round
+trips.
 
-Steps that share nothing advance in lockstep. When one of them cannot be stored after it has written something, all
-is rolled back, and the steps go one by one, each behind a savepoint of its own: what fails then fails alone.
-
-A commit that was cut off has happened or not, and the server knows: each transaction writes its number into the row
-of its writer, which is read as soon as the server can be reached again.
+Steps that share nothing advance in lockstep. If one of them cannot be stored after it has written
+something, all is rolled back, and the steps run one by one, each with a savepoint of its own: what
+fails then fails alone. A commit that was cut off has happened or not, and the server knows: each
+transaction writes its number into the row of its writer, which is read as soon as the server can be
+reached again.
 """
 
 import logging
@@ -50,7 +51,8 @@ _NUMBERS = (
 
 
 class PostgresTransaction(Transaction):
-    """A step's. Nothing has to wait for its end: a write that nobody looks at costs no round trip."""
+    """A step's transaction. It defers nothing to its end: a write whose result nobody reads costs
+    no round trip."""
 
     def __init__(self, db: FlyingDatabase) -> None:
         super().__init__(db)
@@ -109,20 +111,20 @@ _SAVE, _UNDO, _KEEP = (
 
 
 class NotTogether(Exception):
-    """A step that has written something cannot be stored: the others go without it."""
+    """Raised if a step fails after its writes were sent: the others run again without it."""
 
 
 class CommitLost(Exception):
-    """The connection was cut while the commit was on its way."""
+    """Raised if the connection was cut while the commit was on its way."""
 
 
 class BatchTransaction:
-    """One transaction on the server, from its first flight to its commit."""
+    """One transaction on the server, from its first statement to its commit."""
 
     def __init__(
         self, wire: PgWire, locks: Sequence[Bound] = (), guard: Bound | None = None
     ) -> None:
-        """After the locks comes the guard: a statement that must answer a row."""
+        """Begins with the locks, then the guard: a statement that must return a row."""
         self._wire = wire
         self._ready: list[tuple[Bound, FlownRows | None]] = [(_BEGIN, None)]
         self._ready += [(lock, None) for lock in locks]
@@ -131,7 +133,7 @@ class BatchTransaction:
             self._ready.append((guard, self._guard))
 
     def run_together(self, jobs: Sequence[RuleRun[Any]]) -> None:
-        """To the end of all; what they have still to write flies with whatever flies next."""
+        """Runs all to their end; their last writes are sent with the next round trip."""
         for job in jobs:
             job.advance()
         while True:
@@ -147,7 +149,7 @@ class BatchTransaction:
         self._ready += self._waiting(jobs)
 
     def run_alone(self, job: RuleRun[Any]) -> None:
-        """Whatever is wrong with it is its own."""
+        """Runs one behind a savepoint, so that its failure affects no other."""
         self._ready.append((_SAVE, None))
         job.advance()
         try:
@@ -182,12 +184,13 @@ class BatchTransaction:
                 raise StoreFenced(_FENCED)
 
     def add(self, statements: Sequence[Bound]) -> None:
-        """Writes at which nobody looks: they fly with whatever flies next."""
+        """Queues writes whose result nobody reads, for the next round trip."""
         self._ready += [(each, None) for each in statements]
 
     def commit(self, sign: Bound | None, notify: Bound | None = None) -> None:
-        """With the number of this transaction, unless it has written nothing. Others are notified after it, in the
-        same flight: within it they would queue up for the one lock that notifications have, through every flush."""
+        """Commits, with this transaction's number if it has written anything. Others are notified
+        after it, in the same round trip: inside it they would queue up for the one lock that
+        notifications have, through every flush."""
         if self._guard is not None:
             self._fly([])
         end: list[tuple[Bound, FlownRows | None]] = [(sign, None)] if sign is not None else []
@@ -206,14 +209,15 @@ class BatchTransaction:
 
 
 def _drop(job: RuleRun[Any]) -> None:
-    """A step that was refused: nothing of it has flown, or the others begin anew without it."""
+    """Removes a step that was refused. If some of its writes were sent, the others must start again
+    without it."""
     if job.database.has_written:
         raise NotTogether
     job.database.waiting.clear()
 
 
 class PostgresWriter:
-    """Keeps a connection that may write, and gets another one when it is lost."""
+    """Keeps a connection that may write, and opens another one when it is lost."""
 
     def __init__(
         self,
@@ -325,7 +329,7 @@ class PostgresWriter:
         return bound(_SIGN, (self._number, self.name))
 
     def _figures(self, jobs: Sequence[tuple[WriterStep, RuleRun[_Done]]]) -> list[Bound]:
-        """What the steps have counted, added up; it flies with the commit."""
+        """The statements that add up what the steps have counted; they are sent with the commit."""
         ended = [job.result for _, job in jobs if job.result is not None and job.error is None]
         counted = [each for done in ended for each in done.counted]
         shard = crc32(self.name.encode()) % SHARDS if self._shared else 0
@@ -340,7 +344,8 @@ class PostgresWriter:
         return bound(_NOTIFY, (payload_of(self.name, hints).decode(),)) if hints else None
 
     def _notify_late(self) -> None:
-        """Others may not have heard of a commit that was cut off. Should this be lost too, they look each second."""
+        """Notifies others of a commit that was cut off. If this is lost too, they look each
+        second."""
         if self._notification is None:
             return
         try:
@@ -376,8 +381,8 @@ class PostgresWriter:
             self._lost_at = time.monotonic()
 
     def _sign_in(self, wire: PgWire) -> None:
-        """The lock of this writer: once it has it, the connection before this one has ended. Rows of writers that
-        are long over are removed."""
+        """Takes the lock of this writer: once it has it, the connection before this one has ended.
+        Removes rows of writers that ended long ago."""
         self._lock_own(wire)
         wire.ask(
             "DELETE FROM batches WHERE writer <> $1 AND (NOT $2::bool OR at < now() - interval '1 day')",
@@ -412,8 +417,9 @@ class PostgresWriter:
         return self._wire
 
     def _has_committed(self) -> bool:
-        """What became of a commit whose answer was cut off. The lock of this writer is ours again before it is asked, so
-        the connection that sent it has ended. A transaction that wrote nothing has no number, and may run again."""
+        """Whether a commit whose answer was cut off has happened. The lock of this writer is ours
+        again before the question, so the connection that sent it has ended. A transaction that
+        wrote nothing has no number, and may run again."""
         until = time.monotonic() + FATE_PATIENCE_S
         while True:
             try:

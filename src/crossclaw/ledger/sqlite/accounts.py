@@ -1,4 +1,5 @@
-"""Accounts: opened by a run, reserved from before a model call, settled with its answer."""
+"""Accounts of budgets: opened by a run, reserved from before a model call, settled with its
+answer."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -33,8 +34,8 @@ _HELD = (
 
 
 def open_account(transaction: Transaction, run: Run, allowance: Allowance, at: int) -> Run:
-    """The run with its purse. Only the first run of a tree opens an account, and a send or a spawn
-    that reaches an agent with a budget of its own; what belongs to one of these has its purse."""
+    """The run with its budget share. Only the first run of a tree opens an account, and a send or a
+    spawn that reaches an agent with a budget of its own; all runs below share it."""
     outer = run.cause.purse
     if outer is not None and not _opens_within(outer, run, allowance):
         return run
@@ -65,7 +66,7 @@ def _opens_within(outer: Purse, run: Run, allowance: Allowance) -> bool:
 
 
 def _purse(run: Run, allowance: Allowance, at: int, outer: Purse | None) -> Purse:
-    """Nobody's time ends later than that of whoever pays."""
+    """The budget share of a run. Its deadline is never later than that of the outer budget."""
     mine = Purse(run.run_id, run.key.agent_id)
     if allowance.minutes is not None:
         ends_at = at + int(allowance.minutes * 60_000)
@@ -78,7 +79,8 @@ def _purse(run: Run, allowance: Allowance, at: int, outer: Purse | None) -> Purs
 
 
 def set_aside(transaction: Transaction, op: Reserve, agent_id: str) -> Grant:
-    """What an earlier call of the run has cost is counted first, also when nothing more is given."""
+    """Reserves the cost of a call. The cost of an earlier call of the run is counted first, also if
+    nothing more is granted."""
     db, fence = transaction.db, op.fence
     settle(transaction, fence.run_id, op.spent)
     line = line_of(db, op.account_id)
@@ -97,7 +99,7 @@ def set_aside(transaction: Transaction, op: Reserve, agent_id: str) -> Grant:
 
 
 def settle(transaction: Transaction, run_id: str, spent: Amount) -> None:
-    """The call is over: what it cost takes the place of what was reserved for it."""
+    """Replaces a call's reservation by what it cost."""
     db = transaction.db
     db.execute("DELETE FROM reservations WHERE run_id = ?", (run_id,))
     if not spent:
@@ -123,7 +125,7 @@ def find_account(db: Database, account_id: str) -> Account | None:
 
 
 def list_accounts(db: Database, keys: Sequence[SessionKey]) -> dict[SessionKey, Account]:
-    """What the newest run of each spends from, or spent from."""
+    """The account of the newest run of each session."""
     newest = f"SELECT {_ACCOUNT} FROM runs r JOIN accounts a USING (account_id) " + (
         "WHERE r.key = ? AND r.account_id IS NOT NULL ORDER BY r.id DESC LIMIT 1"
     )

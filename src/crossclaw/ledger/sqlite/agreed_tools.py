@@ -1,4 +1,4 @@
-"""Tools of MCP servers, as the owner has agreed to them."""
+"""Rows of MCP tools that the owner has agreed to."""
 
 from crossclaw.ledger.agreed import AgreeTool, HeldTool, SeeTools
 from crossclaw.ledger.database import Database

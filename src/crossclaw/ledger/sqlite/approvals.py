@@ -1,4 +1,4 @@
-"""Rows of approvals and of what was allowed for good."""
+"""Rows of approvals and of standing grants."""
 
 from collections.abc import Sequence
 
@@ -97,7 +97,7 @@ def expire_approval(transaction: Transaction, op: ExpireApproval) -> Approval | 
 
 
 def withdraw_approvals(db: Database, run_id: str, at: int) -> None:
-    """The run has ended: whatever it asked for is not wanted any more."""
+    """Withdraws the open approvals of a run that has ended."""
     db.execute(
         "UPDATE approvals SET status = 'withdrawn', answered_at = ? "
         "WHERE run_id = ? AND status = 'waiting'",
@@ -106,14 +106,14 @@ def withdraw_approvals(db: Database, run_id: str, at: int) -> None:
 
 
 def count_waiting_calls(db: Database, run_id: str) -> int:
-    """How many calls of a run wait for a yes."""
+    """How many calls of a run wait for approval."""
     sql = "SELECT count(*) FROM approvals WHERE run_id = ? AND status = 'waiting'"
     count: int = db.execute(sql, (run_id,)).get
     return count
 
 
 def _go_on(db: Database, run_id: str) -> None:
-    """A run that waits for nothing else works again."""
+    """Marks a run as running again, if it waits for nothing else."""
     others = db.execute("SELECT 1 FROM waits WHERE run_id = ?", (run_id,)).fetchone()
     if others is None and not count_waiting_calls(db, run_id):
         db.execute(

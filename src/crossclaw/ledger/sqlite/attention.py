@@ -1,4 +1,4 @@
-"""What needs attention, on SQLite: small partial indexes hold only what is in trouble."""
+"""What needs attention, on SQLite: small partial indexes contain only what is in trouble."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -24,8 +24,8 @@ def dismiss(transaction: Transaction, op: Dismiss) -> None:
 
 
 def resend(transaction: Transaction, op: Resend) -> bool:
-    """A person wants it sent, though an earlier attempt may have arrived: that one counts no longer. One that goes in
-    pieces is not as it was before its first attempt: what has arrived of it stays."""
+    """Sends a delivery again because a person wants it, though an earlier attempt may have arrived:
+    that one counts no longer. One in pieces keeps its split and what has arrived of it."""
     made = transaction.db.execute(
         "UPDATE outbox SET state = 'pending', attempt = CASE WHEN EXISTS "
         "(SELECT 1 FROM delivery_pieces WHERE delivery_id = ?2) THEN 1 ELSE 0 END, "
@@ -75,7 +75,7 @@ def troubled_deliveries(db: Database, since: int, limit: int) -> list[TroubledDe
 
 
 def tight_budgets(db: Database, share: float, limit: int) -> list[TightBudget]:
-    """One of each account: that of the oldest run that still spends from it."""
+    """One row for each account: that of the oldest run that still spends from it."""
     sql = (
         "SELECT a.account_id, r.run_id, r.key, r.created_at, a.tokens_spent, a.tokens_max, a.cost_spent, a.cost_max "
         "FROM runs r JOIN accounts a ON a.account_id = r.account_id WHERE r.ended_at IS NULL AND "

@@ -24,7 +24,8 @@ _ROOTS_OF_OPEN_RUNS = (
 
 
 def count_run(transaction: Transaction, new: NewRun, at: int) -> None:
-    """One more run of its root cause. A run that nothing has caused is counted with its first follower."""
+    """Counts one more run of its root cause. A run that nothing has caused is counted with its
+    first follower."""
     if not new.cause.chain:
         return
     transaction.db.execute(
@@ -35,7 +36,7 @@ def count_run(transaction: Transaction, new: NewRun, at: int) -> None:
 
 
 def check_runs(db: Database, root: str, runs_max: int) -> None:
-    """Refuse the step that has just put a send or a spawn which does not fit any more."""
+    """Refuses the step that has just put a send or a spawn which does not fit any more."""
     if sum(runs_of(db, root)) > runs_max:
         raise TooManyRuns(
             f"what one message brings about is limited to {runs_max} runs, and this would be more "
@@ -55,14 +56,14 @@ def check_children(db: Database, parent_key: str, children_max: int) -> None:
 
 
 def runs_of(db: Database, root: str) -> tuple[int, int]:
-    """Runs of a root cause that were accepted, and those that are reserved."""
+    """The number of accepted runs of a root cause, and of reserved ones."""
     counted = db.execute("SELECT runs FROM cascades WHERE root = ?", (root,)).fetchone()
     reserved = db.execute(_RESERVED, (root,)).fetchone()
     return counted[0] if counted else 1, reserved[0] if reserved else 0
 
 
 def prune_cascades(transaction: Transaction, before: int) -> None:
-    """Forget the counts of what has come to rest long ago."""
+    """Deletes the counts of root causes that ended long ago."""
     transaction.db.execute(
         f"DELETE FROM cascades WHERE at < ? AND root NOT IN ({_ROOTS_OF_OPEN_RUNS})", (before,)
     )

@@ -1,4 +1,5 @@
-"""What chat channels keep: how far each account has read, who may talk, and what groups said before."""
+"""Rows of chat channels: how far each account has read, who may write, and what groups said
+before."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -32,7 +33,8 @@ _OF_CHAT = "channel = ? AND account_id = ? AND chat = ? AND thread_id = ?"
 _UNKNOWN = "(state IN ('sending', 'uncertain') OR state = 'pending' AND tried_at IS NOT NULL)"
 HEARD_ROWS_MAX = 50_000  # of all groups; the oldest go first
 HEARD_ONCE = "heard"
-"""Beside the scope of messages that were accepted: one that was heard may still be accepted, and has no run until then."""
+"""The dedupe scope of group messages that are kept as context. It is not that of accepted messages:
+one may still be accepted, and has no run until then."""
 
 
 def save_cursor(transaction: Transaction, op: SaveCursor) -> None:
@@ -77,7 +79,8 @@ def learn_fate(transaction: Transaction, op: LearnFate) -> bool:
 
 
 def _learn_of_piece(transaction: Transaction, op: LearnFate) -> bool:
-    """A piece has arrived: what follows it goes out, by whoever sends it if somebody does."""
+    """Marks a piece as arrived. The pieces after it go out, by whoever is sending the delivery if
+    somebody is."""
     whole, _, number = op.delivery_key.rpartition("#")
     if not whole or not number.isdecimal():
         return False
@@ -97,8 +100,8 @@ def _learn_of_piece(transaction: Transaction, op: LearnFate) -> bool:
 
 
 def _failed_piece(transaction: Transaction, op: LearnFate) -> bool | None:
-    """One piece did not arrive after all: the others stay where they are, and a resend sends this one. None: there is
-    no such piece."""
+    """Marks one piece as failed: the others stay where they are, and a resend sends this one. None
+    if there is no such piece."""
     whole, _, number = op.delivery_key.rpartition("#")
     if not whole or not number.isdecimal():
         return None
@@ -150,7 +153,7 @@ def request_pairing(transaction: Transaction, op: RequestPairing) -> ChatPairing
 
 
 def _give_way(db: Database, place: tuple[str, str], at: int) -> bool:
-    """The one that was asked longest ago, if before then."""
+    """Removes the oldest request from before `at`; returns whether there was one."""
     gone = db.execute(
         f"DELETE FROM pairing_requests WHERE {_OF_ACCOUNT} AND sender = (SELECT sender FROM "
         f"pairing_requests WHERE {_OF_ACCOUNT} AND created_at < ? ORDER BY created_at, sender "
@@ -197,7 +200,8 @@ def remove_paired(transaction: Transaction, op: RemovePaired) -> bool:
 
 
 def _chats_with(db: Database, op: RemovePaired) -> set[str]:
-    """From which somebody has written lately: messages are known by channel, account, chat, sender and number."""
+    """The chats from which somebody has written lately, from the keys of messages: channel,
+    account, chat, sender and number."""
     place = SEPARATOR.join((op.channel, op.account_id, ""))
     rows = db.execute(
         "SELECT key FROM dedupe WHERE scope = 'inbound' AND substr(key, 1, ?) = ?",
@@ -277,7 +281,7 @@ def remember_heard(transaction: Transaction, op: RememberHeard) -> None:
 
 
 def _is_new(db: Database, op: RememberHeard) -> bool:
-    """Whether its platform brings it for the first time."""
+    """Whether its platform sends it for the first time."""
     once = op.dedupe
     accepted = db.execute(
         "SELECT 1 FROM dedupe WHERE scope = ? AND key = ?", (once.scope, once.key)

@@ -1,4 +1,4 @@
-"""Timers, exports, the audit and what must be swept."""
+"""Timers, exports, the audit and what the sweep deletes."""
 
 from collections.abc import Sequence
 
@@ -26,7 +26,8 @@ from crossclaw.ledger.sqlite.rows import EXPORT, TIMER, export_of, timer_of, to_
 from crossclaw.ledger.sqlite.writer import Transaction
 
 _GAP = "gap:"
-"""And when it began; the mark is where it ended."""
+"""The prefix of rows for gaps in which no time passed, with their beginning; the value is where a
+gap ended."""
 _IS_GAP = f"substr(name, 1, {len(_GAP)}) = '{_GAP}'"
 _MARK = (
     "INSERT INTO marks (name, at) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET at = excluded.at"

@@ -1,4 +1,5 @@
-"""A consistent copy of a store while a gateway writes to it, and whether a store is whole."""
+"""Copying a store consistently while a gateway writes to it, and checking whether a store is
+whole."""
 
 from pathlib import Path
 
@@ -15,7 +16,8 @@ COUNTED = ("sessions", "entries", "runs", "jobs", "media")
 
 
 def copy_store(path: Path, copy: Path, progress: Counted = lambda done, of: None) -> None:
-    """One moment of the store: the reading transaction keeps it while others go on writing."""
+    """Copies the store as of one moment: the reading transaction keeps it while others go on
+    writing."""
     make_file(copy)
     source, target = open_reader(path), apsw.Connection(str(copy))
     try:
@@ -34,7 +36,7 @@ def copy_store(path: Path, copy: Path, progress: Counted = lambda done, of: None
 
 
 def check_store(path: Path) -> dict[str, int]:
-    """How much is in a store that is whole; an error says what is wrong with one that is not."""
+    """The number of rows in a store that is whole; raises if it is not."""
     db = open_reader(path)
     try:
         version = db.pragma("user_version")

@@ -36,7 +36,7 @@ _CHANGE = (
 
 
 def put_credential(transaction: Transaction, op: PutCredential) -> None:
-    """One statement decides: of two who have read the same epoch, one writes."""
+    """Stores a credential in one statement: of two who have read the same epoch, one writes."""
     db, values, over = transaction.db, _columns(op.credential), op.over
     transaction.hint(CREDENTIALS, op.credential.credential_id)
     if over is None:

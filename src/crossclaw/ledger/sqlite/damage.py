@@ -1,7 +1,7 @@
-"""Damage: a row that cannot be read hurts nobody but itself.
+"""Damage: a row that cannot be read affects nothing but itself.
 
-Lists are decoded at once, and row by row where that fails: then what can be read is answered, and the rest is
-counted. An entry or a session that is damaged stays in its place and says so.
+Lists are decoded at once, and row by row if that fails: then what can be read is returned, and the
+rest is counted. A damaged entry or session stays in its place and is marked.
 """
 
 from collections import Counter
@@ -19,7 +19,8 @@ StoredRow = tuple[Any, ...]
 T = TypeVar("T")
 
 UNREADABLE = (msgspec.MsgspecError, UnicodeError, RecursionError, TypeError, ValueError)
-"""What a row can be whose bytes are not those that were written. The disk's own trouble is SQLite's to tell."""
+"""The errors of decoding a row whose bytes are not those that were written. SQLite itself reports
+the disk's errors."""
 
 _met: dict[str, Counter[str]] = {}
 
@@ -41,7 +42,8 @@ def read_rows(
     make: Callable[[StoredRow], T],
     damaged: Callable[[StoredRow], T] | None = None,
 ) -> list[T]:
-    """`damaged` makes what is shown in the place of a row that cannot be read; without it there is nothing."""
+    """Reads rows. `damaged` makes what is shown in place of a row that cannot be read; without it
+    the row is left out."""
     try:
         return [make(row) for row in db.execute(sql, values)]
     except UNREADABLE:
@@ -56,7 +58,7 @@ def _one_by_one(
     make: Callable[[StoredRow], T],
     damaged: Callable[[StoredRow], T] | None,
 ) -> Iterator[T]:
-    """A text that is no text makes the whole statement fail, so each row has a statement of its own."""
+    """Reads each row by a statement of its own, since invalid text makes a whole statement fail."""
     counted = db.execute(f"SELECT count(*) FROM ({sql}) AS r", values).fetchone()
     for number in range(counted[0] if counted else 0):
         only = f"SELECT * FROM ({sql}) AS r LIMIT 1 OFFSET {number}"

@@ -24,7 +24,8 @@ from crossclaw.ledger.sqlite.words import indexed_words
 from crossclaw.ledger.sqlite.writer import Transaction
 
 CLAIMED = "run_id = ? AND epoch = ? AND owner IS NOT NULL"
-"""Of a fence: the run is still its writer's. Whoever gave it back, lost it or has ended it finds nothing."""
+"""The condition of a fence: the run is still claimed by its writer. It finds nothing if the run was
+given back, lost or ended."""
 
 ROLE_OF = {UserMessage: "user", AssistantMessage: "assistant", ToolResultMessage: "toolResult"}
 
@@ -56,7 +57,7 @@ def inject(transaction: Transaction, op: Inject) -> list[Entry]:
 
 
 class HeldRun(NamedTuple):
-    """A run whose claim still holds: where it writes, and what kind of run it is."""
+    """A run whose claim is still valid: where it writes, and what kind of run it is."""
 
     agent_id: str
     session_id: str
@@ -66,7 +67,8 @@ class HeldRun(NamedTuple):
 
 
 def hold(transaction: Transaction, fence: Fence, *, progress: bool = False) -> HeldRun:
-    """Refuse a writer that lost its claim. With `progress` the count of its attempts begins anew."""
+    """Refuses a writer that lost its claim. With `progress` the count of its attempts begins
+    anew."""
     row = transaction.db.execute(
         f"SELECT agent_id, session_id, attempt, kind, plan FROM runs WHERE {CLAIMED}",
         (fence.run_id, fence.epoch),
@@ -155,7 +157,8 @@ def put_entry(
 
 
 def _count_beside(transaction: Transaction, session_id: str, note: dict[str, Any]) -> None:
-    """What was spent for the session beside its own words, as on a picture's description."""
+    """Adds what was spent for the session beside its own messages, such as on a picture's
+    description."""
     usage = msgspec.convert(note["usage"], Usage)
     transaction.db.execute(
         "UPDATE sessions SET input_tokens = input_tokens + ?, output_tokens = output_tokens + ?, "

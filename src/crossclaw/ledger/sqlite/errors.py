@@ -1,4 +1,5 @@
-"""SQLite's errors end here: whoever uses the ledger knows its contract and not what is behind it."""
+"""Translates SQLite's errors into the ledger's: users of the ledger know its contract and not its
+engine."""
 
 import apsw
 import msgspec
@@ -6,11 +7,11 @@ import msgspec
 from crossclaw.domain.errors import StoreDamaged, StoreError
 
 OF_ONE_STEP = (apsw.ConstraintError, apsw.TooBigError, apsw.MismatchError)
-"""What is wrong with a step and not with the disk."""
+"""Errors for which one step is at fault, and not the disk."""
 
 
 READ_TROUBLE = (apsw.Error, msgspec.MsgspecError, UnicodeDecodeError)
-"""What a read can end with: SQLite's trouble, or a row that is not what was written."""
+"""The errors of a read: SQLite's own, or a row that is not what was written."""
 
 
 def explain(error: Exception) -> StoreError:

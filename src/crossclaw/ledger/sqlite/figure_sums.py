@@ -1,7 +1,9 @@
-"""How figures are written: sums in slots of five minutes, in the transaction of what they count, and kept when sessions go.
+"""How figures are written: sums in slots of five minutes, in the transaction of what they count,
+and kept when sessions are deleted.
 
-The notes of all steps of a batch are added up first, so that there is one statement for each agent, model and channel,
-however many turns there were. Slots that are older than a week become hours.
+The counts of all steps of a batch are added up first, so that there is one statement for each
+agent, model and channel, however many turns there were. Slots that are older than a week become
+hours.
 """
 
 from collections.abc import Iterable
@@ -44,7 +46,7 @@ def figure_writes(
 
 
 def fold_slots(db: Database, before: int) -> None:
-    """What is older becomes hours."""
+    """Combines older slots into hours."""
     hour = before - before % HOUR_MS
     db.execute(_FOLD, (hour,))
     db.execute(f"DELETE FROM figures WHERE minutes = {SLOT_MINUTES} AND at < ?", (hour,))

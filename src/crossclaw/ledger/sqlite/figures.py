@@ -1,5 +1,5 @@
-"""Figures on SQLite: what a step has to count is noted on its transaction (and written by `figure_sums`), and how sums
-are read."""
+"""Figures on SQLite: collects what a step counts on its transaction (`figure_sums` writes it), and
+reads the sums."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -34,7 +34,7 @@ class _ChatName(msgspec.Struct):
 
 
 class _Answering(msgspec.Struct):
-    """Of a run's plan, what is asked here."""
+    """The part of a run's plan that is needed here."""
 
     reply_to: _ChatName | None = None
 
@@ -48,7 +48,7 @@ _answering = msgspec.json.Decoder(_Answering)
 def count_used(
     transaction: Transaction, op: Append, agent_id: str, kind: RunKind, plan: str
 ) -> None:
-    """What models have read and said for a run of this kind, by its plan as it is stored."""
+    """Counts the tokens of models for a run of this kind, by its stored plan."""
     for entry in op.entries:
         usage = _usage_of(entry)
         if usage is None:
@@ -69,7 +69,7 @@ def count_used(
 
 
 def note_models(transaction: Transaction, op: Append) -> None:
-    """Which model a run has last heard from: its end is counted under it."""
+    """Notes which model last answered a run: its end is counted under it."""
     for entry in op.entries:
         if isinstance(entry.message, AssistantMessage) and entry.message.model:
             transaction.models[op.fence.run_id] = _model_of(entry)
@@ -137,6 +137,6 @@ def figures_over_time(db: Database, query: FigureQuery) -> list[FigureRow]:
 
 
 def figures_of(sums: Sequence[Any]) -> Figures:
-    """Sums as a store answers them: some engines add whole numbers up to others."""
+    """Sums as figures of our types: some engines return whole numbers as another type."""
     plain = Figures(*(int(each) for each in sums))
     return plain._replace(cost_usd=float(sums[Figures._fields.index("cost_usd")]))

@@ -1,4 +1,4 @@
-"""Forks: rows of a transcript, copied into another."""
+"""Forks: copies rows of a transcript into another."""
 
 from typing import Any
 
@@ -50,7 +50,7 @@ def fork_session(transaction: Transaction, op: ForkSession) -> Forked:
 def _where(
     transaction: Transaction, source: Session, entry_id: str | None
 ) -> tuple[int, UserMessage | None]:
-    """The last entry that is copied, and a person's message that comes after it."""
+    """The seq of the last entry that is copied, and a person's message that comes after it."""
     if entry_id is None:
         (last,) = transaction.get(
             "SELECT last_seq FROM transcripts WHERE session_id = ?", (source.session_id,)
@@ -96,7 +96,7 @@ def _copy(transaction: Transaction, op: ForkSession, session_id: str, last: int)
 
 
 def _open_calls(messages: list[Message]) -> list[Any]:
-    """Calls of the last answer that have no result yet."""
+    """The calls of the last answer that have no result yet."""
     answered = set[str]()
     for message in reversed(messages):
         if isinstance(message, ToolResultMessage):

@@ -1,4 +1,4 @@
-"""Imports: whole transcripts of another store, written in batches."""
+"""Imports: writes whole transcripts of another store in batches."""
 
 from typing import Any
 
@@ -66,7 +66,7 @@ def begin_import(transaction: Transaction, op: BeginImport) -> ImportState | Non
 
 
 def _refresh(db: Database, session: ImportedSession) -> None:
-    """What was set there since, unless somebody did something here later."""
+    """Updates what was changed there since, unless something happened here later."""
     columns = {name: v for name, v in session.columns.items() if name in _KEPT}
     names = "".join(f"{name} = ?, " for name in columns)
     values = [to_json(v) if isinstance(v, dict) else v for v in columns.values()]
@@ -166,7 +166,7 @@ def import_entries(transaction: Transaction, op: ImportEntries) -> None:
 def _kept(
     transaction: Transaction, agent_id: str, session_id: str, imported: ImportedEntry
 ) -> ImportedEntry:
-    """Its pictures and files by their hashes."""
+    """The entry with its pictures and files stored by their hashes."""
     entry, where = imported.entry, (agent_id, session_id, None)
     if entry.message is not None:
         message = keep_in_transcript(transaction, *where, entry.message, imported.at)

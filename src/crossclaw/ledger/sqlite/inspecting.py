@@ -1,4 +1,5 @@
-"""Inspecting a store: every row is read as it would be used, and those that cannot be are named."""
+"""Inspecting a store: reads every row as it would be used, and reports those that cannot be
+read."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -40,7 +41,7 @@ PAIRED_MAX = 1_000  # people; whoever has more knows that they are many
 class _Table(NamedTuple):
     name: str
     order: str
-    """What its rows are named and paged by; unique."""
+    """The unique column by which its rows are named and paged."""
     columns: str
     read: Callable[[StoredRow], Any]
 
@@ -87,7 +88,7 @@ def held_in(path: Path) -> list[HeldTool]:
 
 
 def paired_in(path: Path) -> list[PairedSender]:
-    """Who was let in by a code."""
+    """The senders that were paired by a code."""
     try:
         db = open_reader(path)
     except StoreError:
@@ -101,7 +102,8 @@ def paired_in(path: Path) -> list[PairedSender]:
 
 
 def _damaged(db: apsw.Connection, table: _Table) -> Iterator[Damaged]:
-    """A page at once, and row by row where that fails: a text that is no text ends the whole page."""
+    """The damaged rows of a table. It reads a page at once, and row by row if that fails: invalid
+    text ends the whole page."""
     last: Any = None
     page = (
         f"SELECT {table.order} FROM {table.name} WHERE ?1 IS NULL OR {table.order} > ?1 "
@@ -130,7 +132,7 @@ def _tried(db: apsw.Connection, table: _Table, name: Any) -> Iterator[Damaged]:
 
 
 def _where(db: apsw.Connection, table: _Table, name: Any) -> str:
-    """The session it belongs to, where that can be told."""
+    """The session it belongs to, if that can be read."""
     named = {"entries": "session_id", "sessions": "key", "runs": "key", "media_uses": "holder"}
     told = named.get(table.name)
     if told is None:

@@ -1,4 +1,4 @@
-"""Job rows and their ticks. The primary key of a tick is why it runs once."""
+"""Job rows and their ticks. The primary key of a tick makes it run once."""
 
 from typing import Any
 
@@ -169,7 +169,7 @@ def next_job_at(db: Database, *, after: int) -> int | None:
 def list_ticks(
     db: Database, job_id: str | None, *, limit: int, status: TickStatus | None = None
 ) -> list[Tick]:
-    """Of one job by its key; of all of them, which only people ask for, by looking at every row."""
+    """Ticks of one job, by its key; or of all, which only people ask for, by reading every row."""
     ticks = f"SELECT {_TICK} FROM job_slots t LEFT JOIN runs r ON r.run_id = t.run_id"
     wanted = "(?2 IS NULL OR t.status = ?2) ORDER BY t.slot_at DESC LIMIT ?3"
     which = "?1 IS NULL" if job_id is None else "t.job_id = ?1"

@@ -1,4 +1,4 @@
-"""The ledger on SQLite, whole: one writer, readers beside it, the folder's lock."""
+"""The ledger on SQLite: one writer, readers beside it, the folder's lock."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -165,7 +165,8 @@ HANDLERS: dict[type, OpHandler] = {
 
 
 class SqliteLedger(LedgerWrites, SqliteReads):
-    """Open it inside an event loop. `inline` commits in the caller's task, for virtual time."""
+    """A ledger in a SQLite file. Open it inside an event loop. `inline` commits in the caller's
+    task, for virtual time."""
 
     gateways = None
     trouble = READ_TROUBLE

@@ -1,4 +1,4 @@
-"""Pictures and files: each once, by its hash, as long as somebody names it."""
+"""Pictures and files: each stored once, by its hash, as long as something refers to it."""
 
 import hashlib
 from collections.abc import Collection, Sequence
@@ -62,7 +62,7 @@ def waiting_holder(run_id: str) -> str:
 def keep_waiting(
     transaction: Transaction, agent_id: str, run_id: str, message: UserMessage, at: int
 ) -> UserMessage:
-    """The message of a run as the inbox has it."""
+    """The message of a run as the inbox stores it: its media are stored by hash."""
     if isinstance(message.content, str) or next(sources_in(message), None) is None:
         return message
     return with_sources(
@@ -78,8 +78,8 @@ def keep_in_transcript(
     message: Message,
     at: int,
 ) -> Message:
-    """A message as a transcript has it: what it carries is put beside it, and what it names was its run's or is
-    the session's already."""
+    """A message as a transcript stores it: the media in it are stored by hash, and its references
+    must be its run's or the session's already."""
     if isinstance(message, AssistantMessage) or (
         isinstance(message, UserMessage) and isinstance(message.content, str)
     ):
@@ -101,7 +101,7 @@ def keep_in_note(
     note: dict[str, Any],
     at: int,
 ) -> dict[str, Any]:
-    """A note that tells of a message which no model has read."""
+    """A note about a message that no model has read, with its media stored by hash."""
     message = _told_in(note)
     if message is None:
         return note
@@ -132,13 +132,14 @@ def _kept(
 
 
 def _size_of(db: Database, key: str) -> int:
-    """As it is, and not as a tool says: what is shown of a history is bounded by it."""
+    """The stored size, not the one a tool claims: what is shown of a history is bounded by it."""
     row = db.execute("SELECT size FROM media WHERE sha256 = ?", (key,)).fetchone()
     return int(row[0]) if row else 0
 
 
 def _may_name(transaction: Transaction, key: str, holders: Sequence[str]) -> bool:
-    """Whoever knows the hash of a picture has not seen it: only who had it may go on naming it."""
+    """Whether a message may refer to media. Knowing a hash is not enough: its holder must have had
+    it before."""
     if key in transaction.kept:
         return True
     query = "SELECT 1 FROM media_uses WHERE holder = ? AND sha256 = ?"
@@ -153,7 +154,7 @@ def drop_media(transaction: Transaction, op: DropMedia) -> None:
 
 
 def forget_holder(db: Database, holder: str) -> None:
-    """Also what nobody else names."""
+    """Removes a holder's references to media, and media that nothing refers to any more."""
     named = db.execute("DELETE FROM media_uses WHERE holder = ? RETURNING sha256", (holder,))
     for (key,) in named.fetchall():
         db.execute(f"DELETE FROM media WHERE sha256 = ? AND {_UNUSED}", (key,))
@@ -165,7 +166,7 @@ def forget_holder(db: Database, holder: str) -> None:
 
 
 def sweep_unnamed(db: Database, before: int) -> None:
-    """What came with a message that turned out to be a repetition."""
+    """Deletes media of messages that turned out to be repetitions."""
     db.execute(f"DELETE FROM media WHERE created_at < ? AND {_UNUSED}", (before,))
 
 
@@ -178,7 +179,7 @@ def find_media(db: Database, sha256: str) -> Media | None:
 
 
 def with_media(db: Database, entries: Sequence[Entry], kinds: Kinds) -> list[Entry]:
-    """The entries with the bytes of what they name in them."""
+    """The entries with the bytes of the media that they refer to."""
     change = partial(_filled, db)
     return [
         msgspec.structs.replace(
@@ -248,7 +249,7 @@ def find_media_words(db: Database, hashes: Collection[str]) -> dict[str, MediaWo
 
 
 def check_media(row: tuple[Any, ...]) -> None:
-    """Raises ValueError where the bytes are not those that were kept."""
+    """Raises ValueError if the bytes are not those of the hash."""
     key, data = row
     if not isinstance(data, bytes) or hashlib.sha256(data).hexdigest() != key:
         raise ValueError("the bytes are not those of the hash")

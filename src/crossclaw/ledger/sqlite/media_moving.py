@@ -1,4 +1,4 @@
-"""Pictures of stores of earlier releases: they stood in the messages, and move out of them."""
+"""Moves the pictures of earlier releases out of their messages."""
 
 from typing import NamedTuple
 
@@ -11,8 +11,9 @@ from crossclaw.ledger.sqlite.media import keep_in_note, keep_in_transcript, keep
 from crossclaw.ledger.sqlite.writer import SqliteTransaction, Transaction
 
 _CARRIES, _NAMES = b'"base64"', b'"stored"'
-"""What every message has in it that carries a picture, or that names one: what a tool answered could be any JSON, also one
-that became a name only now, and a name holds nowhere but where the picture is."""
+"""What every message contains that carries a picture, or refers to one. A tool's result could be
+any JSON, also one that looks like a reference only now; but a reference is valid only where its picture
+is."""
 _MARKED = "(instr(CAST({0} AS BLOB), ?2) OR instr(CAST({0} AS BLOB), ?3))"
 
 
@@ -27,7 +28,8 @@ class _Row(NamedTuple):
 
 
 def move_media(db: apsw.Connection) -> None:
-    """One message at a time: an old store may have gigabytes of them. What cannot be read stays as it is."""
+    """Moves pictures out, one message at a time: an old store may have gigabytes of them. What
+    cannot be read stays unchanged."""
     transaction = SqliteTransaction(db)
     query = (
         "SELECT id, agent_id, session_id, run_id, at, type, body FROM entries "
@@ -44,7 +46,7 @@ def move_media(db: apsw.Connection) -> None:
 
 
 def _moved(transaction: Transaction, row: _Row) -> bytes | None:
-    """None: it stays."""
+    """The changed body; None if it stays unchanged."""
     where = (row.agent_id, row.session_id, None)
     try:
         if row.type != "message":

@@ -1,4 +1,5 @@
-"""What outlives a compaction: the newest one, pinned entries, and what a session has under way."""
+"""Rows that outlive a compaction: the newest one, pinned entries, and what a session has under
+way."""
 
 from datetime import UTC, datetime
 from typing import Any

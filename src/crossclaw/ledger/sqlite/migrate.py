@@ -1,4 +1,5 @@
-"""Migrations: numbered, each one transaction, so that a kill in the middle leaves the version before."""
+"""Migrations: numbered, each in one transaction, so that a kill in the middle leaves the version
+before."""
 
 import logging
 from collections.abc import Callable
@@ -22,7 +23,7 @@ class Migration(NamedTuple):
     number: int
     name: str
     fill: Callable[[apsw.Connection], None] | None = None
-    """What the new tables must learn from the old ones."""
+    """Fills the new tables from the old ones."""
 
     @property
     def sql(self) -> str:
@@ -39,7 +40,7 @@ def _index_all_entries(db: apsw.Connection) -> None:
 
 
 def _words_of(body: bytes) -> str:
-    """None of a row that cannot be read."""
+    """The searchable words of a message; empty if it cannot be read."""
     try:
         return indexed_words(decode_message(body))
     except UNREADABLE:

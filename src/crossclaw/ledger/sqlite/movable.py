@@ -1,4 +1,4 @@
-"""A file as one end of a move."""
+"""A SQLite file as one end of a move."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -66,7 +66,7 @@ class SqliteMovable(MovableStore):
         put_words(db, words)
 
     def finish(self, tables: Sequence[MovedTable]) -> None:
-        """Numbers follow the highest one by themselves."""
+        """Does nothing: SQLite's row numbers follow the highest one by themselves."""
 
     def close(self) -> None:
         self._db.close()

@@ -1,4 +1,4 @@
-"""Outbox rows: put with the step that ends a run, settled when the channel has answered."""
+"""Outbox rows: put in the step that ends a run, settled when the channel has answered."""
 
 from crossclaw.domain.addresses import Address
 from crossclaw.domain.keys import SessionKey
@@ -80,9 +80,10 @@ def _session_of(db: Database, key: SessionKey) -> Session | None:
 
 
 def settle_delivery(transaction: Transaction, op: SettleDelivery) -> None:
-    """One that was withdrawn while it was being sent still learns what became of it. An attempt of which nothing
-    has left is forgotten (it began at `updated_at`), an earlier one that may have arrived is not. One that goes in pieces
-    is not as it was before its first attempt: it is sent on as it was split then."""
+    """Stores how an attempt ended. A delivery that was withdrawn while being sent still gets its
+    result. An attempt that sent nothing is forgotten (it began at `updated_at`); an earlier one
+    that may have arrived is not. One in pieces never returns to the state before its first attempt:
+    it keeps its split."""
     transaction.db.execute(
         "UPDATE outbox SET "
         "state = CASE WHEN state = 'uncertain' AND ?1 = 'pending' THEN 'failed' ELSE ?1 END, "
@@ -117,7 +118,7 @@ def settle_delivery(transaction: Transaction, op: SettleDelivery) -> None:
 
 
 def withdraw_deliveries(transaction: Transaction, key: SessionKey, at: int) -> None:
-    """A session is being deleted: nothing of it goes out any more. Where it denied, that holds for
+    """Withdraws the deliveries of a session that is being deleted. If its send policy denied, also
     what others have on the way to its chat: with the session, its denial is forgotten."""
     transaction.db.execute(
         "UPDATE outbox SET "
@@ -133,7 +134,7 @@ def withdraw_deliveries(transaction: Transaction, key: SessionKey, at: int) -> N
 
 
 def drop_files(db: Database, delivery_id: int) -> None:
-    """It has arrived: nobody sends them again."""
+    """Removes the files of a delivery that has arrived."""
     row = db.execute(
         "SELECT delivery_key FROM outbox WHERE id = ? AND files IS NOT NULL", (delivery_id,)
     ).fetchone()
@@ -142,7 +143,8 @@ def drop_files(db: Database, delivery_id: int) -> None:
 
 
 def drop_old_files(db: Database, before: int) -> None:
-    """Of deliveries that did not surely arrive, and that nobody has sent again for so long."""
+    """Removes the files of deliveries that failed or are uncertain, and that nobody has sent again
+    for so long."""
     rows = db.execute(
         "SELECT delivery_key FROM outbox WHERE state IN ('uncertain', 'failed') AND updated_at < ? "
         "AND files IS NOT NULL AND EXISTS "

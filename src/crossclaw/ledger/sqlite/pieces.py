@@ -1,4 +1,4 @@
-"""Pieces of deliveries, each with its own state."""
+"""Rows of pieces of deliveries, each with its own state."""
 
 from typing import Any
 
@@ -38,8 +38,8 @@ def take_piece(transaction: Transaction, op: TakePiece) -> None:
 
 
 def settle_piece(transaction: Transaction, op: SettlePiece) -> None:
-    """What its platform has told of it while it was being sent holds. If it has arrived after all, what is left of
-    the delivery goes out."""
+    """Stores how a piece ended. What its platform has reported meanwhile counts more. If it has
+    arrived after all, the rest of the delivery goes out."""
     row = transaction.db.execute(
         "UPDATE delivery_pieces SET state = CASE WHEN state = 'delivered' "
         "OR state = 'failed' AND ?1 <> 'pending' THEN state ELSE ?1 END, "
@@ -73,7 +73,7 @@ def mark_delivered(transaction: Transaction, op: MarkDelivered) -> bool:
 
 
 def go_on(transaction: Transaction, delivery_id: int, at: int) -> None:
-    """What is left of a delivery goes out; if nothing is, it has arrived."""
+    """Lets the rest of a delivery go out; if there is none, marks it as delivered."""
     left = transaction.db.execute(
         "SELECT 1 FROM delivery_pieces WHERE delivery_id = ? AND state <> 'delivered'",
         (delivery_id,),

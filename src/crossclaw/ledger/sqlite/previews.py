@@ -1,4 +1,4 @@
-"""Messages that show a reply while it is written."""
+"""Rows of messages that show a reply while it is being written."""
 
 from crossclaw.ledger.database import Database
 from crossclaw.ledger.operations import DeliveryPreview

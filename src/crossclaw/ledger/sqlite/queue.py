@@ -1,6 +1,6 @@
-"""The queue of a lane: who is next, alone or together with those behind it.
+"""The queue of a lane: which run is next, alone or together with those behind it.
 
-Only what stands next to each other is answered together, so the transcript keeps the order in which
+Only neighbours in the queue are answered together, so the transcript keeps the order in which
 messages were accepted. The run that came first carries the others; they end with it.
 """
 
@@ -58,7 +58,7 @@ def claim(transaction: Transaction, op: Claim) -> Claimed | NotYet | None:
 
 
 def _take(transaction: Transaction, op: Claim, number: int) -> Claimed:
-    """One run, and its message if it has not begun before."""
+    """Claims one run, and moves its message into the transcript if it has not begun before."""
     agent_id, session_id = session_of_key(transaction, op.key)
     run = _begin(transaction, op, number, session_id)
     letter = take_inbox_message(transaction, run.run_id)
@@ -81,7 +81,8 @@ def _begin(transaction: Transaction, op: Claim, number: int, session_id: str) ->
 
 
 def _follow_epoch(transaction: Transaction, carrier: Run) -> None:
-    """What is told of a run is counted on from its epoch; those that it carries are told of too."""
+    """Gives the runs that it carries its new epoch: events of a run are numbered from its epoch,
+    theirs too."""
     transaction.db.execute(
         "UPDATE runs SET epoch = ? WHERE merged_into = ? AND ended_at IS NULL",
         (carrier.epoch, carrier.run_id),
@@ -89,7 +90,8 @@ def _follow_epoch(transaction: Transaction, carrier: Run) -> None:
 
 
 def _take_first(transaction: Transaction, op: Claim) -> Claimed | NotYet:
-    """Others wait behind it, or it has to wait a little itself."""
+    """Claims the first run with those behind it that it answers too, or says how long to wait for
+    more."""
     group = list(_alike(_open_runs(transaction, op.key)))
     settings = group[0].run.plan.queue
     if settings is None or group[0].run.started_at is not None:
@@ -108,7 +110,7 @@ def _open_runs(transaction: Transaction, key: SessionKey) -> Iterator[_Waiting]:
 
 
 def _alike(waiting: Iterator[_Waiting]) -> Iterator[_Waiting]:
-    """The first, and those right behind it that are to be treated just as it is."""
+    """The first run, and those right behind it with the same rules."""
     first = next(waiting)
     yield first
     for each in waiting:
@@ -118,7 +120,7 @@ def _alike(waiting: Iterator[_Waiting]) -> Iterator[_Waiting]:
 
 
 def _fit(one: Run, other: Run) -> bool:
-    """One answer does for both: it goes to the same place, with the same rights and settings."""
+    """Whether one answer serves both: same destination, rights and settings."""
     return (
         one.kind == other.kind == "chat"
         and other.plan.queue is not None
@@ -128,7 +130,8 @@ def _fit(one: Run, other: Run) -> bool:
 
 
 def _asked_of_both(run: Run) -> object:
-    """Each answers a message of its own, and has its own place in the queue: that does not keep them apart."""
+    """The parts of a plan that must be equal for one answer. Which message each answers, and its
+    queue settings, do not matter."""
     return msgspec.structs.replace(run.plan, queue=None, answers=None, joined=False)
 
 
@@ -149,7 +152,7 @@ def _take_batch(
 
 
 class _Where(NamedTuple):
-    """The transcript into which waiting messages go."""
+    """The transcript into which waiting messages are moved."""
 
     transaction: Transaction
     agent_id: str
@@ -158,8 +161,8 @@ class _Where(NamedTuple):
     now: str | None = None
 
     def addressed(self, new: NewEntry, run: Run, *, first: bool) -> NewEntry:
-        """With the runtime's words to the model of the run that answers it. What the session has
-        under way is told with the first message of a run."""
+        """The message with the runtime's words to the model of the run that answers it. What the
+        session has under way is said with the first message of a run."""
         under_way = list_obligations(self.transaction.db, run.key) if first and self.now else ()
         told = with_runtime(new.message, run, self.now, under_way)
         return msgspec.structs.replace(new, message=told)
@@ -188,14 +191,16 @@ class _Where(NamedTuple):
         return run_of(row)
 
     def drop(self, run: Run, settings: Queueing) -> Run:
-        """People still find the message in the transcript; no model does."""
+        """Ends a run because too many waited. People still find its message in the transcript; no
+        model does."""
         self._keep_for_people(run.run_id, take_inbox_message(self.transaction, run.run_id))
         outcome = Outcome("error", error=dropped_because(settings))
         over = EndOpenRun(run_id=run.run_id, outcome=outcome, at=self.at)
         return end(self.transaction, run.run_id, run.epoch, over)[0]
 
     def shorten(self, carrier: Run, short: list[_Waiting], settings: Queueing) -> list[Entry]:
-        """One message stands for those that were too many; people still find them whole."""
+        """Puts one summary in place of the messages that were too many; people still find them
+        whole."""
         if not short:
             return []
         letters = [take_inbox_message(self.transaction, each.run.run_id) for each in short]
@@ -213,7 +218,8 @@ class _Where(NamedTuple):
             self.put(run_id, NewEntry(entry_id=letter.entry_id, note=note, type="note"))
 
     def enter_early(self, waiting: _Waiting) -> Entry:
-        """The message is said now, and a turn of its own follows, which begins with a reminder."""
+        """Puts the message into the transcript now; its own run follows, which begins with a
+        reminder."""
         db, run = self.transaction.db, waiting.run
         (body,) = self.transaction.get("SELECT message FROM inbox WHERE run_id = ?", (run.run_id,))
         message = decode_message(body)
@@ -246,7 +252,7 @@ def join(transaction: Transaction, op: Join) -> Joined:
 
 
 def _steering(lane: list[_Waiting], carrier: Run) -> Iterator[_Waiting]:
-    """The waiting ones right behind a run and what it has taken along."""
+    """The waiting runs right behind a run and those it has taken along."""
     for each in lane:
         run = each.run
         if carrier.run_id in (run.run_id, run.merged_into) or _mode(run) == "backlog":

@@ -1,4 +1,4 @@
-"""Reading entries: tails of transcripts and searches."""
+"""Reading entries: the newest of a transcript, and searches."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -68,7 +68,8 @@ def list_entries(
 def list_tails(
     db: Database, session_ids: Sequence[str], *, limit: int, tool_results: bool = True
 ) -> dict[str, list[Entry]]:
-    """One statement for all of them: each session's newest ids come from the index alone."""
+    """The newest entries of several sessions, in one statement: each session's newest ids come from
+    the index alone."""
     without = EntryKinds(tool_results, notes=False).clauses
     columns = ", ".join(f"e.{name}" for name in ENTRY.split(", "))
     found = read_rows(
@@ -95,7 +96,7 @@ def search(
     agent_id: str | None = None,
     sight: Sight,
 ) -> list[Hit]:
-    """The newest entries that have all the words."""
+    """The newest entries that contain all the words."""
     expression = match_expression(words)
     if not expression:
         return []

@@ -1,7 +1,8 @@
-"""The reads of the contract on SQLite: a line each, with the function that answers it and where it runs.
+"""The reads of the contract on SQLite: a line each, with the function that does it and where it
+runs.
 
-The twin of the table of operations in `ledger.py`. A function takes the connection and then what the contract
-says; mypy holds every line against the contract.
+The twin of the table of operations in `ledger.py`. A function takes the connection and then what
+the contract says; mypy checks every line against the contract.
 """
 
 from abc import ABC, abstractmethod
@@ -70,7 +71,8 @@ def beside(read: ReadFunction[P, T]) -> ReadMethod[P, T]:
 
 
 class ReadTable(ABC):
-    """The table; an engine says how a read is done here, and how beside."""
+    """The table of reads; an engine implements how short ones (`look`) and long ones (`scan`)
+    run."""
 
     @abstractmethod
     async def look(
@@ -149,7 +151,8 @@ class ReadTable(ABC):
     list_grants = here(approvals.list_grants)
 
     async def with_media(self, entries: Sequence[Entry], kinds: Kinds = KINDS) -> list[Entry]:
-        """Beside, and only where there is something to read: most entries name nothing."""
+        """The entries with their media, read in a thread, if there are any: most entries have
+        none."""
         if not any(media.names_media(entry, kinds) for entry in entries):
             return list(entries)
         return await self.scan(lambda db: media.with_media(db, entries, kinds))

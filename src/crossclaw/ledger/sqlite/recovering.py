@@ -1,4 +1,5 @@
-"""What a dead process left: its runs go back to their places, and what killed it is looked for."""
+"""Recovery after a crash: puts the runs of a dead process back into their lanes, and looks for the
+one that killed it."""
 
 from typing import Any
 
@@ -65,20 +66,21 @@ def note_uptime(transaction: Transaction, op: NoteUptime) -> None:
 
 
 def idle_runs(db: Database, held: list[Run]) -> set[str]:
-    """Those that had nothing at work when their process died: it was not theirs."""
+    """The runs that had no work going on when their process died, so did not cause it."""
     return {run.run_id for run in held if run.key.is_guest or _only_waited(db, run)}
 
 
 def keep_suspicion(db: Database, before: Suspicion | None, now: Suspicion | None) -> list[Run]:
-    """For the next crash. Answers the runs that are given up and still open."""
+    """Stores what is suspected, for the next crash. Returns the runs that are given up and still
+    open."""
     given_up = _still_open(db, (*_given_up(before), *_given_up(now)))
     _keep(db, now, given_up)
     return given_up
 
 
 def _end_unreadable(db: Database, at: int) -> None:
-    """An open run whose row or message is damaged would hold its session for ever. What it was asked stays
-    where it is, for whoever looks at the store."""
+    """Ends open runs whose row or message is damaged, which would block their session for ever. The
+    message stays where it is, for whoever inspects the store."""
     for (number,) in db.execute("SELECT id FROM runs WHERE ended_at IS NULL").fetchall():
         try:
             row = db.execute(_BY_NUMBER, (number,)).fetchone()
@@ -121,7 +123,7 @@ def _end_damaged(db: Database, number: Any, at: int) -> None:
 
 
 def _told(transaction: Transaction, number: Any, op: SetAsideDamaged) -> list[Run]:
-    """The run as far as it can be told, and its end in the transcript for people."""
+    """The damaged run, as far as it can be read; its end is put into the transcript for people."""
     row = legible_row(transaction.db, _BY_NUMBER, (number,))
     if row is None:
         return []
@@ -134,7 +136,8 @@ def _told(transaction: Transaction, number: Any, op: SetAsideDamaged) -> list[Ru
 
 
 def _only_waited(db: Database, run: Run) -> bool:
-    """Whether all that it had under way was to wait, for other runs or for a person's yes: then it has killed nobody."""
+    """Whether the run was only waiting, for other runs or for a person's yes: then it has killed
+    nobody."""
     if run.status != "waiting":
         return False
     waits = db.execute("SELECT count(*) FROM waits WHERE run_id = ?", (run.run_id,)).get
@@ -143,7 +146,7 @@ def _only_waited(db: Database, run: Run) -> bool:
 
 
 def _open_calls(db: Database, run: Run) -> int:
-    """Tool calls of its last message that have no result yet."""
+    """The number of tool calls of its last message that have no result yet."""
     rows = db.execute(
         "SELECT body FROM entries WHERE session_id = ? AND run_id = ? AND type = 'message' "
         "ORDER BY seq DESC",
@@ -175,7 +178,7 @@ def _given_up(suspicion: Suspicion | None) -> tuple[str, ...]:
 
 
 def _still_open(db: Database, run_ids: tuple[str, ...]) -> list[Run]:
-    """Whoever was given up and has not been ended yet: the process may have died in between."""
+    """The runs that were given up and have not ended yet: the process may have died in between."""
     found = [find_run(db, run_id) for run_id in dict.fromkeys(run_ids)]
     return [run for run in found if run is not None and not run.ended]
 

@@ -1,4 +1,4 @@
-"""Rows become the domain's types here, and nowhere else."""
+"""Converts rows to the domain's types, here and nowhere else."""
 
 from typing import Any
 
@@ -52,7 +52,7 @@ def session_of(row: StoredRow) -> Session:
 
 
 def bound_of(text: str) -> Authority:
-    """Nearly every session has none, and a list has hundreds of rows."""
+    """The authority bound of a session. Nearly every session has none, so that case is fast."""
     return UNBOUND if text == NO_BOUND else _authority.decode(text)
 
 
@@ -144,7 +144,7 @@ ENTRY = "session_id, seq, entry_id, at, type, run_id, pinned, body"
 
 
 UNREADABLE_NOTE = "unreadable"
-"""The kind of the note that stands in the place of an entry that cannot be read."""
+"""The kind of the note that replaces an unreadable entry."""
 
 
 def entry_of(row: StoredRow) -> Entry:
@@ -174,7 +174,7 @@ def _unreadable(row: StoredRow, why: str) -> Entry:
 
 
 def why_of(error: Exception) -> str:
-    """Without any of the words that stand there."""
+    """Why a row cannot be read, without any of its content."""
     return f"its stored form is damaged ({type(error).__name__})"
 
 

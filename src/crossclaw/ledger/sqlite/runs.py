@@ -101,7 +101,8 @@ def submit(transaction: Transaction, op: Submit) -> Submitted:
 
 
 def _accepting_session(transaction: Transaction, new: NewRun) -> tuple[str, str, str]:
-    """Its agent, its session id, and what the run may do: no more than the session itself."""
+    """The agent and id of the session, and the rights of the run: no more than the session's
+    own."""
     row = transaction.db.execute(
         "SELECT agent_id, session_id, authority, archived_at FROM sessions WHERE key = ?",
         (new.key.text,),
@@ -114,7 +115,7 @@ def _accepting_session(transaction: Transaction, new: NewRun) -> tuple[str, str,
 
 
 def _room_in_lane(transaction: Transaction, key: SessionKey) -> int:
-    """How many are ahead."""
+    """How many runs are ahead in the lane; Busy if there are too many."""
     waiting: int
     (waiting,) = transaction.get(
         f"SELECT count(*) FROM runs WHERE key = ? AND {_OPEN}", (key.text,)
@@ -141,8 +142,8 @@ def _find_duplicate(transaction: Transaction, op: Submit) -> str | None:
 
 
 def take_inbox_message(transaction: Transaction, run_id: str) -> NewEntry | None:
-    """Take a run's message out of the inbox. Its entry is named after the run, and never by a number: that
-    would count everybody's messages."""
+    """Takes a run's message out of the inbox. Its entry is named after the run, and not by a
+    number: that would count everybody's messages."""
     letter = transaction.db.execute(
         "DELETE FROM inbox WHERE run_id = ? RETURNING message", (run_id,)
     ).fetchone()
@@ -159,8 +160,8 @@ def _readable(body: bytes) -> Message:
 
 
 def _last_letter(transaction: Transaction, run_id: str) -> NewEntry | None:
-    """The message of a run that ends without having begun. One that cannot be read stays in the inbox, for whoever
-    looks at the store, and a note says so."""
+    """The message of a run that ends without having begun. An unreadable one stays in the inbox,
+    for whoever inspects the store, and a note says so."""
     try:
         is_readable = find_inbox(transaction.db, run_id) is not None
     except (*UNREADABLE, Invalid) as error:
@@ -171,7 +172,7 @@ def _last_letter(transaction: Transaction, run_id: str) -> NewEntry | None:
 
 
 def end_run(transaction: Transaction, op: EndRun) -> list[Run]:
-    """Of a run that was given back or taken over somebody else writes the end."""
+    """Ends a run. Refused if it was given back or taken over: then somebody else writes the end."""
     ended = end(transaction, op.fence.run_id, op.fence.epoch, op)
     if not ended:
         raise lost_claim(op.fence)
@@ -179,7 +180,8 @@ def end_run(transaction: Transaction, op: EndRun) -> list[Run]:
 
 
 def end_open_run(transaction: Transaction, op: EndOpenRun) -> OpenEnd:
-    """A message that never began stays: it enters the transcript, so that nothing accepted is lost."""
+    """Ends a run that nobody executes. A message that never began enters the transcript, so that
+    nothing accepted is lost."""
     before = find_run(transaction.db, op.run_id)
     if before is None or before.ended:
         if op.fenced:
@@ -223,8 +225,8 @@ def end(transaction: Transaction, run_id: str, epoch: int, op: EndRun | EndOpenR
 
 
 def _mark_session(transaction: Transaction, run: Run, op: EndRun | EndOpenRun) -> None:
-    """How its last run ended stands on the session. An announce, a compaction or a command that went well says
-    nothing of the run before it."""
+    """Stores on the session how its last run ended. An announce, a compaction or a command that
+    succeeded does not replace the run before it."""
     outcome, beside = op.outcome, run.kind in _BESIDE and op.outcome.status == "ok"
     transaction.db.execute(
         "UPDATE sessions SET updated_at = ?1, aborted_last_run = ?2, system_sent = 1, "
@@ -243,7 +245,7 @@ def _mark_session(transaction: Transaction, run: Run, op: EndRun | EndOpenRun) -
 
 
 def _end_merged(transaction: Transaction, run_id: str, op: EndRun | EndOpenRun) -> list[Run]:
-    """What one run has answered for others is their outcome too."""
+    """Ends the runs whose messages a run has answered with its own; its outcome is theirs too."""
     db, outcome = transaction.db, op.outcome
     merged = db.execute(
         f"SELECT run_id FROM runs INDEXED BY runs_merged WHERE merged_into = ? AND {_OPEN}",

@@ -1,4 +1,5 @@
-"""Runs, children and deliveries as onlookers see them: their columns, and what is made of a row."""
+"""Rows of runs, children and deliveries for monitoring: their columns, and the types made of
+them."""
 
 from typing import Any
 
@@ -53,7 +54,7 @@ def unless_ok(state: State) -> State | None:
 
 
 def spawn_standing(state: str, outcome: str | None) -> State:
-    """Of a child, by what is stored of its task."""
+    """The state of a child, by what is stored of its task."""
     if outcome is None:
         return State("running") if state != "over" else State("ok")
     try:

@@ -165,7 +165,8 @@ def find_sessions_by_label(
 def newest_sessions(
     db: Database, limit: int, only: SessionFilter, offset: int = 0, *, shown: bool = True
 ) -> list[Session]:
-    """`shown` to somebody: then one that cannot be read is shown as such."""
+    """The newest sessions that match. `shown`: they are for display, so an unreadable one is shown
+    as such."""
     clauses, values = only.clauses()
     return read_rows(
         db,
@@ -262,7 +263,8 @@ def _refuse_answering(db: Database, key: SessionKey) -> None:
 
 
 def _reset_damaged(transaction: Transaction, op: ResetSession) -> Session:
-    """A row that cannot be read is made anew, without the settings that it had; its transcripts stay."""
+    """Replaces a row that cannot be read, without the settings that it had; its transcripts
+    stay."""
     db, key = transaction.db, op.key
     meet(db, "sessions")
     _refuse_answering(db, key)
@@ -280,8 +282,8 @@ def _reset_damaged(transaction: Transaction, op: ResetSession) -> Session:
 
 
 def _bound_of_damaged(db: Database, key: SessionKey) -> Authority:
-    """What a session may at most survives its row. Where that is what cannot be read it may use no tool, but for a
-    main session: that never had a bound."""
+    """The authority bound of a damaged session, which survives its row. If the bound itself is
+    unreadable, the session may use no tool; a main session never had a bound."""
     try:
         row = db.execute("SELECT authority FROM sessions WHERE key = ?", (key.text,)).fetchone()
         return bound_of(row[0] if row else "")

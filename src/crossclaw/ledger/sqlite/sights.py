@@ -58,5 +58,6 @@ def _agents(names: tuple[str, ...]) -> Condition:
 
 
 def _glob(name: str) -> str:
-    """Only `*` is special in our patterns; `?` and `[` are in SQLite's too."""
+    """The name with `?` and `[` escaped: only `*` is special in our patterns, but these are in
+    SQLite's too."""
     return name.replace("[", "[[]").replace("?", "[?]")

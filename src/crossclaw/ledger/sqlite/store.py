@@ -33,9 +33,11 @@ HALF_MOVED = (
 
 
 class FolderLock:
-    """Exclusive hold on a state folder. The kernel gives it back however the process ends. What is locked is
-    the folder itself: a file in it can be renamed, and the next one of that name would be free. The file
-    is locked as well, for file systems that lock no folders, and says who it is."""
+    """An exclusive lock on a state folder. The kernel releases it however the process ends.
+
+    The folder itself is locked: a file in it can be renamed, and the next one of that name would be
+    free. The file is locked as well, for file systems that lock no folders, and says who holds it.
+    """
 
     def __init__(self, folder: Path) -> None:
         make_folder(folder)
@@ -82,7 +84,7 @@ def refuse_unsafe_library(version: str | None = None) -> None:
 
 
 def open_writer(path: Path, *, half_moved: bool = False) -> apsw.Connection:
-    """`half_moved`: also one that a move has not filled yet."""
+    """Opens the store for writing. `half_moved`: also one that a move has not filled yet."""
     refuse_unsafe_library()
     try:
         make_file(path)  # SQLite would make it by the umask; its log takes the mode of the store
@@ -107,9 +109,12 @@ def open_writer(path: Path, *, half_moved: bool = False) -> apsw.Connection:
 
 
 def merge_log(path: Path) -> None:
-    """After the last connection: what SQLite keeps in its log beside the store goes into the store, so that a copy of
-    that one file is whole. Only a connection that writes does so when it closes, and readers close after the writer. Where it
-    does not work nothing is lost: the log stays, and the next one who opens the store reads it."""
+    """Merges SQLite's log into the store after the last connection has closed, so that a copy of
+    that one file is whole.
+
+    Only a connection that writes does so when it closes, and readers close after the writer. If it
+    fails nothing is lost: the log stays, and the next one who opens the store reads it.
+    """
     try:
         db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
         db.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone()  # it joins the log

@@ -50,7 +50,8 @@ def trace_rows(db: Database, root: str, limit: int) -> TraceRows:
 
 
 def _entries(db: Database, runs: Sequence[SeenRun], ids: str, limit: int) -> Iterator[Entry]:
-    """Entries have no index by their run: in each transcript those since the first of its runs are looked at."""
+    """The entries of these runs. Entries have no index by run, so in each transcript those since
+    the first of its runs are read."""
     rows: Any = db.execute(
         "SELECT session_id, min(created_at) FROM runs WHERE run_id IN (SELECT value FROM json_each(?)) "
         "GROUP BY session_id",
@@ -74,7 +75,8 @@ def _entries(db: Database, runs: Sequence[SeenRun], ids: str, limit: int) -> Ite
 
 
 def _first_seq(db: Database, session_id: str, at: int) -> int:
-    """The first entry of a transcript that is not older, by halving: entries stand in the order of time."""
+    """The first entry of a transcript that is not older, by bisection: entries are in the order of
+    time."""
     row = db.execute("SELECT max(seq) FROM entries WHERE session_id = ?", (session_id,)).fetchone()
     low, high = 1, int(row[0] or 0) + 1 if row else 1
     while low < high:
@@ -91,7 +93,7 @@ def _first_seq(db: Database, session_id: str, at: int) -> int:
 
 
 def _deliveries(db: Database, ids: str, limit: int) -> list[Any]:
-    """By the sessions that they belong to; a child's report goes out for its parent."""
+    """The deliveries of these runs, found by session; a child's report goes out for its parent."""
     sql = (
         f"{DELIVERY_SEEN} WHERE key IN (SELECT key FROM runs WHERE run_id IN (SELECT value FROM json_each(?1)) "
         "UNION SELECT parent_key FROM spawns WHERE run_id IN (SELECT value FROM json_each(?1))) "

@@ -1,4 +1,4 @@
-"""Messages that were accepted and wait for their run: their senders may still change them or take them back."""
+"""Accepted messages that wait for their run: their senders may still change or delete them."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -79,8 +79,9 @@ def change_heard(transaction: Transaction, op: ChangeHeard) -> bool:
 
 
 def _find_waiting(transaction: Transaction, of: Sequence[Dedupe]) -> _WaitingMessage | None:
-    """A run that was given back after it had begun has no message in the inbox any more; one whose message steered
-    another run has only a reminder there; and what was put together from several messages is not changed as one of them is."""
+    """The waiting message of these keys, if it can still be changed. It cannot if its run has
+    begun, even if that was given back; if it steered another run, since only a reminder is left; or
+    if it was made of several messages."""
     for each in of:
         run_id = find_deduped(transaction.db, each)
         if not run_id:

@@ -1,9 +1,9 @@
 """Waits between runs, and the circles they must not form.
 
-A run that waits for another depends on every run that must end before it: the target itself and
-the runs ahead of it in its lane. Only runs that were claimed can be waiting, and a lane has one of
-those, so the question is between sessions: does the target's session wait, by whatever road, for
-the session of the one that wants to wait?
+A run that waits for another depends on every run that must end before it: the target itself and the
+runs ahead of it in its lane. Only runs that were claimed can be waiting, and a lane has one of
+those, so the question is between sessions: does the target's session wait, directly or through
+others, for the session of the one that wants to wait?
 """
 
 from crossclaw.domain.errors import NotFound
@@ -46,7 +46,7 @@ def end_wait(transaction: Transaction, op: EndWait) -> None:
 
 
 def _road(transaction: Transaction, start: SessionKey, goal: SessionKey) -> list[SessionKey]:
-    """The sessions from `start` to `goal` along open waits; empty when there is no road."""
+    """The sessions from `start` to `goal` along open waits; empty if there is no such path."""
     roads: list[list[SessionKey]] = [[start]]
     seen = {start}
     while roads:

@@ -1,4 +1,5 @@
-"""Watching on SQLite. Every read runs beside the event loop: an onlooker slows nobody down."""
+"""Monitoring reads on SQLite. Every one runs beside the event loop, so that it slows nobody
+down."""
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Protocol, TypeVar
@@ -256,7 +257,7 @@ def _exchanges(db: Database, reads: tuple[str, str], which: int | str) -> list[S
 
 
 def _runs_of(db: Database, exchanges: list[SeenExchange]) -> dict[str, list[Any]]:
-    """Status, reason and id of their runs, and whom those wait for."""
+    """The status, reason and id of the runs of exchanges, and what those wait for."""
     ids = (_json([each.id for each in exchanges]),)
     runs: dict[str, list[Any]] = {}
     for name, *run in db.execute(

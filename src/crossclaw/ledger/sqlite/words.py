@@ -16,7 +16,8 @@ def put_words(db: Database, rows: list[tuple[int, str]]) -> None:
 
 
 def match_expression(words: str) -> str:
-    """Every word must occur, the last one may be a beginning. Quoted, so that nothing a person
-    types is read as query syntax; a NUL would end the query in the middle of a quotation."""
+    """The search expression: every word must occur, the last one may be a prefix. Words are quoted,
+    so that nothing a person types is read as query syntax; a NUL would end the query in the middle
+    of a quotation."""
     quoted = ['"' + word.replace('"', '""') + '"' for word in words.replace("\0", " ").split()]
     return " ".join(quoted) + "*" if quoted else ""

@@ -1,6 +1,7 @@
 """The writer: one connection, many waiting steps, one fsync.
 
-Each step of a transaction has a savepoint of its own, so that one that fails takes nobody with it.
+Each step of a transaction has a savepoint of its own, so that one that fails does not affect the
+others.
 """
 
 from abc import ABC, abstractmethod
@@ -24,36 +25,37 @@ class Transaction(ABC):
     def __init__(self, db: Database) -> None:
         self.db = db
         self.words: list[tuple[int, str]] = []
-        """Of entries by their number, for the search index."""
+        """Words for the search index, by the number of their entry."""
         self.appended: set[str] = set()
         self.kept: set[str] = set()
         """Hashes of what the step under way has brought along: its messages may name them."""
         self.counted: list[CountedFigures] = []
         """What is added to the figures (`figures.py`) with the commit."""
         self.models: dict[str, str] = {}
-        """The model that a run has last heard from, by its id."""
+        """The model that last answered a run, by run id."""
 
     def get(self, sql: str, values: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The one row that a statement must answer."""
+        """The one row that a statement must return."""
         row: tuple[Any, ...] | None = self.db.execute(sql, values).fetchone()
         if row is None:
             raise StoreError(f"the ledger misses a row: {sql.split(' WHERE')[0]}")
         return row
 
     def hint(self, kind: str, value: str) -> None:  # noqa: B027  a file has one gateway
-        """For other gateways on this ledger (`ledger/hints.py`), after the commit."""
+        """Sends a hint to other gateways on this ledger (`ledger/hints.py`), after the commit."""
 
     @abstractmethod
     def index(self, session_id: str, seq: int, words: str) -> None:
-        """The words of the entry that was just stored go into the search index."""
+        """Adds the words of the entry that was just stored to the search index."""
 
     @abstractmethod
     def numbers_for(self, count: int) -> int:
-        """So many entries get the numbers from this one on."""
+        """The first of so many consecutive numbers for new entries."""
 
 
 class SqliteTransaction(Transaction):
-    """Words are indexed last, because the index flushes itself at every savepoint."""
+    """A transaction on SQLite. Words are indexed last, because the index flushes itself at every
+    savepoint."""
 
     def __init__(self, connection: apsw.Connection) -> None:
         super().__init__(connection)
@@ -73,7 +75,7 @@ OpHandler = Callable[[Transaction, Any], Any]
 def run_batch(
     db: apsw.Connection, handlers: dict[type, OpHandler], steps: Sequence[WriterStep]
 ) -> set[str]:
-    """One transaction for all these steps. Answers the session ids that got entries."""
+    """Runs all these steps in one transaction. Returns the session ids that got entries."""
     transaction = SqliteTransaction(db)
     try:
         db.execute("BEGIN IMMEDIATE")
@@ -144,8 +146,8 @@ class SqliteWriter:
 
 
 def _end_process_if_disk_lies(steps: Sequence[WriterStep]) -> None:
-    """After a failed write or fsync nobody knows what is on disk: only a restart reads the truth.
-    A full disk is different: SQLite rolls back cleanly, and space may return."""
+    """Ends the process after a failed write or fsync: nobody knows what is on disk, and only a
+    restart reads it. A full disk is different: SQLite rolls back cleanly, and space may return."""
     error = steps[0].error
     cause = error.__cause__ if isinstance(error, StoreError) else None
     if isinstance(cause, apsw.Error) and not isinstance(cause, apsw.FullError | apsw.BusyError):
