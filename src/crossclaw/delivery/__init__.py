@@ -1,4 +1,4 @@
-"""Delivery: replies on their way out, at least once where a platform can tell doubles apart."""
+"""Delivery: sends replies out, at least once on platforms that can recognise duplicates."""
 
 __all__ = [
     "files",

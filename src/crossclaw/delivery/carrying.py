@@ -1,7 +1,8 @@
-"""Carrying: one delivery that is due, from the claim to what became of it.
+"""Carrying: executes one due delivery, from the claim to the stored result.
 
-`sending` is stored before the channel is called. What is longer than one message goes in pieces, each with its own
-state. A failure is settled by what it means: again later, never, or that nobody knows.
+`sending` is stored before the channel is called. What is longer than one message goes in pieces,
+each with its own state. What follows from a failure depends on its kind: retry later, give up, or
+mark it as uncertain.
 """
 
 import logging
@@ -72,20 +73,20 @@ ANOTHER = "its account has another token since, and is another one at its platfo
 
 
 MayDeliver = Callable[[Taken], Awaitable[Decision]]
-"""The send policy at the moment of delivery: it may have changed since the reply was written."""
+"""Asks the send policy at delivery: it may have changed since the reply was written."""
 AsSaid = Callable[[str, LiveAccount, SessionKey, Session | None], str]
-"""The words of a reply as they are said on an account: with what the config puts before them."""
+"""The text of a reply as an account sends it: with the config's prefix."""
 
 
 class ClaimedDelivery(msgspec.Struct, frozen=True):
-    """A delivery that was claimed, and who carries it."""
+    """A delivery that was claimed, and the account that sends it."""
 
     delivery: Delivery
     live: LiveAccount
     preview: DeliveryPreview | None = None
 
     def shows(self, piece: DeliveryPiece | None) -> DeliveryPreview | None:
-        """The message whose place this piece takes."""
+        """The preview that this piece replaces."""
         return self.preview if piece is None or piece.number == 1 else None
 
 
@@ -110,7 +111,7 @@ class Carrier:
         """Deliveries that their platform wants later: how often it has said so."""
 
     async def keep_pace(self, delivery: Delivery, live: LiveAccount) -> None:
-        """No faster than the platform takes messages, to one chat and in all."""
+        """Waits so that no more is sent than the platform accepts, to one chat and in all."""
         now_s, traits = anyio.current_time(), live.traits
         chat = (*live.place, delivery.address.to)
         wait_s = max(
@@ -160,13 +161,13 @@ class Carrier:
         return msgspec.structs.replace(delivery, text=said)
 
     async def _undo_claim(self, delivery: Delivery) -> None:
-        """Claimed and not tried: it is as it was. Not for ever, should the ledger not write: the gateway
-        may be closing."""
+        """Gives back a delivery that was claimed and not tried. Waits only for a while if the
+        ledger cannot write: the gateway may be closing."""
         with anyio.move_on_after(LAST_S, shield=True):
             await self.settle(delivery, "pending", tried=False)
 
     async def _account_for(self, taken: Taken) -> LiveAccount | None:
-        """Who delivers it; None when it is settled already, because nobody may or can."""
+        """The account that delivers it; None if it was settled, because none may or can."""
         delivery = taken.delivery
         live = self._accounts.find(delivery.address)
         if live is None and self._clock.now_ms() - delivery.created_at < ABSENT_MS_MAX:
@@ -184,8 +185,9 @@ class Carrier:
         return None
 
     async def _is_its_account(self, delivery: Delivery, live: LiveAccount) -> bool:
-        """With another token an account is another one at its platform: it does not say what was left of the one before.
-        Until it is known who it is, nothing is said."""
+        """Whether this is the account for which the delivery was written. With another token it is
+        another account at its platform, and does not send what the one before had left. While its
+        identity is unknown, nothing is sent."""
         since = 0 if live.host is None else await live.host.speaks_since()
         if since is None:
             self._note_away(live.place, self._clock.now_ms())
@@ -197,7 +199,8 @@ class Carrier:
         return False
 
     async def _split_first(self, delivery: Delivery) -> None:
-        """Several messages are stored as such before the first is tried: what was tried and has no pieces was one message."""
+        """Stores the pieces before the first attempt, if there are several: a delivery that was
+        tried without pieces was one message."""
         live = self._accounts.find(delivery.address)
         if live is None or delivery.attempt or not may_be_several(delivery, live):
             return
@@ -207,8 +210,9 @@ class Carrier:
             await self._ledger.do(_split_into(delivery, made))
 
     async def _split(self, errand: ClaimedDelivery) -> list[DeliveryPiece] | None:
-        """As it was split when it was first tried: what has arrived of it is not sent in another form. None: it was one message
-        then, which may be there; its pieces would be others to the platform, so it is settled as uncertain."""
+        """The pieces as they were at the first attempt: what has arrived is not sent in another
+        form. None: it was one message then, which may have arrived; its pieces would be new
+        messages to the platform, so it is settled as uncertain."""
         delivery = errand.delivery
         made = messages_of(delivery, errand.live)
         if len(made) == 1 and delivery.attempt == 1:
@@ -261,7 +265,7 @@ class Carrier:
             live.host.sent()
 
     async def _send(self, errand: ClaimedDelivery, piece: DeliveryPiece | None) -> bool | None:
-        """One message. None: it did not surely arrive, and all is settled."""
+        """Sends one message. None if it may not have arrived; then all is settled."""
         delivery, live, preview = errand.delivery, errand.live, errand.shows(piece)
         if self.previews.is_lost(live, preview):
             await self.settle(delivery, "uncertain", piece, error=LOST)
@@ -382,7 +386,7 @@ class Carrier:
             self.away[place] = times + 1, now + int(wait_s * 1000)
 
     def _stop_account(self, live: LiveAccount, error: DeliveryError) -> None:
-        """For a while, where the platform says how long; else until a person has done something."""
+        """Pauses an account: for as long as the platform says, else until a person has acted."""
         if error.retry_after_s is None:
             if live.host is not None:
                 live.host.break_off(str(error))
@@ -393,7 +397,7 @@ class Carrier:
     def _knows_key_after(
         self, delivery: Delivery, live: LiveAccount, piece: DeliveryPiece | None, wait_s: float
     ) -> bool:
-        """Whether the platform will still recognise the key of the first attempt, once we have waited."""
+        """Whether the platform will still recognise the key of the first attempt after the wait."""
         now = self._clock.now_ms()
         tried_at = (piece.tried_at if piece else delivery.tried_at) or now
         return live.knows_key(tried_at, now, wait_s)
@@ -410,7 +414,7 @@ class Carrier:
         tried: bool = True,
         unsent: bool = False,
     ) -> None:
-        """The outcome is known; it must be stored, however long the ledger cannot write."""
+        """Stores the outcome of an attempt, however long the ledger cannot write."""
         settle = SettleDelivery(
             delivery_id=delivery.delivery_id,
             state=state,
@@ -473,21 +477,22 @@ def _split_into(delivery: Delivery, made: Sequence[PieceText]) -> SplitDelivery:
 
 
 def _tried_before(delivery: Delivery, piece: DeliveryPiece | None) -> bool:
-    """Whether an earlier attempt was made of which nobody knows what became."""
+    """Whether there was an earlier attempt whose result is unknown."""
     if piece is not None:
         return piece.tried_at is not None
     return delivery.tried_at != delivery.updated_at
 
 
 def _is_put_off(delivery: Delivery, error: DeliveryError, now: int) -> bool:
-    """Whether the platform says when to come back: that is no refusal of the message and no attempt, though not for ever."""
+    """Whether the platform says when to try again: that is neither a refusal nor an attempt, though
+    not for ever."""
     says_when = error.retryable and error.retry_after_s is not None
     is_in_time = now - delivery.created_at < ABSENT_MS_MAX
     return says_when and is_in_time and not isinstance(error, DeliveryUncertain)
 
 
 def answers(live: LiveAccount, number: int) -> bool:
-    """Whether this piece of a reply is marked as an answer."""
+    """Whether this piece of a reply is sent as an answer to the message."""
     wanted = live.settings.reply_to_mode if live.settings else None
     mode = wanted or live.traits.reply_to_mode
     return live.traits.replies and (mode == "all" or (mode == "first" and number == 1))

@@ -1,4 +1,4 @@
-"""Files that go out: what they are by their content, and what is not sent."""
+"""Files to send: their type by content, and which are refused."""
 
 import mimetypes
 from pathlib import Path, PurePosixPath
@@ -24,14 +24,15 @@ class FileToSend(NamedTuple):
     media: Media
 
     def keep(self, delivery_key: str, agent_id: str, at: int) -> KeepMedia:
-        """Until it has arrived. Belongs into the step that puts the delivery."""
+        """The operation that keeps the file until it has arrived. Put it into the step that puts
+        the delivery."""
         return KeepMedia(
             media=self.media, agent_id=agent_id, at=at, holder=media_holder(delivery_key)
         )
 
 
 def file_to_send(data: bytes, name: str) -> FileToSend:
-    """Raises Invalid for what is empty, too large, or a program."""
+    """Checks a file to send. Raises Invalid if it is empty, too large, or a program."""
     called = _name(name)
     if not data:
         raise Invalid(f"{called} is empty")
@@ -45,7 +46,7 @@ def file_to_send(data: bytes, name: str) -> FileToSend:
 
 
 def _what(data: bytes, name: str) -> tuple[Literal["image", "audio", "video", "document"], str]:
-    """Its content decides; the name says more only where the content agrees."""
+    """The kind and type of a file, by its content; the name counts only if the content agrees."""
     picture, other = sniffed(data)
     if other in _NOT_SENT:
         raise Invalid(f"{name} is a {other} file; such files are not sent to chats")
@@ -73,7 +74,7 @@ def _sound(data: bytes) -> str:
 
 
 def _name(name: str) -> str:
-    """Its last part, in letters that can be printed."""
+    """The last part of a name, in printable letters."""
     last = PurePosixPath(name.replace("\\", "/")).name
     letters = "".join(each if each.isprintable() and each not in '"<>|' else "_" for each in last)
     return letters.strip()[-NAME_CHARS_MAX:] or "file"

@@ -42,7 +42,8 @@ CUT_OFF = "the process ended while the message was being sent"
 
 
 GivesUp = Callable[[Address], Awaitable[bool]]
-"""Whether it is this gateway that gives up what has waited too long for an account that is not open here."""
+"""Whether this gateway may give up a delivery that has waited too long for an account that is not
+open here."""
 
 
 async def _here(_where: Address) -> bool:
@@ -69,29 +70,30 @@ class Outbox:
         self.may_deliver, self.as_said = may_deliver, as_said
         self._hint = anyio.Event()
         self._all = True
-        """Whether every row is looked at next, or only what is newer than `_newest`."""
+        """Whether every row is read next, or only those newer than `_newest`."""
         self._newest = 0
         self._next_at: int | None = None
         self._looked_s = -inf
         self._busy: set[Address] = set()
         self._came: set[Address] = set()
-        """Busy chats that something new was seen for."""
+        """Busy chats for which something new was seen."""
         self._waiting: set[Address] = set()
         """Chats whose first message is not due yet."""
         self._attempts: set[anyio.CancelScope] = set()
         self._ends_at = inf
-        """When the attempts under way are cut off: the gateway is closing."""
+        """When the attempts under way are cut off, because the gateway is closing."""
         self._places = anyio.CapacityLimiter(CHATS_AT_ONCE)
         self._turns: dict[AccountPlace, Turns] = {}
         self._left_over: set[int] = set()
-        """Rows that a dead process was sending, until it is known what its platform can do."""
+        """Rows that a dead process was sending, until it is known what their platform can do."""
 
     def wake(self) -> None:
-        """Something new is there."""
+        """Looks for new deliveries."""
         self._hint.set()
 
     def look_again(self) -> None:
-        """Something that was there may be due now: a person has done something, or an account is connected."""
+        """Looks at all deliveries again: some may be due now, because a person acted or an account
+        connected."""
         self._carrier.away.clear()
         self._all = True
         self._hint.set()
@@ -140,8 +142,9 @@ class Outbox:
             self._left_over |= {each.delivery_id for each in page if each.state == "sending"}
 
     async def _settle_left_over(self, delivery: Delivery, live: LiveAccount | None) -> None:
-        """Again where its platform still knows the key, or where nothing of it was on the way. Another account than the
-        one that sent it knows nothing of it."""
+        """Settles a delivery that a dead process was sending: again if the platform still knows the
+        key, or if nothing of it was on the way. An account other than the sender's knows nothing of
+        it."""
         since = 0 if live is None or live.host is None else await live.host.speaks_since()
         if since is None:
             return  # looked at again when it is connected
@@ -162,7 +165,7 @@ class Outbox:
     # ── what is due ────────────────────────────────────────────────────────────────────────────
 
     async def _start_due(self, tasks: anyio.abc.TaskGroup) -> None:
-        """Start what is due, the first of each chat: of all there is, or of what is new."""
+        """Starts what is due, the first of each chat: of all deliveries, or of the new ones."""
         now, after = self._clock.now_ms(), 0 if self._all else self._newest
         if self._all:
             self._all, self._next_at, self._looked_s = False, None, anyio.current_time()
@@ -180,7 +183,7 @@ class Outbox:
             self._newest = max(self._newest, after)
 
     async def _start_first(self, tasks: anyio.abc.TaskGroup, delivery: Delivery, now: int) -> None:
-        """What is new in a chat is not its first one if an older one waits there."""
+        """Starts the first delivery of a chat, which is an older one if one waits there."""
         chat = delivery.address.chat
         if chat in self._waiting:
             first = await self._ledger.find_open_delivery(chat)
@@ -200,7 +203,7 @@ class Outbox:
         tasks.start_soon(self._deliver_chat, delivery, name=f"delivery {delivery.delivery_id}")
 
     def _is_due(self, delivery: Delivery, now: int) -> bool:
-        """Remembers when it will be, and that its chat has something that waits."""
+        """Whether a delivery is due; if not, notes when it will be and that its chat waits."""
         chat, due_at = delivery.address.chat, self._due_at(delivery, now)
         if due_at <= now:
             self._waiting.discard(chat)
@@ -210,7 +213,7 @@ class Outbox:
         return False
 
     async def _look_at_left_over(self, delivery: Delivery) -> None:
-        """It waits until its account is open, or is surely not to be."""
+        """Settles a delivery of a dead process once its account is open, or surely will not be."""
         live = self._accounts.find(delivery.address)
         if self._is_shared:
             # Whoever has the account sends for it: what it does not send itself, one has left that is gone.
@@ -223,7 +226,8 @@ class Outbox:
             await self._settle_left_over(delivery, live)
 
     def _due_at(self, delivery: Delivery, now: int) -> int:
-        """A message for an account that is not open waits for it, though not for ever."""
+        """When a delivery is due. One for an account that is not open waits for it, though not for
+        ever."""
         if self._accounts.find(delivery.address) is None:
             ends = delivery.created_at + ABSENT_MS_MAX
             return delivery.not_before if ends <= now else now + int(LOOK_AGAIN_S * 1000)
@@ -231,7 +235,7 @@ class Outbox:
         return max(delivery.not_before, self._carrier.due_again(place) if place else 0)
 
     def _must_look_again(self) -> bool:
-        """At all of it, however many hints there are of what is new."""
+        """Whether it is time to read all rows again, however many hints of new ones there are."""
         due = self._next_at is not None and self._next_at <= self._clock.now_ms()
         return due or anyio.current_time() - self._looked_s >= LOOK_AGAIN_S
 
@@ -243,7 +247,8 @@ class Outbox:
     # ── one delivery ───────────────────────────────────────────────────────────────────────────
 
     async def _deliver_chat(self, delivery: Delivery) -> None:
-        """All that is due in one chat, one after the other: nobody looks at the rest of the outbox for that."""
+        """Delivers all that is due in one chat, one after the other, without reading the rest of
+        the outbox."""
         chat, following = delivery.address.chat, delivery
         try:
             while await self._deliver(following):
@@ -258,7 +263,7 @@ class Outbox:
             self._hint.set()
 
     async def _next_in(self, chat: Address) -> Delivery | None:
-        """Again, should something have been put there while this looked."""
+        """The next delivery of a chat. Looks again if something was put there meanwhile."""
         while True:
             self._came.discard(chat)
             found = await self._ledger.find_open_delivery(chat)
@@ -266,7 +271,7 @@ class Outbox:
                 return found if found is not None and found.state == "pending" else None
 
     async def _deliver(self, delivery: Delivery) -> bool:
-        """False: something failed, and it is looked at again after a while."""
+        """Tries a delivery; False if something failed, and it is tried again after a while."""
         try:
             live = self._accounts.find(delivery.address)
             if live is not None:

@@ -1,4 +1,4 @@
-"""Pacing: no faster than a platform takes messages, of one account and to one chat."""
+"""Pacing: sends no faster than a platform accepts, for one account and to one chat."""
 
 from collections import OrderedDict, deque
 
@@ -8,15 +8,15 @@ CHATS_MAX = 10_000  # whose pace is remembered; one that was quiet longest is fo
 
 
 class Pace:
-    """Never more than so many within so many seconds, whenever one begins to count."""
+    """A rate limit: never more than so many messages in any window of so many seconds."""
 
     def __init__(self, rate: Rate) -> None:
         self._rate = rate
         self._places: deque[float] = deque(maxlen=rate.messages)
-        """When the last ones went, or will go."""
+        """When the last messages went, or will go."""
 
     def reserve(self, now_s: float) -> float:
-        """The next place; answers how long to wait for it."""
+        """Reserves a place for the next message; returns how many seconds to wait for it."""
         places, at_s = self._places, now_s
         if len(places) == self._rate.messages:
             at_s = max(now_s, places[0] + self._rate.seconds)
@@ -24,8 +24,9 @@ class Pace:
         return places[-1] - now_s
 
     def spare(self, now_s: float) -> bool:
-        """A place for what is no message: only while half of those that could go at once are free, so that messages
-        hardly ever wait for it. Where only one can, it takes none, and has to wait for nothing."""
+        """Takes a place for something that is no message, such as a typing signal: only while half
+        of the places are free, so that messages hardly ever wait for it. If there is only one
+        place, it takes none, and only needs it to be free."""
         since_s = now_s - self._rate.seconds
         recent = sum(each > since_s for each in self._places)
         if self._rate.messages == 1:
@@ -46,7 +47,7 @@ class Paces:
         return self._pace(name, rate).reserve(now_s)
 
     def spare(self, name: tuple[str, ...], rate: Rate, now_s: float) -> bool:
-        """Whether something that is no message may go now."""
+        """Whether something that is no message may be sent now."""
         return self._pace(name, rate).spare(now_s)
 
     def _pace(self, name: tuple[str, ...], rate: Rate) -> Pace:

@@ -1,4 +1,5 @@
-"""Pieces: a reply as the messages that its platform takes, in its dialect and within its limit."""
+"""Pieces: splits a reply into messages that its platform accepts, in its dialect and within its
+limit."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -16,15 +17,15 @@ PIECES_MAX = (
 
 class PieceText(NamedTuple):
     text: str
-    """Plain."""
+    """The piece in plain text."""
     formatted: str
-    """In the platform's dialect."""
+    """The piece in the platform's dialect."""
     file: int | None = None
-    """Which of the reply's files goes with it."""
+    """The index of the reply's file that goes with it."""
 
 
 def pieces_of(text: str, live: LiveAccount) -> list[PieceText]:
-    """At least one. As it was written, where the platform has no dialect and it fits."""
+    """The pieces of a text, at least one. Unchanged, if the platform has no dialect and it fits."""
     limit = _limit(live)
     dialect = _dialect(live)
     if dialect is None:
@@ -40,14 +41,16 @@ def pieces_of(text: str, live: LiveAccount) -> list[PieceText]:
 
 
 def may_be_several(delivery: Delivery, live: LiveAccount) -> bool:
-    """A cheap look. False: one message, unless marks and a prefix make it twice as long."""
+    """Whether a delivery may be several messages, by a cheap look. If not, it is one, unless
+    formatting and a prefix make it twice as long."""
     apart = live.settings is not None and live.settings.chunk_mode == "newline"
     is_long = 2 * len(delivery.text) > _limit(live)
     return bool(delivery.files) or is_long or (apart and "\n" in delivery.text)
 
 
 def messages_of(delivery: Delivery, live: LiveAccount) -> list[PieceText]:
-    """With its files, each a message of its own, before the words; words that fit stand under the first file."""
+    """The messages of a delivery. Its files come first, each a message of its own, then the text; a
+    text that fits becomes the caption of the first file."""
     if not delivery.files:
         return pieces_of(delivery.text, live)
     sent, refused = _sortable(delivery.files, live)
@@ -62,7 +65,7 @@ def messages_of(delivery: Delivery, live: LiveAccount) -> list[PieceText]:
 
 
 def _sortable(files: Sequence[DeliveryFile], live: LiveAccount) -> tuple[list[int], list[str]]:
-    """Which can be sent there, and in words which cannot."""
+    """The indices of the files that can be sent there, and a note for each that cannot."""
     limit = int(media_limit_mb(live) * 2**20)
     sent, refused = list[int](), list[str]()
     for index, file in enumerate(files):
@@ -77,7 +80,7 @@ def _sortable(files: Sequence[DeliveryFile], live: LiveAccount) -> tuple[list[in
 
 
 def media_limit_mb(live: LiveAccount) -> float:
-    """How large a file may be that comes or goes."""
+    """The largest file that may be received or sent, in MB."""
     return (live.settings.media_max_mb if live.settings else None) or live.traits.media_max_mb
 
 
@@ -96,6 +99,6 @@ def _dialect(live: LiveAccount) -> ChatDialect | None:
 
 
 def _limit(live: LiveAccount) -> int:
-    """As the config says, and never more than the platform takes."""
+    """The longest message: as configured, and never more than the platform accepts."""
     wanted = live.settings.text_chunk_limit if live.settings else None
     return min(wanted or live.traits.text_limit, live.traits.text_limit)

@@ -1,4 +1,4 @@
-"""Prefixes: what the config puts before every reply."""
+"""Prefixes that the config puts before every reply."""
 
 import re
 from typing import NamedTuple
@@ -8,14 +8,15 @@ _VARIABLE = re.compile(r"\{([a-zA-Z][\w.]*)\}")
 
 class PrefixFacts(NamedTuple):
     name: str | None = None
-    """The agent's."""
+    """The agent's name."""
     model: str | None = None
-    """provider/model"""
+    """The model, as provider/model."""
     thinking: str | None = None
 
 
 def with_prefix(text: str, prefix: str, facts: PrefixFacts) -> str:
-    """`auto` is the agent's name. A variable of which nothing is known stays as it is written."""
+    """The text with its prefix; `auto` is the agent's name. Unknown variables stay as they are
+    written."""
     words = _filled("[{identity.name}]" if prefix.strip() == "auto" else prefix, facts)
     if prefix.strip() == "auto" and facts.name is None:
         return text

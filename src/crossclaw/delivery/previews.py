@@ -1,8 +1,9 @@
-"""Previews: a reply that is shown while it is written, where its platform lets messages be changed.
+"""Previews: show a reply while it is being written, on platforms where messages can be changed.
 
-The message that shows it is the reply's own: its end takes the place of its beginning, so people see one. That there
-is such a message is stored before it is sent, and its id after it was. If nobody knows whether it arrived, the reply
-is `uncertain`, as if it had been cut off itself, unless the platform can be asked by the key.
+The preview becomes the reply: its final text replaces the beginning, so people see one message.
+That there is a preview is stored before it is sent, and its id afterwards. If it may have arrived
+and its id is unknown, the reply is `uncertain`, as if it had been cut off itself, unless the
+platform can be asked by the key.
 """
 
 import logging
@@ -36,17 +37,19 @@ class Previews:
     def __init__(self, ledger: Ledger, clock: Clock) -> None:
         self._ledger, self._clock = ledger, clock
         self._shown: dict[str, anyio.Lock] = {}
-        """Of replies that are being written; held while the platform is asked to show or to change one."""
+        """A lock for each reply that is being written; held while the platform shows or changes
+        it."""
         self._beginning: set[anyio.CancelScope] = set()
         self._ends_at = inf
-        """When beginnings on their way are cut off: the gateway is closing."""
+        """When previews on their way are cut off, because the gateway is closing."""
 
     def open(self, delivery_key: str) -> None:
-        """A reply is being written that may be shown."""
+        """Allows a preview of a reply that is being written."""
         self._shown.setdefault(delivery_key, anyio.Lock())
 
     async def begin(self, live: LiveAccount, message: Piece) -> str | None:
-        """Show the first words. The platform's id of the message; None: it is not there, or nobody knows."""
+        """Shows the first words. Returns the platform's id of the message; None if it is not there,
+        or may not be."""
         if (lock := self._shown.get(message.delivery_key)) is None:
             return None
         async with lock:
@@ -55,7 +58,7 @@ class Previews:
             return await self._begin(live, message)
 
     async def change(self, live: LiveAccount, message: Piece, platform_id: str) -> bool:
-        """Show more of it. False: the reply has taken its place."""
+        """Shows more of the reply; False if the final reply has replaced the preview."""
         lock = self._shown.get(message.delivery_key)
         if lock is None:
             return False
@@ -69,17 +72,18 @@ class Previews:
         return True
 
     async def close(self, delivery_key: str) -> None:
-        """The reply is whole: nothing of it is shown or changed any more when this returns."""
+        """Ends the preview, because the reply is complete: when this returns, nothing of it is
+        being shown or changed."""
         if (lock := self._shown.pop(delivery_key, None)) is not None:
             async with lock:
                 pass
 
     def forget(self, delivery_key: str) -> None:
-        """There is no reply: what was shown stays."""
+        """Ends the preview without a reply: what was shown stays."""
         self._shown.pop(delivery_key, None)
 
     def hurry(self, within_s: float) -> None:
-        """The gateway closes: a beginning that is on its way has so long."""
+        """Gives previews on their way so many seconds, because the gateway closes."""
         self._ends_at = anyio.current_time() + within_s
         for sending in self._beginning:
             sending.deadline = self._ends_at
@@ -116,7 +120,8 @@ class Previews:
         return platform_id
 
     def is_lost(self, live: LiveAccount, preview: DeliveryPreview | None) -> bool:
-        """Whether it may be there and cannot be found: then nothing may be sent in its place."""
+        """Whether the preview may have arrived and cannot be found: then nothing may be sent in its
+        place."""
         if preview is None or preview.platform_id is not None:
             return False
         return not live.knows_key(preview.tried_at, self._clock.now_ms())
@@ -124,8 +129,9 @@ class Previews:
     async def finish(
         self, live: LiveAccount, message: Piece, preview: DeliveryPreview, write: WriteOp
     ) -> str | None:
-        """The whole message in place of its beginning. Changing it twice is as good as once, so an attempt that was
-        cut off is made again. A platform that does not change it, because somebody has deleted it, gets a new one."""
+        """Replaces the preview by the whole message. Changing it twice does no harm, so an attempt
+        that was cut off is repeated. If the platform cannot change it, because somebody has deleted
+        it, a new message is sent."""
         key = preview.delivery_key
         try:
             platform_id = preview.platform_id

@@ -1,10 +1,10 @@
-"""Signals to chats while a run works for them: that the agent is typing, that a message was heard, and the reply as far
-as it is written.
+"""Signals to chats while a run works for them: the typing indicator, the reaction that a message
+was received, and the reply so far.
 
-None of it is stored, but for the message that shows a reply (see `previews`), and nothing waits for it: a signal that
-fails is forgotten. Nobody is listened to while no chat account is open; what runs on other gateways tell is heard too, for
-the account may be here. Where the send policy keeps the reply itself
-from a chat, at this moment, the chat sees none of this either.
+Only the preview of a reply is stored (see `previews`), and nothing waits for a signal: one that
+fails is forgotten. It subscribes to events only while a chat account is open; also to those of
+other gateways, since the account may be here. While the send policy keeps the reply from a chat,
+the chat gets no signals either.
 """
 
 import logging
@@ -58,7 +58,7 @@ Subscribe = Callable[..., Callable[[], None]]
 
 
 class RunningChat:
-    """One run that works for a chat."""
+    """A run that works for a chat."""
 
     def __init__(self, run: Run, where: Address, live: LiveAccount, begin: TypingMode) -> None:
         self.run, self.where, self.live, self.begin = run, where, live, begin
@@ -130,7 +130,7 @@ class ChatSignals:
                 self._outbox.previews.hurry(LAST_S)
 
     def _follow_accounts(self) -> None:
-        """Listens only while there is somebody to be signalled to."""
+        """Subscribes to events only while an account is open."""
         if self._accounts.are_open and self._end is None:
             self._end = self._subscribe(self.hear, *HEARD, outward=True)
         elif not self._accounts.are_open and self._end is not None:
@@ -155,7 +155,8 @@ class ChatSignals:
     def accepted(
         self, live: LiveAccount, inbound: Inbound, run_id: str, agent_id: str, *, called: bool
     ) -> None:
-        """A message was taken. `called`: in a group, it had to call the agent, and did."""
+        """Signals that a message was accepted. `called`: in a group, it had to mention the agent,
+        and did."""
         if inbound.mentioned or called:
             if (chat := self._chats.get(run_id)) is not None and chat.begin == "message":
                 chat.begin = self._typing_of(chat.run, called=True)
@@ -226,7 +227,7 @@ class ChatSignals:
         self._tasks.start_soon(self._type, chat, every_s, name="typing")
 
     async def _type(self, chat: RunningChat, every_s: float) -> None:
-        """Until the run is over, or shows no sign of life."""
+        """Shows the typing indicator until the run is over, or shows no activity."""
         live, where = chat.live, chat.where
         with chat.while_it_lasts():
             while anyio.current_time() - chat.alive_s < TYPING_S_MAX:
@@ -240,7 +241,7 @@ class ChatSignals:
     # ── heard ──────────────────────────────────────────────────────────────────────────────────
 
     def _ack_of(self, live: LiveAccount, inbound: Inbound, agent_id: str, called: bool) -> str:
-        """Empty: none."""
+        """The reaction that acknowledges a message; empty for none."""
         if live.settings is None or live.settings.own_ack is not None:
             return (live.settings.own_ack if live.settings else None) or ""
         messages, direct = self._config.messages, inbound.is_direct
@@ -280,7 +281,8 @@ class ChatSignals:
         return default if said is None else said
 
     async def _stream(self, chat: RunningChat) -> None:
-        """One message that grows. What fails ends it: the reply itself comes in any case."""
+        """Shows the reply in one message that grows. If it fails it ends: the reply itself is sent
+        in any case."""
         try:
             with chat.while_it_lasts():
                 await anyio.sleep(FIRST_S)
@@ -304,13 +306,13 @@ class ChatSignals:
             log.debug("a reply is not shown while it is written: %s", error)
 
     async def _news(self, chat: RunningChat) -> None:
-        """Until there is more to show, and not too soon."""
+        """Waits until there is more to show, and not too soon."""
         await anyio.sleep(chat.live.traits.edit_every_s)
         await chat.news.wait()
         chat.news = anyio.Event()
 
     async def _is_next(self, chat: RunningChat) -> bool:
-        """Nothing is on its way to this chat that was said before."""
+        """Whether no earlier message is still on its way to this chat."""
         return await self._ledger.find_open_delivery(chat.where.chat) is None
 
     async def _begin_preview(self, chat: RunningChat, message: Piece) -> str | None:
@@ -321,7 +323,7 @@ class ChatSignals:
             return await previews.begin(live, message)
 
     async def _message(self, chat: RunningChat) -> Piece:
-        """As much of it as one message takes."""
+        """The beginning of the reply, as much as fits into one message."""
         session = await self._ledger.find_session(chat.run.key)
         said = self._outbox.as_said(chat.text.strip(), chat.live, chat.run.key, session)
         first = pieces_of(said, chat.live)[0]
@@ -336,7 +338,7 @@ class ChatSignals:
     # ── whether, and how much of it ────────────────────────────────────────────────────────────
 
     async def _may_say(self, run: Run, where: Address) -> bool:
-        """As it is decided of the reply itself, at this moment."""
+        """Whether the reply may be sent at this moment; signals follow the same decision."""
         reply = Delivery(
             delivery_id=0,
             delivery_key=f"reply:{run.run_id}",
@@ -353,7 +355,8 @@ class ChatSignals:
         return (await self._outbox.may_deliver(Taken(reply, session))).allowed
 
     def _may_signal(self, live: LiveAccount) -> bool:
-        """Within what the platform takes, and never in the way of messages."""
+        """Whether a signal may be sent now, within the platform's limits and without delaying
+        messages."""
         if self._outbox.is_silent(live.place):
             return False
         return self._outbox.paces.spare(live.place, live.traits.rate or USUAL, anyio.current_time())
@@ -364,7 +367,7 @@ class ChatSignals:
 
 
 async def quietly(call: Callable[[], Awaitable[None]]) -> None:
-    """What nobody waits for must not disturb anybody."""
+    """Makes a call whose failure is only logged, since nobody waits for it."""
     try:
         with anyio.move_on_after(CALL_S_MAX):
             await call()
@@ -379,6 +382,6 @@ async def _unack(ack: Acked) -> None:
 
 
 def _is_for_people(text: str) -> bool:
-    """Not the beginning of a word that means silence."""
+    """Whether the text is for people, and not the beginning of a token that means silence."""
     words = text.strip()
     return bool(words) and not any(token.startswith(words) for token in CONTROL_TOKENS)

@@ -1,5 +1,8 @@
-"""Turns: the messages of one account one after the other, where its platform does not know our delivery keys. A
-process that dies then leaves one message of which nobody knows whether it arrived, not sixty."""
+"""Turns: send the messages of one account one after the other, if its platform does not know our
+delivery keys.
+
+A process that dies then leaves one message that may have arrived, not sixty.
+"""
 
 from types import TracebackType
 
@@ -9,7 +12,7 @@ TURN_S_MAX = 2.0  # a platform answers in a tenth of that; what takes longer goe
 
 
 class Turns:
-    """Of one account, in the order in which they were asked for."""
+    """The order of one account's messages, as they were asked for."""
 
     def __init__(self) -> None:
         self._next = anyio.Lock()
