@@ -1,4 +1,4 @@
-"""Transcripts: the people's copy of what the ledger holds, one JSONL file a session id."""
+"""Transcripts: a copy for people of what the ledger stores, one JSONL file for each session id."""
 
 __all__ = [
     "exporter",

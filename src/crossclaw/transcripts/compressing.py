@@ -1,8 +1,8 @@
-"""Old transcripts: their files are compressed and stay readable; the ledger has the entries anyway.
+"""Compressing old transcripts: their files stay readable, and the ledger has the entries anyway.
 
-`<session id>.jsonl` becomes `<session id>.jsonl.zst`. The compressed file is in place before the ledger
-says so, and the plain one leaves after: at every moment there is a whole one. A session that is
-spoken to again gets its plain file back, written from the ledger.
+`<session id>.jsonl` becomes `<session id>.jsonl.zst`. The compressed file is in place before the
+ledger says so, and the plain one is removed after: at every moment there is a whole one. When a
+session continues, its plain file is written again from the ledger.
 """
 
 from crossclaw.disk.threads import Disk
@@ -28,8 +28,8 @@ class Compressing:
         self._clock = clock
 
     async def compress(self, export: Export) -> bool:
-        """False when the file is not what the ledger says, or somebody has written meanwhile: then
-        nothing has changed."""
+        """Compresses a copy. False, and nothing has changed, if the file is not what the ledger
+        says, or somebody has written meanwhile."""
         name = Name(export.agent_id, export.session_id)
         if not await self._disk.run(_compress, self._files, name, export.exported_bytes):
             return False
@@ -43,13 +43,14 @@ class Compressing:
         return marked
 
     async def make_plain(self, copy: Copy) -> None:
-        """The session goes on: its plain file will be written anew."""
+        """Removes the compressed file of a session that continues; its plain file will be written
+        again."""
         await self._disk.run(self._files.remove, copy.name.compressed)
         copy.note_plain()
 
     async def tidy(self, export: Export) -> bool:
-        """Of a compressed transcript: a plain file that a crash has left goes. False when the
-        compressed one is gone, so that the plain one must come back."""
+        """Removes a plain file that a crash has left beside the compressed one. False if the
+        compressed one is gone, so that the plain one must be written again."""
         name = Name(export.agent_id, export.session_id)
         plain, compressed = await self._disk.run(self._files.sizes, [name, name.compressed])
         for size in (plain, compressed):
@@ -63,7 +64,8 @@ class Compressing:
 
 
 def _compress(files: Files, name: Name, size: int) -> bool:
-    """As the ledger knows the file, or not at all: what somebody has changed is repaired first."""
+    """Compresses a file only if it is as the ledger knows it: one that somebody has changed is
+    repaired first."""
     if files.sizes([name]) != [size]:
         return False
     packer = zstd().ZstdCompressor(level=LEVEL)

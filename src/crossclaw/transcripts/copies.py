@@ -1,4 +1,4 @@
-"""Copies: how far each file has come, kept in memory and, a little later, in the ledger."""
+"""Copies: how far each file has come, stored in memory and, a little later, in the ledger."""
 
 from collections import OrderedDict
 from itertools import islice
@@ -23,7 +23,7 @@ STRIDE_BYTES = 1024 * 1024
 
 
 MEDIA_CHARS_MAX = 8 * 1024 * 1024
-"""Of pictures and files read at once, in base64; one that is larger comes alone."""
+"""How many characters of media (base64) are read at once; a larger one is read alone."""
 
 
 def _within(entries: list[Entry]) -> list[Entry]:
@@ -36,13 +36,13 @@ def _within(entries: list[Entry]) -> list[Entry]:
 
 
 class Chunk(msgspec.Struct, frozen=True):
-    """What follows in a file: lines of these entries, after the header if it begins here."""
+    """The next lines of a file, for these entries, after the header if it begins here."""
 
     data: bytes
     entries: list[Entry]
     has_header: bool
     is_full: bool
-    """There may be more."""
+    """Whether there may be more."""
 
     def first(self, size: int) -> "Chunk":
         """The lines that are complete within so many bytes."""
@@ -63,7 +63,8 @@ class Copy:
         self.size = 0
         self.parent_id: str | None = None
         self.ending = b""
-        """Its last line, while we have only the ledger's word for it."""
+        """The last line that the file should have, as long as that was not compared with the
+        file."""
         self.stride = STRIDE_FIRST
         self.repaired_at = -inf
 
@@ -75,7 +76,7 @@ class Copy:
         self.repaired_at = at_s
 
     def take(self, chunk: Chunk) -> None:
-        """The file has got these lines."""
+        """Notes that the file has got these lines."""
         self.size += len(chunk.data)
         self.ending = b""
         if chunk.entries:
@@ -100,7 +101,8 @@ class Copies:
         return copy
 
     async def load(self, session_id: str) -> Copy | None:
-        """What we last knew, with the line that the file must end with if that is still true."""
+        """Loads a copy as it was last known, with the line that the file must end with if that is
+        still true."""
         export = await self._ledger.find_export(session_id)
         if export is None:
             self.forget(session_id)
@@ -112,7 +114,7 @@ class Copies:
         return self._keep(copy)
 
     def progress(self, export: Export) -> tuple[int, int]:
-        """The last seq and the size of a file: by our own memory, else as the ledger has it."""
+        """The last seq and the size of a file: from memory, else from the ledger."""
         marked = (export.exported_seq, export.exported_bytes)
         return self._unmarked.get(export.session_id, marked)
 
@@ -134,7 +136,7 @@ class Copies:
         return Chunk(header + lines, entries, bool(header), is_full)
 
     def note(self, copy: Copy) -> None:
-        """The copy stands where it says; the ledger will hear of it."""
+        """Stores in memory how far a copy has come; the ledger gets it later."""
         self._keep(copy)
         self._unmarked[copy.name.session_id] = (copy.seq, copy.size)
 
@@ -159,8 +161,8 @@ class Copies:
         return copy
 
     async def _recall(self, copy: Copy, seq: int, size: int) -> None:
-        """Stand at the mark. One that cannot be (the ledger was restored from a backup) tells
-        nothing; then the file is read from its beginning."""
+        """Sets a copy to the stored mark. A mark that cannot be true (the ledger was restored from
+        a backup) is ignored; then the file is read from its beginning."""
         parent_id, ending = None, header_line(copy.export)
         if seq:
             entries = await self._ledger.list_entries(

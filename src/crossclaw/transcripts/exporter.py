@@ -1,9 +1,9 @@
-"""The exporter: keeps the people's copy of every transcript up to date with the ledger.
+"""The exporter: keeps the copy of every transcript up to date with the ledger.
 
-There is one way, for the hot case and for repair: read what a file lacks from the ledger, append it,
-remember how far it has come. The ledger hears of that about once a second; after a crash its mark
-is merely behind, and the file itself shows how far it really got. A file that cannot be written is
-tried again later and hurts nobody else.
+There is one way, for new entries and for repair: read what a file lacks from the ledger, append it,
+remember how far it has come. That is stored in the ledger about once a second; after a crash its
+mark is merely behind, and the file itself shows how far it really got. A file that cannot be
+written is tried again later and affects no other.
 """
 
 import logging
@@ -46,8 +46,8 @@ Failure = OSError | CrossclawError | msgspec.MsgspecError
 
 
 class Exporter:
-    """Sessions with something to write are a set of ids, so its size is bounded by the sessions
-    that there are; no entry waits in memory, because the ledger has it."""
+    """Writes the copies. Sessions with something to write are a set of ids, so its size is bounded
+    by the number of sessions; no entry waits in memory, because the ledger has it."""
 
     def __init__(
         self,
@@ -71,12 +71,12 @@ class Exporter:
         self._compress_after_ms = compress_after_ms
         self._dirty: set[str] = set()
         self._resting: dict[str, tuple[float, float]] = {}
-        """Sessions that failed: when to try again, and how long the rest is."""
+        """Sessions that failed: when to try again, and how long the pause is."""
         self._complaints: set[str] = set()
         self._hinted = anyio.Event()
         self._marked_at = 0.0
         self._lock = anyio.Lock()
-        """Held for a step: a file has one writer, whoever asked for it."""
+        """Makes sure that a file has one writer; held for a step."""
         ledger.on_append(self._hear)
 
     def begin(self) -> None:
@@ -84,13 +84,13 @@ class Exporter:
         self._is_ours = True
 
     def path_of(self, agent_id: str, session_id: str, compressed: bool = False) -> Path:
-        """For display; nothing here takes a path back."""
+        """The path of a copy, for display; nothing here takes a path back."""
         name = Name(agent_id, session_id)
         return self.files.path_of(name.compressed if compressed else name)
 
     async def repair(self, tell: Callable[[int], None] | None = None) -> None:
-        """Before serving: whatever the ledger says is behind. The others are not looked at. `tell` hears
-        how many are done."""
+        """Writes what the ledger says is missing, before serving. Other files are not read. `tell`
+        is called with how many are done."""
         async with self._lock:
             after, done = "", 0
             while page := await self._ledger.list_exports(behind=True, after=after, limit=PAGE):
@@ -109,8 +109,8 @@ class Exporter:
             task_status.started()
 
     async def verify(self, *, deep: bool = False) -> None:
-        """Go through all files at a slow pace, and repair those whose size is not what it should be;
-        `deep` compares every byte."""
+        """Goes through all files slowly, and repairs those whose size is wrong; `deep` compares
+        every byte."""
         after = ""
         while True:
             async with self._lock:
@@ -122,7 +122,7 @@ class Exporter:
             await anyio.sleep(VERIFY_PAUSE_S)
 
     async def flush(self) -> None:
-        """Everything hinted so far is written and marked; what failed before is tried once more."""
+        """Writes and marks everything hinted so far; what failed before is tried once more."""
         async with self._lock:
             await self._bring_up_to_date(self._dirty | self._resting.keys())
             await self._mark()
@@ -140,7 +140,7 @@ class Exporter:
             return export.compressed_at is not None or await self._compressing.compress(export)
 
     async def compress_old(self) -> int:
-        """All that is old enough, or archived. Answers how many there were."""
+        """Compresses all that is old enough, or archived. Returns how many there were."""
         if self._compress_after_ms is None:
             return 0
         before, after, count = self._clock.now_ms() - self._compress_after_ms, "", 0
@@ -159,7 +159,8 @@ class Exporter:
             return False
 
     async def set_aside(self, agent_id: str, session_id: str) -> Path | None:
-        """The session is gone from the ledger; its file stays beside under another name."""
+        """Renames the file of a session that is gone from the ledger; it stays beside the
+        others."""
         async with self._lock:
             self._copies.forget(session_id)
             self._dirty.discard(session_id)
@@ -185,7 +186,7 @@ class Exporter:
             self._hinted.set()
 
     def hear_others(self, session_ids: frozenset[str] | None) -> None:
-        """What other gateways have written; without names, the next look finds it."""
+        """Notes what other gateways have written; without ids, the next look finds it."""
         self._hear(set(session_ids or ()))
 
     async def _work(self) -> None:
@@ -202,7 +203,7 @@ class Exporter:
                 self._hinted.set()
 
     async def _look_after(self) -> None:
-        """What hints do not tell of: damaged files, and entries whose hint was lost."""
+        """Repairs what hints do not report: damaged files, and entries whose hint was lost."""
         await anyio.sleep(VERIFY_AFTER_S)
         await self._upkeep("verifying", self.verify)
         for minute in count():
@@ -212,7 +213,7 @@ class Exporter:
             await self._upkeep("looking for what is missing", self.repair)
 
     async def _upkeep(self, what: str, work: Callable[[], Awaitable[object]]) -> None:
-        """What looks after copies hurts nobody else: a failure is logged, and its next round comes."""
+        """Runs one round of upkeep. A failure is logged, and the next round comes."""
         try:
             await work()
         except Exception as error:
@@ -230,8 +231,8 @@ class Exporter:
         return max(0.0, min(moments) - anyio.current_time()) if moments else None
 
     def _take(self) -> list[str]:
-        """The sessions with something to write, without those that still rest. They stay dirty
-        until their turn comes."""
+        """The sessions with something to write, without those that still pause after a failure.
+        They stay marked until they are written."""
         now = anyio.current_time()
         for session_id, (until, _) in self._resting.items():
             if until <= now:
@@ -250,8 +251,8 @@ class Exporter:
             todo.extend(more)
 
     async def _step(self, session_ids: Sequence[str]) -> list[str]:
-        """Append what these sessions lack, within limits; answers those that have more. A hint that
-        comes meanwhile makes a session dirty again, and so does being cut off."""
+        """Appends what these sessions lack, within limits; returns those that have more. A hint
+        that comes meanwhile marks a session again, and so does being cut off."""
         self._dirty.difference_update(session_ids)
         try:
             work, more = await self._prepare(session_ids)
@@ -275,7 +276,7 @@ class Exporter:
     async def _prepare(
         self, session_ids: Sequence[str]
     ) -> tuple[list[tuple[Copy, Chunk]], list[str]]:
-        """What to append, and the sessions that have to wait because it is enough."""
+        """What to append, and the sessions that have to wait because the limit is reached."""
         work: list[tuple[Copy, Chunk]] = []
         total = 0
         for index, session_id in enumerate(session_ids):
@@ -312,7 +313,7 @@ class Exporter:
         return copy, chunk
 
     async def _settle(self, copy: Copy, chunk: Chunk, outcome: Exception | None) -> bool:
-        """True when there is more to do for the session at once."""
+        """Handles the outcome of an append; True if the session has more to write at once."""
         session_id = copy.name.session_id
         if isinstance(outcome, Differs):
             return await self._repair_after(copy)
@@ -362,7 +363,7 @@ class Exporter:
         return wrong
 
     async def _repair_after(self, copy: Copy) -> bool:
-        """The file was not as we left it. True when it is repaired and can go on."""
+        """Repairs a file that was not as we left it; True if it can go on."""
         now, session_id = anyio.current_time(), copy.name.session_id
         if now < copy.repaired_at + REPAIR_EVERY_S:
             self._rest(session_id, FileExistsError("another program keeps changing the file"))
@@ -408,13 +409,14 @@ class Exporter:
 
 
 def _is_at_rest(copy: Copy) -> bool:
-    """Compressed, and nothing has been said since."""
+    """Whether a copy is compressed and nothing came since."""
     export = copy.export
     return export.compressed_at is not None and export.exported_seq == export.last_seq
 
 
 def _cause_of(error: Exception) -> str:
-    """Without names and texts, so that the same cause reads the same for every session."""
+    """The cause of a failure without names and texts, so that it reads the same for every
+    session."""
     if isinstance(error, msgspec.MsgspecError):
         return "the ledger has an entry that cannot be read"
     if isinstance(error, Failure):

@@ -1,10 +1,10 @@
-"""Files of transcripts: `<sessions>/<agent>/<session id>.jsonl`, opened so that nothing else can be.
+"""Files of transcripts: `<sessions>/<agent>/<session id>.jsonl`, opened so that nothing else can
+be.
 
-A name is made here from an agent id and a session id that the gateway itself has given; no path comes
-from outside. Folders are opened below a descriptor of the sessions folder and links are never
-followed, so that a name cannot lead elsewhere. Only the owner may read.
-
-Everything here waits for the disk and is called by one caller at a time.
+A name is made here from an agent id and a session id that the gateway itself has given; no path
+comes from outside. Folders are opened below a descriptor of the sessions folder and links are never
+followed, so that a name cannot lead elsewhere. Only the owner may read. Everything here blocks on
+the disk and is called by one caller at a time.
 """
 
 import errno
@@ -44,7 +44,7 @@ K = TypeVar("K")
 
 
 class Name(NamedTuple):
-    """Which file. A name that is not ours is refused where it would become a path."""
+    """The name of a file. One that is not ours is refused where it would become a path."""
 
     agent_id: str
     session_id: str
@@ -77,7 +77,8 @@ class CopyPiece(NamedTuple):
 
 
 class Differs(Exception):
-    """The file is not as it was left: somebody wrote, cut or replaced it, or a crash did."""
+    """Raised if a file is not as it was left: somebody wrote, cut or replaced it, or a crash
+    did."""
 
 
 class Files:
@@ -88,14 +89,14 @@ class Files:
         self._files: _Shelf[Name] = _Shelf(FILES_OPEN_MAX)
         self.looks = 0
         self.opens = 0
-        """How often files were looked at and opened: shows that a start leaves clean ones alone."""
+        """How often files were read and opened: shows that a start leaves clean ones alone."""
 
     @property
     def open_now(self) -> int:
         return len(self._files) + len(self._folders) + (self._root is not None)
 
     def path_of(self, name: Name) -> Path:
-        """For people to read. No file is ever opened by it."""
+        """The path of a file, for people to read. No file is ever opened by it."""
         return self._root_path / name.folder / name.file
 
     # ── what is done to a file ─────────────────────────────────────────────────────────────────
@@ -112,15 +113,17 @@ class Files:
             raise
 
     def append_all(self, pieces: Sequence[CopyPiece]) -> list[Exception | None]:
-        """An answer for each: None, or why it was not appended. The others do not suffer from it."""
+        """Appends to each file; returns None for each, or why it was not appended. A failure does
+        not affect the others."""
         return [self._try_append(piece) for piece in pieces]
 
     def sizes(self, names: Sequence[Name]) -> list[int | Exception | None]:
-        """None: there is no file. Permissions that were loosened are tightened on the way."""
+        """The size of each file; None if it does not exist. Permissions that are too open are
+        corrected."""
         return [self._try_size(name) for name in names]
 
     def read(self, name: Name, at: int, length: int) -> bytes:
-        """Less where the file ends, nothing where there is none."""
+        """Reads part of a file: less if the file ends, nothing if it does not exist."""
         try:
             fd, _ = self._open(name, create=False)
         except FileNotFoundError:
@@ -132,7 +135,7 @@ class Files:
         os.ftruncate(fd, size)
 
     def find_damage(self, name: Name) -> Damage | None:
-        """The first thing that is wrong with a file, as far as the file alone tells."""
+        """The first fault in a file, as far as the file alone shows."""
         fd, _ = self._open(name)
         with open(os.dup(fd), "rb") as file:
             file.seek(0)
@@ -140,7 +143,7 @@ class Files:
             return next((line for line in read_lines(lines) if isinstance(line, Damage)), None)
 
     def set_aside(self, name: Name, ending: str) -> Path | None:
-        """Give a file another name beside; None when there is none."""
+        """Renames a file; None if it does not exist."""
         if self._look(name) is None:
             return None
         if self._files.find(name) is not None:
@@ -248,7 +251,7 @@ class _Opened(NamedTuple):
 
 
 class _Shelf(Generic[K]):
-    """Open descriptors; the one that was not used for longest is closed first."""
+    """Open descriptors; the least recently used is closed first."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -288,7 +291,7 @@ class Draft:
         _write_all(self._fd, data)
 
     def put(self, stamp: str) -> str:
-        """Take the place of the file, which stays beside it under the name that is answered."""
+        """Replaces the file, which is kept beside it; returns its new name."""
         os.fsync(self._fd)
         kept = self._free_name(stamp)
         self._rename(self._file, kept)
@@ -296,7 +299,7 @@ class Draft:
         return kept
 
     def replace(self) -> None:
-        """Take the place of the file, if there is one, and leave nothing of it."""
+        """Replaces the file, if there is one, and keeps nothing of it."""
         os.fsync(self._fd)
         self._take_place()
 
@@ -334,7 +337,8 @@ def _write_all(fd: int, data: bytes) -> None:
 
 
 def _accept(fd: int, mode: int, what: str) -> os.stat_result:
-    """Look at what was opened: close it to others; refuse what is no file where one should be."""
+    """Checks what was opened: closes it to other users; refuses what is no file where one should
+    be."""
     try:
         info = os.fstat(fd)
         if mode == FILE_MODE and not stat.S_ISREG(info.st_mode):

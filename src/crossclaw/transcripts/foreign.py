@@ -50,7 +50,7 @@ _STOPS: dict[str, StopReason] = {
 
 
 class ForeignLine(msgspec.Struct, frozen=True):
-    """Only what every line has; the rest is read by its type."""
+    """The fields that every line has; the rest is read by its type."""
 
     type: str
     id: str | None = None
@@ -100,13 +100,13 @@ class _Message(msgspec.Struct, frozen=True, rename="camel"):
     error_message: str | None = None
     tool_call_id: str | None = None
     tool_use_id: str | None = msgspec.field(default=None, name="tool_use_id")
-    """As a copy of ours calls it."""
+    """The id of the call, under the name that our own copies use."""
     tool_name: str | None = None
     is_error: bool = False
 
 
 class _Result(msgspec.Struct, frozen=True):
-    """A tool's result as it stands there: its content is any JSON."""
+    """A tool's result as it was stored there: its content is any JSON."""
 
     content: Any = ""
 
@@ -118,14 +118,14 @@ _anything = msgspec.json.Decoder(dict[str, Any])
 
 
 class LineRead(NamedTuple):
-    """One line: what it became, or what is wrong with it; and where the next one begins."""
+    """One line: the entry it became, or what is wrong with it; and where the next one begins."""
 
     number: int
     end: int
     entry: ImportedEntry | None = None
     problem: str | None = None
     torn: bool = False
-    """The last line has no end: it may still be written."""
+    """Whether the last line has no end: it may still be written."""
 
 
 class UnreadableLine(ValueError):
@@ -133,7 +133,8 @@ class UnreadableLine(ValueError):
 
 
 def read_transcript(file: BinaryIO, *, begin: int = 0, lines: int = 0) -> Iterator[LineRead]:
-    """From the byte `begin`, before which there were so many lines. Holds one line at a time."""
+    """Reads lines from the byte `begin`, before which there were so many lines. Holds one line at a
+    time."""
     file.seek(begin)
     number, end = lines, begin
     while raw := file.readline(LINE_BYTES_MAX):
@@ -150,8 +151,8 @@ def read_transcript(file: BinaryIO, *, begin: int = 0, lines: int = 0) -> Iterat
 
 
 def read_row(raw: bytes, number: int, end: int, *, left: bool = False) -> LineRead:
-    """The same of a transcript that is kept in rows. What was said on a branch that the conversation has `left` is
-    no part of it any more, and becomes a note."""
+    """Reads one row of a transcript that is stored in rows. A message on a branch that the
+    conversation has `left` is no longer part of it, and becomes a note."""
     if len(raw) > LINE_BYTES_MAX:
         return LineRead(number, end, problem=f"longer than {LINE_BYTES_MAX} bytes")
     read = _read(raw, number, end)
@@ -163,7 +164,8 @@ def read_row(raw: bytes, number: int, end: int, *, left: bool = False) -> LineRe
 
 
 def _skip_line(file: BinaryIO) -> int | None:
-    """The rest of a line that is too long; None when the file has ended."""
+    """Skips the rest of a line that is too long; returns its length, or None if the file has
+    ended."""
     skipped = 0
     while raw := file.readline(LINE_BYTES_MAX):
         skipped += len(raw)
@@ -184,8 +186,8 @@ _ESCAPE = re.compile(
 
 
 def mend_halves(raw: bytes) -> bytes:
-    """JavaScript cuts a text in the middle of an emoji and writes the half down. No other reader takes that:
-    it becomes the sign for what cannot be read, and the rest of the line stays."""
+    """The line with lone halves of emojis replaced by the replacement character. JavaScript cuts
+    texts in the middle of an emoji and writes the half; no other reader accepts that."""
     return _ESCAPE.sub(lambda found: rb"\ufffd" if found[1] else found[0], raw)
 
 
@@ -210,7 +212,7 @@ def _read(raw: bytes, number: int, end: int) -> LineRead:
 
 
 def read_line(raw: bytes, number: int) -> ImportedEntry | None:
-    """None for the header, which the session's row stands for."""
+    """The entry of a line; None for the header, which the session's row replaces."""
     line = _lines.decode(raw)
     if line.type == "session":
         return None
@@ -229,7 +231,7 @@ def _rest(raw: bytes) -> dict[str, Any]:
 
 
 def _custom_message(raw: bytes, at: int) -> UserMessage | None:
-    """Words that stand in the model's context there as the user's."""
+    """A message that OpenClaw puts into the model's context as the user's."""
     line = _anything.decode(raw)
     content = line.get("content")
     if isinstance(content, list):
@@ -240,7 +242,8 @@ def _custom_message(raw: bytes, at: int) -> UserMessage | None:
 
 
 def _message_of(raw: bytes) -> Message | None:
-    """None for a role that is no part of a conversation; it becomes a note."""
+    """The message of a line; None for a role that is no part of a conversation, which becomes a
+    note."""
     if not raw:
         raise UnreadableLine("a message line without its message")
     message = _messages.decode(raw)
@@ -282,7 +285,8 @@ def _user_content(content: str | list[_Block]) -> str | list[UserBlock]:
 
 
 def _media(block: _Block) -> Image | Document | Text:
-    """A picture or a file, as it stands there or in a copy of ours; in words where nobody knows where its bytes are."""
+    """A picture or a file, in OpenClaw's form or in that of our copies; as text if its bytes cannot
+    be found."""
     try:
         source = (
             msgspec.convert(block.source, MediaSource)
@@ -333,7 +337,7 @@ def _usage(usage: _Usage | None) -> Usage | None:
 
 
 def _result_content(content: Any) -> Any:
-    """Pictures in our own blocks; texts are the same in both."""
+    """A tool's result with pictures as our own blocks; texts are the same in both."""
     if not isinstance(content, list):
         return content
     return [_result_block(block) if isinstance(block, dict) else block for block in content]
@@ -347,7 +351,7 @@ def _result_block(block: dict[str, Any]) -> dict[str, Any]:
 
 
 def parse_time(written: str | float | None) -> int:
-    """Milliseconds; 0 when nobody can tell."""
+    """The time in milliseconds; 0 if it cannot be read."""
     if isinstance(written, int | float):
         return int(written) if 0 <= written <= TIME_MAX else 0
     if not written:

@@ -74,7 +74,7 @@ def entry_line(entry: Entry, parent_id: str | None) -> bytes:
 
 
 def entry_lines(entries: Sequence[Entry], parent_id: str | None) -> bytes:
-    """Entries that follow each other; `parent_id` is the entry before the first."""
+    """The lines of consecutive entries; `parent_id` is the entry before the first."""
     parents = [parent_id, *(entry.entry_id for entry in entries)]
     return _encoder.encode_lines(map(_line_of, entries, parents))
 
@@ -114,15 +114,15 @@ _TOLD = {
 class Damage(msgspec.Struct, frozen=True):
     kind: DamageKind
     line: int
-    """Counted from 1, as an editor does."""
+    """The number of the line, from 1 on, as in an editor."""
 
     def __str__(self) -> str:
         return f"line {self.line}: {_TOLD[self.kind]}"
 
 
 def read_lines(lines: Iterable[bytes]) -> Iterator[HeaderLine | EntryLine | Damage]:
-    """Every sound line in its order, and what is wrong in between. Lines keep their line end, as
-    a file gives them."""
+    """Every valid line in order, and the faults in between. Lines keep their line end, as a file
+    gives them."""
     expected, parent_id, session_id = 0, None, None
     for number, raw in enumerate(lines, start=1):
         line = _parse(raw, number)

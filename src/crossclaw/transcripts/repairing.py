@@ -1,8 +1,8 @@
-"""Repairing: a file that is not as it was left is made to tell what the ledger tells.
+"""Repairing: makes a changed or damaged file agree with the ledger again.
 
 A file that merely stops too early, in a line or between two, is cut to its last whole line and then
-goes on as usual. Any other file is written anew, and the damaged one stays beside it: it may hold
-something that a person put there.
+goes on as usual. Any other file is written anew, and the damaged one is kept beside it: it may
+contain something that a person put there.
 """
 
 import logging
@@ -26,7 +26,8 @@ class Repairing:
         self._clock = clock
 
     async def repair(self, session_id: str, *, whole: bool = False) -> Copy | None:
-        """`whole`: compare from the first byte on, also where the mark says that all is well."""
+        """Repairs the file of a session. `whole`: compare from the first byte on, also if the mark
+        says that all is well."""
         copy = await self._copies.load(session_id)
         if copy is None:
             return None
@@ -45,7 +46,7 @@ class Repairing:
         )
 
     async def _follow(self, copy: Copy) -> bool:
-        """Go along the file as far as it agrees with the ledger; False when it says otherwise."""
+        """Compares the file with the ledger as far as they agree; False if they differ."""
         while True:
             chunk = await self._copies.read(copy)
             # One byte more than expected, to see whether the file goes on where the ledger ends.
