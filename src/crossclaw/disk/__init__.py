@@ -1,4 +1,4 @@
-"""Disk: how the gateway makes and replaces what only its owner may read."""
+"""Disk: makes and replaces files that only their owner may read."""
 
 __all__ = [
     "archive",

@@ -1,8 +1,9 @@
-"""Archives: many files in one, compressed, checked when they are read back, sealed where a passphrase is given.
+"""Archives: many files in one, compressed, checked when they are read back, encrypted if a
+passphrase is given.
 
-A line that says what it is, then a tar file under Zstandard (and under the seal). Its last member is the
-manifest: every name with its size and digest, so that an archive that was cut off or changed is noticed.
-Only regular files with plain relative names go in or come out.
+First comes a line that says what it is, then a tar file under Zstandard (and under the seal). Its
+last member is the manifest: every name with its size and digest, so that an archive that was cut
+off or changed is noticed. Only regular files with plain relative names go in or come out.
 """
 
 import hashlib
@@ -34,7 +35,7 @@ class Member(msgspec.Struct, frozen=True):
 
 class Manifest(msgspec.Struct, frozen=True, rename="camel"):
     facts: dict[str, Any]
-    """What the maker says of it: release, time, counts."""
+    """What the maker states about it: release, time, counts."""
     members: list[Member]
 
 
@@ -43,7 +44,7 @@ Take = Callable[[Member], AbstractContextManager[Put]]
 
 
 class ArchiveDamaged(StoreError):
-    """Not an archive of ours, or not as it was written."""
+    """The file is not an archive of ours, or not as it was written."""
 
 
 class ArchiveWriter:
@@ -52,8 +53,8 @@ class ArchiveWriter:
         self.members: list[Member] = []
 
     def add(self, name: str, file: IO[bytes], size: int) -> bool:
-        """False where the file had fewer bytes than it said; the rest is zeros, as it is on disk after
-        a crash. What has grown meanwhile is left out."""
+        """Adds a file; False if it had fewer bytes than it said; the rest is zeros, as it is on
+        disk after a crash. Bytes that were appended meanwhile are left out."""
         source = _Exactly(file, size)
         info = tarfile.TarInfo(name)
         info.size, info.mode = size, 0o600
@@ -69,7 +70,7 @@ class ArchiveWriter:
 
 
 class _Exactly:
-    """So many bytes of a file, whatever happens to it; and their digest."""
+    """Reads exactly so many bytes of a file, whatever happens to it, and computes their digest."""
 
     def __init__(self, file: IO[bytes], size: int) -> None:
         self._file, self._left = file, size
@@ -89,7 +90,7 @@ class _Exactly:
 
 @contextmanager
 def write_archive(path: Path, passphrase: str | None) -> Generator[ArchiveWriter]:
-    """There when all of it is; a file of that name is not replaced."""
+    """Writes an archive. It appears when it is complete; a file of that name is not replaced."""
     with new_binary_file(path, replace=False) as file, ExitStack() as stack:
         file.write(SEALED if passphrase else MAGIC)
         inner: Any = file
@@ -106,8 +107,8 @@ def is_sealed(path: Path) -> bool:
 
 
 def read_archive(path: Path, passphrase: str | None) -> Iterator[tuple[Member | None, IO[bytes]]]:
-    """Every file with what it holds, then None with the manifest. Whoever reads to the end knows that all
-    of it is as it was written; the digests are compared by `checked`."""
+    """Every file with its content, then None with the manifest. After the last one everything is
+    known to be as it was written; `checked` compares the digests."""
     with path.open("rb") as file, ExitStack() as stack:
         inner: Any = file
         head = file.readline(len(SEALED))
@@ -138,14 +139,16 @@ def _members(tar: tarfile.TarFile) -> Iterator[tuple[Member | None, IO[bytes]]]:
 
 
 def is_plain(name: str) -> bool:
-    """Relative, without steps upwards, and nothing that a file system reads as something else."""
+    """Whether a name is relative, without `..` and without characters that a file system would
+    misread."""
     parts = PurePosixPath(name).parts
     return bool(parts) and parts[0] != "/" and ".." not in parts and "\0" not in name
 
 
 def checked(path: Path, passphrase: str | None, take: Take) -> Manifest:
-    """Reads all of it, hands each file's bytes to `take`, and compares names, sizes and digests with the
-    manifest. `take` has been handed bytes before they are known to be good: put them aside until this returns."""
+    """Reads all of it, passes each file's bytes to `take`, and compares names, sizes and digests
+    with the manifest. `take` gets bytes before they are known to be good: put them aside until this
+    returns."""
     seen: list[Member] = []
     for member, file in read_archive(path, passphrase):
         if member is None:

@@ -1,6 +1,7 @@
-"""Extras: packages that not everybody needs, and how they come to be installed.
+"""Extras: optional packages, and how to install them.
 
-In a clone by make: Crossclaw is on no index, and the environment of `make run` has no pip of its own.
+In a clone that is by make: Crossclaw is on no index, and the environment of `make run` has no pip
+of its own.
 """
 
 from pathlib import Path
@@ -12,7 +13,8 @@ POSTGRES = "postgres"  # by a target of its own, without the rest
 
 
 def how_to_install(extra: str, folder: Path | None = None) -> str:
-    """The command on this machine, for its owner. `folder`: where the package would be a clone."""
+    """The command that installs an extra on this machine, for its owner. `folder`: where a clone
+    would be."""
     folder = folder or Path(crossclaw.__file__).parents[2]
     if (folder / LOCK).is_file():
         return f"make -C {folder} {'postgres-driver' if extra == POSTGRES else 'extras'}"
@@ -20,5 +22,5 @@ def how_to_install(extra: str, folder: Path | None = None) -> str:
 
 
 def how_to_install_there(extra: str) -> str:
-    """For readers who may be elsewhere: clients, chats, models."""
+    """How to install an extra, for readers who may be elsewhere: clients, chats, models."""
     return f"pip install 'crossclaw[{extra}]', or in a clone: make extras"

@@ -1,4 +1,4 @@
-"""Growth: how large the store is, by how much it has grown, and what is left of its disk."""
+"""Growth: the size of the store, how much it has grown, and the free space of its disk."""
 
 import os
 from pathlib import Path
@@ -12,15 +12,15 @@ from crossclaw.domain.clock import Clock
 
 class StoreSize(msgspec.Struct, frozen=True, rename="camel"):
     ledger_bytes: int
-    """The store itself."""
+    """The size of the store itself."""
     wal_bytes: int
-    """What was written and is not yet in it."""
+    """The size of its log: what was written and is not yet in the store."""
     free_bytes: int
-    """What is left of the disk."""
+    """The free space of the disk."""
     grown_bytes: int = 0
-    """Since the first look, store and what is on the way into it together."""
+    """How much store and log together have grown since the first look."""
     since_ms: int = 0
-    """When that was."""
+    """When the first look was."""
 
 
 def size_of(ledger: Path) -> StoreSize:
@@ -53,7 +53,7 @@ def _bytes(path: Path) -> int:
 
 
 def _there(folder: Path) -> Path:
-    """The nearest folder that is there: before the first start the last ones are not."""
+    """The nearest folder that exists: before the first start the last ones do not."""
     while not folder.exists():
         folder = folder.parent
     return folder

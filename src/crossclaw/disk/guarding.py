@@ -1,7 +1,7 @@
-"""Guarding: what the gateway believes must lie where nobody else can write.
+"""Guarding: what the gateway relies on must be where nobody else can write.
 
-Whoever can write the config is the owner: the gateway takes over what it says. So before anything is
-believed, the state folder, the secrets, the store and the config are looked at: a mode that is too open
+Whoever can write the config is the owner: the gateway does what it says. So before anything is
+used, the state folder, the secrets, the store and the config are checked: a mode that is too open
 is corrected, and what others may have written already is refused, with the command that fixes it.
 """
 
@@ -23,7 +23,8 @@ OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 def guard(paths: Iterable[Path], *, trust_group: bool = False) -> None:
-    """Those that are there. A link counts as what it leads to, and the folder it lies in as well."""
+    """Checks the paths that exist. A link is checked with what it leads to and with the folder it
+    is in."""
     for path in dict.fromkeys(paths):
         try:
             found = path.stat()
@@ -57,7 +58,7 @@ def _refuse(path: Path, found: os.stat_result, *, trust_group: bool) -> None:
 
 
 def _refuse_above(path: Path) -> None:
-    """Whoever can write a folder above can put another one in the place of this."""
+    """Refuses a path below a folder that everybody can write: they could replace it."""
     for folder in path.absolute().parents:
         try:
             found = folder.stat()
@@ -86,12 +87,13 @@ def _correct(path: Path, found: os.stat_result, *, trust_group: bool) -> None:
 
 
 def _is_shared_folder(found: os.stat_result) -> bool:
-    """As /tmp: everybody may make files, and nobody may touch another's."""
+    """Whether a folder is shared like /tmp: everybody may make files, and nobody may touch
+    another's."""
     return stat.S_ISDIR(found.st_mode) and bool(found.st_mode & stat.S_ISVTX)
 
 
 def _others_in(group: int) -> str:
-    """Who is in the group beside us and root. One that nobody knows can have anybody in it."""
+    """The members of a group other than us and root. An unknown group can have anybody in it."""
     try:
         named = set(grp.getgrgid(group).gr_mem)
     except KeyError:

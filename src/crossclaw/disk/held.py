@@ -1,5 +1,7 @@
-"""Held files: what one says is true as long as the process lives that wrote it. The kernel holds its lock and gives
-it back however that process ends, so nobody believes what a killed one has left behind.
+"""Held files: valid as long as the process that wrote them lives.
+
+The kernel holds the lock and releases it however that process ends, so nobody trusts what a killed
+one has left behind.
 """
 
 import fcntl
@@ -18,7 +20,7 @@ class HeldFile:
         self._lock: int | None = None
 
     def write(self, text: str) -> None:
-        """Locked before it stands under its name: whoever sees it sees it held."""
+        """Writes the file. It is locked before it gets its name: whoever sees it sees it held."""
         with new_file(self._path) as file:
             fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
             file.write(text)
@@ -27,7 +29,7 @@ class HeldFile:
         self._lock = lock
 
     def remove(self) -> None:
-        """Nothing happens where it was never written: what lies there is another's."""
+        """Removes the file, unless it was never written: then it is another's."""
         if self._lock is not None:
             self._path.unlink(missing_ok=True)
             self._let_go()
@@ -39,7 +41,7 @@ class HeldFile:
 
 
 def read_held(path: Path) -> str | None:
-    """What it says; None where nobody holds it."""
+    """The content of the file; None if nobody holds it."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:

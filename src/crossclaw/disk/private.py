@@ -21,7 +21,7 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
 def make_folder(path: Path, mode: int = FOLDER_MODE) -> None:
-    """The folder, and each one above it that is missing, all with this mode."""
+    """Makes the folder, and each missing one above it, all with this mode."""
     missing = []
     while not os.path.lexists(path):
         missing.append(path)
@@ -37,7 +37,8 @@ def make_folder(path: Path, mode: int = FOLDER_MODE) -> None:
 
 
 def make_file(path: Path) -> None:
-    """An empty file that only its owner reads, unless there is one. A link is not followed."""
+    """Makes an empty file that only its owner may read, unless it exists. A link is not
+    followed."""
     make_folder(path.parent)
     with suppress(FileExistsError):
         descriptor = os.open(path, _NEW, FILE_MODE)
@@ -46,14 +47,14 @@ def make_file(path: Path) -> None:
 
 
 class NotReplaced(OSError):
-    """What lies in the file's place is not to be replaced; the text says what it is."""
+    """Raised if what is in the file's place must not be replaced; the text says what it is."""
 
 
 @contextmanager
 def new_file(path: Path, *, replace: bool = True) -> Generator[IO[str]]:
-    """A text that is there when all of it is, and is durable then. It is written under a name that nobody
-    can guess, in the folder as it was when the writing began. `replace=False` fails where there is
-    something already, also when it came meanwhile."""
+    """A new text file that appears when it is complete, and is durable then. It is written under a
+    name that nobody can guess, in the folder as it was when the writing began. `replace=False`
+    fails if something is there already, also if it came meanwhile."""
     with new_binary_file(path, replace=replace) as file:
         text = io.TextIOWrapper(file, encoding="utf-8")
         yield text
@@ -63,7 +64,7 @@ def new_file(path: Path, *, replace: bool = True) -> Generator[IO[str]]:
 
 @contextmanager
 def new_binary_file(path: Path, *, replace: bool = True) -> Generator[IO[bytes]]:
-    """The same for bytes."""
+    """A new file for bytes; otherwise like `new_file`."""
     folder = os.open(path.parent, _FOLDER)
     own = _name_beside(path)
     try:
@@ -88,7 +89,7 @@ def write_file(path: Path, text: str, *, replace: bool = True) -> None:
 
 @contextmanager
 def draft_of(path: Path, text: str) -> Generator[Path]:
-    """The text beside its file, to be looked at before `put_in_place`; it is gone afterwards."""
+    """A draft beside its file, to be checked before `put_in_place`; it is removed afterwards."""
     draft = path.with_name(_name_beside(path))
     try:
         write_file(draft, text, replace=False)
@@ -119,7 +120,7 @@ def _put(folder: int, own: str, path: Path, *, replace: bool) -> None:
 
 
 def _refuse_others(folder: int, path: Path, *, replace: bool) -> None:
-    """A pipe or a device would be taken from whoever uses it; a link, from whoever relies on it."""
+    """Refuses to replace a pipe, a device or a link, which others may use."""
     try:
         found = os.stat(path.name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Room on a disk: how much is left, and whether an error means that there is none."""
+"""Free space on a disk: how much is left, and whether an error means that there is none."""
 
 import errno
 import os
@@ -10,13 +10,13 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
 def room_bytes(folder: Path) -> int:
-    """What an ordinary user could still write there."""
+    """How many bytes an ordinary user could still write there."""
     found = os.statvfs(folder)
     return found.f_bavail * found.f_frsize
 
 
 def is_for_lack_of_room(error: BaseException | None) -> bool:
-    """Whether this error, what caused it or what it is made of says that the disk is full."""
+    """Whether this error, its cause or one of its group says that the disk is full."""
     if error is None:
         return False
     if isinstance(error, BaseExceptionGroup):

@@ -1,8 +1,9 @@
-"""Sealing: a stream of bytes that only a passphrase opens, and that shows when a part is missing or changed.
+"""Sealing: a stream of bytes that only a passphrase opens, and that shows if a part is missing or
+changed.
 
-Pieces of a megabyte, each encrypted and authenticated by AES-256-GCM under a key that scrypt makes from
-the passphrase. A piece's nonce is its number, and the last one says that it is the last: pieces that are
-swapped, repeated or cut off are noticed.
+It consists of pieces of a megabyte, each encrypted and authenticated by AES-256-GCM under a key
+that scrypt makes from the passphrase. A piece's nonce is its number, and the last one is marked as
+the last: pieces that are swapped, repeated or cut off are noticed.
 """
 
 import io
@@ -21,7 +22,8 @@ _MIDDLE, _LAST = b"\0", b"\1"
 
 
 class WrongPassphrase(StoreError):
-    """The seal does not open; which of the two reasons it is, nobody can tell."""
+    """Raised if the seal does not open: a wrong passphrase or a damaged file; nobody can tell
+    which."""
 
 
 class SealedWriter(io.RawIOBase):
@@ -76,7 +78,8 @@ class SealedReader(io.RawIOBase):
         return size
 
     def _next(self) -> bytes:
-        """Pieces but the last are full, so a following one tells which this is."""
+        """Decrypts the next piece. All but the last are full, so whether one follows tells which
+        this is."""
         from cryptography.exceptions import InvalidTag  # noqa: PLC0415  only for sealed files
 
         piece, self._ahead = self._ahead, self._file.read(PIECE_BYTES + _TAG_BYTES)

@@ -1,4 +1,4 @@
-"""The disk: slow work with files, done in a thread so that the event loop never waits for it."""
+"""Disk work in threads, so that the event loop never waits for a file."""
 
 from collections.abc import Callable, Hashable
 from typing import Any, TypeVar, TypeVarTuple, Unpack
@@ -12,8 +12,8 @@ Args = TypeVarTuple("Args")
 
 
 class Disk:
-    """`inline` works right in the caller's task: for virtual time, where a pending thread would
-    look like idleness."""
+    """Runs work with files in threads. `inline` runs it in the caller's task: for virtual time,
+    where a pending thread would look like idleness."""
 
     def __init__(self, *, inline: bool, threads: int = 1) -> None:
         self._inline = inline
@@ -28,8 +28,8 @@ class Disk:
         return await anyio.to_thread.run_sync(work, *args, limiter=self._place)
 
     async def look(self, name: Hashable, work: Callable[[], T]) -> T:
-        """The same, shared: who asks for a look before it has begun gets its answer too. What is answered was
-        seen after everybody of them had asked. Sixty runs that begin together look once."""
+        """Runs work and shares its result with everybody who asks before it begins, so what they
+        get was read after they asked. Sixty runs that begin together read once."""
         while (waiting := self._looks.get(name)) is not None:
             await waiting.over.wait()
             if waiting.answers:

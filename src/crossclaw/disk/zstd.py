@@ -1,4 +1,4 @@
-"""Zstandard, imported by those who use it: part of Python from 3.14 on, a package before."""
+"""Zstandard, imported when it is used: part of Python from 3.14 on, a package before."""
 
 import sys
 from typing import Any
