@@ -1,4 +1,5 @@
-"""Display: one reading of Markdown, and how it looks in a terminal, on a page and in each chat."""
+"""Display: one parser for Markdown, and how it is shown in a terminal, on a page and in each
+chat."""
 
 __all__ = [
     "chunks",

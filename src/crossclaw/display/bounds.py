@@ -1,6 +1,8 @@
-"""Bounds: Markdown that is too costly to be read is known before it costs. Whoever talks with a model
-can make it write anything, and the parser is generous: a table of 500 columns fills up every short row,
-and a bracket looks for its partner through the whole paragraph."""
+"""Bounds: recognises Markdown that is too costly to parse, before it is parsed.
+
+Whoever talks with a model can make it write anything, and the parser is generous: a table of 500
+columns fills up every short row, and a bracket looks for its partner through the whole paragraph.
+"""
 
 import re
 from typing import TYPE_CHECKING
@@ -17,12 +19,12 @@ BRACKET_MARKS = 20  # what an opening bracket costs, compared with a star
 
 _LINE_END = re.compile(r"\r\n?|\n")
 _RULER = re.compile(r"[-:|> \t]*")
-"""The line below a table's head, also in quotes and lists."""
+"""A pattern for the line below a table's head, also in quotes and lists."""
 _MARKS = re.compile(r"[][*_~`<&\\!]")
 
 
 class TooCostly(Exception):
-    """Show the text as it was written."""
+    """Raised if the text costs too much to parse: it is shown as it was written."""
 
 
 def check_text(markdown: str) -> None:
@@ -33,7 +35,8 @@ def check_text(markdown: str) -> None:
 
 
 def cells_in(markdown: str) -> int:
-    """At most so many has the parser to make: it fills up each row until the next empty line."""
+    """The most table cells that the parser has to make: it fills up each row until the next empty
+    line."""
     cells, columns, rows = 0, 0, 0
     for line in [*_LINE_END.split(markdown), ""]:
         if not line.strip(" \t>"):
@@ -46,7 +49,8 @@ def cells_in(markdown: str) -> int:
 
 
 def check_blocks(state: "StateCore") -> None:
-    """A rule of the parser, between its blocks and the words in them: code has no marks."""
+    """A rule of the parser that counts blocks and marks, after its blocks are known and before
+    their text is read: code has no marks."""
     marks = sum(marks_in(token.content) for token in state.tokens if token.type == "inline")
     if len(state.tokens) > BLOCKS_MAX or marks > MARKS_MAX:
         raise TooCostly

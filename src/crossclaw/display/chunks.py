@@ -1,6 +1,9 @@
-"""Chunks: a reply as the messages that a platform takes. A block goes whole into one message where it
-fits; one that fits into none is cut where it hurts least, and each piece is complete in itself:
-fences and marks are closed and opened again, a table repeats its head."""
+"""Chunks: splits a reply into messages that a platform accepts.
+
+A block is put whole into one message if it fits; one that fits into none is cut at the best place,
+and each piece is complete in itself: fences and marks are closed and opened again, a table repeats
+its head.
+"""
 
 from collections.abc import Callable, Iterator
 
@@ -76,7 +79,7 @@ def _cut(block: Block, fits: Fits) -> Iterator[Block]:
 
 
 def _most(count: int, fits: Callable[[int], bool]) -> int:
-    """The largest number that fits; at least one, so that there is an end."""
+    """The largest number that fits; at least one, so that cutting comes to an end."""
     low, high = 1, 2
     while high < count and fits(high):
         low, high = high, high * 2
@@ -114,7 +117,7 @@ def _with(block: Paragraph | Heading, words: Line) -> Block:
 
 
 def _word_end(text: str, take: int) -> int:
-    """Back to the end of a line, a sentence or a word, if there is one in the second half."""
+    """The end of a line, a sentence or a word before `take`, if there is one in the second half."""
     for end in ("\n", ". ", " "):
         at = text.rfind(end, take // 2, take + 1)
         if at > 0:
@@ -148,7 +151,7 @@ def _items_from(items: Items, begin: int, end: int) -> Items:
 
 
 def _cut_item(single: Items, fits: Fits) -> Iterator[Block]:
-    """One item that is too long: its bullet stands before the first piece only."""
+    """Cuts one item that is too long: only the first piece has its bullet."""
 
     def with_bullet(piece: Block) -> Items:
         return Items(((piece,),), single.first, single.tight)

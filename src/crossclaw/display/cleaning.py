@@ -1,8 +1,8 @@
-"""Cleaning: text of others on its way to a terminal, without what would steer it.
+"""Cleaning: text of others for a terminal, without what would control it.
 
-A terminal obeys what it is shown: sequences that begin with ESC or one of the C1 characters write to the
-clipboard, rename the window, move what was said before. Marks that change the direction of writing show
-another text than there is. None of them is needed in words.
+A terminal obeys what it is shown: sequences that begin with ESC or one of the C1 characters write
+to the clipboard, rename the window, change what was shown before. Marks that change the direction
+of writing show another text than there is. None of them is needed in words.
 """
 
 import re
@@ -10,7 +10,7 @@ import unicodedata
 from typing import NewType
 
 Clean = NewType("Clean", str)
-"""Text that a terminal may be shown. Made by `cleaned`, and by nobody else."""
+"""Text that is safe to show in a terminal. Only `cleaned` makes it."""
 
 # Beside what has a look of its own: line ends, tabs, and the two joiners by which emoji and scripts are spelled.
 _KEPT = frozenset("\n\t\u200c\u200d")
@@ -28,14 +28,15 @@ _STEERING = re.compile(
 
 
 def cleaned(text: str) -> Clean:
-    """Without sequences and control characters; line ends and tabs stay."""
+    """The text without sequences and control characters; line ends and tabs stay."""
     if text.isascii() and text.isprintable():
         return Clean(text)
     return Clean("".join(filter(_is_shown, _SEQUENCE.sub("", text))))
 
 
 def in_one_line(text: str) -> Clean:
-    """A name or a reason between words of ours: it begins no line of its own, which would look like ours."""
+    """A name or a reason on one line: it cannot begin a line of its own, which would look like
+    ours."""
     return Clean(" ".join(cleaned(text).split()))
 
 
@@ -44,8 +45,8 @@ def _is_shown(character: str) -> bool:
 
 
 def escaped_json(text: str) -> Clean:
-    """JSON in which such characters stand as escapes: a program reads them back as they were. Those below
-    the blank are escapes in every JSON."""
+    """JSON with such characters as escapes: a program reads them back as they were. Those below the
+    blank are escapes in every JSON."""
     return Clean(_STEERING.sub(lambda found: _escape(found[0]), text))
 
 

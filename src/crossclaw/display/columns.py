@@ -1,4 +1,4 @@
-"""Columns: text that lines up where letters have one width."""
+"""Columns: aligns text in a fixed-width font."""
 
 import unicodedata
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ def padded(text: str, wide: int) -> str:
 
 
 def width(text: str) -> int:
-    """Columns on a terminal: wide letters take two, combining marks none."""
+    """The width of a text on a terminal: wide letters take two columns, combining marks none."""
     return sum(_width_of(letter) for letter in text)
 
 

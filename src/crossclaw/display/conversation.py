@@ -1,6 +1,8 @@
-"""A conversation for people: what was said between two questions is one turn of the page. The calls
-of a message are progress lines in their place, each with its result; a reply that was cut by the
-model's limit and continued is shown as one."""
+"""A conversation for people: everything said between two questions is one turn.
+
+Tool calls are progress lines in their place, each with its result; a reply that the model's limit
+cut and that was continued is shown as one.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -30,7 +32,7 @@ class Words(msgspec.Struct, frozen=True):
 class ToolLine(msgspec.Struct, frozen=True):
     line: str
     result: str = ""
-    """Markdown; empty when there is none yet, or nobody wants to see it."""
+    """The result as Markdown; empty if there is none yet, or it is not wanted."""
 
 
 class Trouble(msgspec.Struct, frozen=True):
@@ -38,7 +40,7 @@ class Trouble(msgspec.Struct, frozen=True):
 
 
 class Silence(msgspec.Struct, frozen=True):
-    """A reply that was a control token and nothing else: an agent's way to say nothing."""
+    """A reply that was only a control token: an agent's way to say nothing."""
 
 
 ConversationPart = Words | ToolLine | Trouble | Silence
@@ -51,7 +53,7 @@ class ShownMessage(msgspec.Struct, frozen=True):
 
 
 def conversation(messages: Sequence[Json], *, results: bool = False) -> list[ShownMessage]:
-    """Messages as the wire or a transcript has them, oldest first."""
+    """The messages to show, from messages as the wire or a transcript has them, oldest first."""
     answers = dict(_answers(messages))
     said: list[ShownMessage] = []
     was_cut, before = False, ""
@@ -75,20 +77,20 @@ def conversation(messages: Sequence[Json], *, results: bool = False) -> list[Sho
 
 
 def progress_line(name: str, arguments: object, outcome: str = "") -> str:
-    """`→ read path: a.md`, and what came of it, where that is worth a word."""
+    """A line like `→ read path: a.md`, with the outcome if it is worth a word."""
     shown = _arguments(arguments)
     line = f"→ {name} {shown}" if shown else f"→ {name}"
     return f"{line}{' —' if shown else ''} {outcome}" if outcome else line
 
 
 def message_text(message: Any) -> str:
-    """The words of a message, its text blocks joined."""
+    """The text of a message, its text blocks joined."""
     return "".join(str(b.get("text") or "") for b in _blocks(message) if b.get("type") == "text")
 
 
 def _speaker(role: str, provenance: Any) -> str:
-    """Who said it, by what the gateway wrote beside it: `user` is a person. A name that somebody gave
-    stands in brackets, so that nobody passes for another by it."""
+    """Who said it, by what the gateway recorded: `user` is a person. A name that somebody chose is
+    in brackets, so that nobody can pass for another."""
     if role != "user" or not isinstance(provenance, dict):
         return role
     kind = str(provenance.get("kind") or "person")
@@ -139,7 +141,7 @@ def _parts(message: Json, shown: Answers, answers: Answers) -> Iterator[Conversa
 
 
 def _said_nothing(message: Json) -> bool:
-    """A turn that the model ended without a word, a call or an error."""
+    """Whether the model ended its turn without a word, a call or an error."""
     words = any(block.get("type") not in ("thinking", "text") for block in _blocks(message))
     ended = message.get("role") == "assistant" and message.get("stopReason") in _ENDED
     return ended and not words and not message_text(message).strip()

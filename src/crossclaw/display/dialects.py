@@ -1,4 +1,4 @@
-"""Dialects: a document as each chat platform writes it. The common ground is plain text; a dialect
+"""Dialects: how each chat platform writes a document. The common ground is plain text; a dialect
 says what it marks, what it escapes, and how long one message may be."""
 
 import html
@@ -26,16 +26,16 @@ COLUMNS_MAX = 56  # a table wider than a phone wraps into nonsense; it is writte
 
 
 class ChatDialect:
-    """Plain text, and what the others change."""
+    """The plain dialect, which the others change."""
 
     name = "plain"
     chars_max = 4_000
     point = "•"
-    """In front of an item without a number."""
+    """The sign in front of an item without a number."""
     marks: ClassVar[dict[Style, tuple[str, str]]] = {}
 
     def length(self, text: str) -> int:
-        """As most platforms count: in UTF-16 units, where an emoji is two."""
+        """The length as most platforms count it: in UTF-16 units, where an emoji is two."""
         return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
     def write(self, blocks: Iterable[Block]) -> str:
@@ -70,7 +70,8 @@ class ChatDialect:
         return code.text
 
     def link(self, text: str, words: str, href: str) -> str:
-        """`text` as it is written, `words` as they are read. The address is always to be seen."""
+        """A link. `text` is its formatted text, `words` the same as it is read. The address is
+        always visible."""
         bare = href.removeprefix("mailto:")
         return text if words in (href, bare) else f"{text} ({self.escape(bare)})"
 
@@ -143,12 +144,13 @@ def _bold(span: StyledText) -> StyledText:
 
 
 def _styles_of(span: StyledText) -> tuple[Style, ...]:
-    """Code is code and nothing else: some platforms refuse a message that mixes them."""
+    """The styles of a span. Code has no others: some platforms refuse a message that mixes them."""
     return () if "code" in span.styles else span.styles
 
 
 class TelegramHtml(ChatDialect):
-    """Bot API, `parse_mode: HTML`. It refuses a message with a tag that is not closed."""
+    """The dialect for Telegram's Bot API, `parse_mode: HTML`. It refuses a message with a tag that
+    is not closed."""
 
     name = "telegram"
     chars_max = 4_096
@@ -180,7 +182,8 @@ class TelegramHtml(ChatDialect):
 
 
 class TelegramMarkdown(ChatDialect):
-    """Bot API, `parse_mode: MarkdownV2`: every mark that is meant as itself carries a backslash."""
+    """The dialect for Telegram's Bot API, `parse_mode: MarkdownV2`: every literal mark needs a
+    backslash."""
 
     name = "telegram-markdown"
     chars_max = 4_096
@@ -211,7 +214,7 @@ class TelegramMarkdown(ChatDialect):
 
 
 class Discord(ChatDialect):
-    """Its own Markdown. What is not meant as a mark or a mention carries a backslash."""
+    """Discord's own Markdown. What is not meant as a mark or a mention gets a backslash."""
 
     name = "discord"
     point = "-"
@@ -269,7 +272,8 @@ class SlackMrkdwn(ChatDialect):
 
 
 class WhatsApp(ChatDialect):
-    """Few marks and no way to escape them: a lone star of the text stays a star."""
+    """WhatsApp's format: few marks and no way to escape them; a lone star in the text stays a
+    star."""
 
     name = "whatsapp"
     point = "-"
@@ -293,12 +297,13 @@ SIGNAL_MARKS: dict[Style, tuple[str, str]] = {
     "strike": ("\ufdd4", "\ufdd5"),
     "code": ("\ufdd6", "\ufdd7"),
 }
-"""Characters that Unicode keeps free for such uses; no text has them."""
+"""Marks for styles: characters that Unicode keeps free for such uses; no text has them."""
 _SIGNAL_NO_MARK = re.compile("[\ufdd0-\ufdef]")
 
 
 class Signal(ChatDialect):
-    """Signal takes a text, and beside it ranges with styles: the channel makes those out of the marks."""
+    """Signal's format: a text, and beside it ranges with styles, which the channel makes from the
+    marks."""
 
     name = "signal"
     marks: ClassVar[dict[Style, tuple[str, str]]] = {
@@ -319,7 +324,7 @@ class Signal(ChatDialect):
 
 
 class MatrixHtml(ChatDialect):
-    """The HTML that Matrix clients show; what stands in it besides is escaped."""
+    """The HTML that Matrix clients show; everything else is escaped."""
 
     name = "matrix"
     chars_max = (
@@ -397,7 +402,8 @@ def _escape_code(text: str) -> str:
 
 
 def _unfenced(text: str) -> str:
-    """Three backticks inside would end the fence: something that is not seen comes between."""
+    """The text with three backticks separated by an invisible character: otherwise they would end
+    the fence."""
     return text.replace("```", "`\u200b``")
 
 

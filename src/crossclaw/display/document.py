@@ -1,4 +1,5 @@
-"""A document: Markdown as blocks of styled words. What chats are written from, and cut along."""
+"""A document: Markdown as blocks of styled text. Messages to chats are made from it, and cut along
+its blocks."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -36,7 +37,7 @@ class Code(msgspec.Struct, frozen=True):
 class Items(msgspec.Struct, frozen=True):
     items: tuple[tuple["Block", ...], ...]
     first: int | None = None
-    """The number of the first item; None: the items have bullets."""
+    """The number of the first item; None if the items have bullets."""
     tight: bool = True
 
 

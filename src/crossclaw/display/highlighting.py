@@ -1,7 +1,7 @@
-"""Highlighting: comments, strings, numbers and keywords of code, marked for a page.
+"""Highlighting: marks comments, strings, numbers and keywords of code for a page.
 
-One pattern for families of languages that look alike, and none in which a part can be read in two ways: it takes time
-by the length of the text, whoever wrote it. What it does not know stays plain.
+It uses one pattern for families of similar languages, in which no part can be read in two ways: it
+takes time by the length of the text, whoever wrote it. Unknown languages stay plain.
 """
 
 import re
@@ -11,7 +11,8 @@ from html import escape
 CHARS_MAX = 40_000  # of one block; what is longer is not read, and stays plain
 
 CLASSES = frozenset({"hk", "hs", "hc", "hm", "hd", "hi"})
-"""Keywords, strings, comments, numbers; lines that a patch takes away and adds."""
+"""The CSS classes for keywords, strings, comments, numbers, and for lines that a patch removes and
+adds."""
 
 _HASH = r"\#[^\n]*"
 _SLASHES = r"//[^\n]*|/\*(?:[^*]|\*(?!/))*(?:\*/)?"
@@ -68,7 +69,7 @@ _KINDS = {"comment": "hc", "string": "hs", "number": "hm", "word": "hk"}
 
 
 def highlighted(code: str, language: str) -> str | None:
-    """HTML of the code, with spans of `CLASSES`; None where it stays plain."""
+    """HTML of the code, with spans of `CLASSES`; None if it stays plain."""
     name = language.strip().lower()
     if not code or len(code) > CHARS_MAX:
         return None

@@ -1,4 +1,4 @@
-"""Markdown as HTML that a page may put in as it is: made by the parser, then washed again."""
+"""Markdown as HTML that a page may insert: made by the parser, then sanitised again."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -30,8 +30,8 @@ _ALIGNED = "text-align:"
 
 
 def to_html(markdown: str) -> str:
-    """No script, no style, no picture that is fetched: two fences stand before the page. The parser
-    lets no HTML through, and the cleaner knows only the tags above."""
+    """Safe HTML: no script, no style, no picture that is fetched. There are two guards: the parser
+    lets no HTML through, and the sanitiser knows only the tags above."""
     tokens = find_tokens(markdown)
     if tokens is None:
         return as_written(markdown)
@@ -55,7 +55,7 @@ def _tame(token: Any) -> None:
 
 
 def _tick(tokens: "Sequence[Any]") -> None:
-    """`- [ ] milk` of a task list has a box before it."""
+    """Puts a box before the items of a task list, such as `- [ ] milk`."""
     for opened, _paragraph, token in zip(tokens, tokens[1:], tokens[2:], strict=False):
         if opened.type != "list_item_open" or token.type != "inline" or not token.children:
             continue
@@ -65,7 +65,7 @@ def _tick(tokens: "Sequence[Any]") -> None:
 
 
 def _unpictured(token: Any) -> list[Any]:
-    """`![a](u)` becomes the link `[a](u)`: see `reading.py` for the reason."""
+    """A picture as a link: `![a](u)` becomes `[a](u)`; see `reading.py` for the reason."""
     if token.type != "image":
         return [token]
     from markdown_it.token import Token  # noqa: PLC0415  loaded by now

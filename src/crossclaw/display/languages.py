@@ -1,8 +1,10 @@
-"""Languages: the first hour's texts in the reader's own, from ordinary gettext catalogues.
+"""Languages: the texts of the first hour in the reader's language, from ordinary gettext
+catalogues.
 
-A text is written in English where it is said, `tr("Stopped.")`, and looked up in `locale/<language>/LC_MESSAGES/
-crossclaw.po`. The files are read as they are: nothing has to be compiled after a change. Only the standard
-library, because `make run` speaks before anything is installed, and also to Pythons that are too old.
+A text is written in English where it is used, `tr("Stopped.")`, and looked up in
+`locale/<language>/LC_MESSAGES/crossclaw.po`. The files are read directly: nothing has to be
+compiled after a change. It needs only the standard library, because `make run` uses it before
+anything is installed, also with Pythons that are too old.
 """
 
 from __future__ import annotations
@@ -17,14 +19,14 @@ from typing import Any
 
 FOLDER = Path(__file__).parent / "locale"
 SPOKEN = ("en", "es", "it", "pt")
-"""English needs no catalogue: it is what the source says."""
+"""The languages that are offered. English needs no catalogue: it is in the source."""
 
 _VARIABLES = ("LC_ALL", "LC_MESSAGES", "LANG")  # the first that is set decides, as everywhere
 _LINE = re.compile(r'(?:(msgctxt|msgid|msgstr) +)?(".*")$')
 
 
 class Catalogue(gettext.NullTranslations):
-    """One language's texts. What is missing in it is said in English."""
+    """The texts of one language. What is missing is shown in English."""
 
     def _parse(self, file: Any) -> None:
         self.texts = dict(entries(file.read().decode("utf-8").split("\n")))
@@ -34,7 +36,7 @@ class Catalogue(gettext.NullTranslations):
 
 
 def entries(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """The pairs of a .po file: English and translation. A line that nobody would understand is an error."""
+    """The pairs of a .po file: English and translation. Raises for a line that cannot be read."""
     kept: dict[str, str] = {}
     field = ""
     for number, line in enumerate(lines, 1):
@@ -55,7 +57,8 @@ def entries(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 
 def chosen_language(environ: Mapping[str, str], wanted: str | None = None) -> str:
-    """`wanted` (`es`, `pt_BR`, `it-IT`), else what the environment asks for; English where that is not spoken."""
+    """The language code: `wanted` (`es`, `pt_BR`, `it-IT`), else the environment's; English if that
+    is not offered."""
     asked = wanted or next((environ[name] for name in _VARIABLES if environ.get(name)), "")
     code = re.split(r"[_.@-]", asked.strip().lower())[0]
     return code if code in SPOKEN else "en"
@@ -70,7 +73,7 @@ def catalogue(language: str) -> gettext.NullTranslations:
 
 
 class _Speech:
-    """Which language this process speaks: one person sits at it."""
+    """The language of this process, which one person uses."""
 
     def __init__(self) -> None:
         self.catalogue: gettext.NullTranslations | None = None
@@ -80,7 +83,7 @@ _speech = _Speech()
 
 
 def speak(wanted: str | None = None) -> str:
-    """The language from now on; answers which it is."""
+    """Sets the language; returns which it is."""
     language = chosen_language(os.environ, wanted)
     _speech.catalogue = catalogue(language)
     return language

@@ -1,7 +1,5 @@
-"""Reading Markdown: the one parser of the gateway. Raw HTML is text, and a link leads to a safe place.
-
-Whatever comes in comes out as some document: Markdown has no errors.
-"""
+"""Reading Markdown: the one parser of the gateway. Raw HTML is text, and a link leads to a safe
+place. Any input gives some document: Markdown has no errors."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -32,7 +30,8 @@ NESTING_MAX = (
     32  # quotes in quotes; what lies deeper is left out. Hostile text costs this much more
 )
 SCHEMES = ("http", "https", "mailto")
-"""Where a link may lead. What a model writes is not to start programs, scripts or downloads."""
+"""The schemes a link may have. What a model writes must not start programs, scripts or
+downloads."""
 
 _SCHEME = re.compile(r"\s*([a-z][a-z0-9+.-]*):", re.IGNORECASE)
 _STYLES: dict[str, Style] = {"strong": "bold", "em": "italic", "s": "strike"}
@@ -50,18 +49,19 @@ def parser() -> "MarkdownIt":
 
 
 def _highlight(code: str, language: str, _rest: str) -> str:
-    """Nothing where it stays plain: then the parser escapes it itself."""
+    """Highlighted code; empty if it stays plain: then the parser escapes it itself."""
     return highlighted(code, language) or ""
 
 
 def is_safe_link(url: str) -> bool:
-    """An address without a scheme leads nowhere from a chat, but it harms nobody."""
+    """Whether a link has a safe scheme. One without a scheme leads nowhere from a chat, but does no
+    harm."""
     scheme = _SCHEME.match("".join(c for c in url if c > " "))
     return scheme is None or scheme[1].lower() in SCHEMES
 
 
 def find_tokens(markdown: str) -> "list[Token] | None":
-    """None: it is too costly to be read, and is shown as it was written."""
+    """The tokens of a text; None if it is too costly to parse, and is shown as it was written."""
     try:
         check_text(markdown)
         return parser().parse(markdown)
@@ -167,13 +167,13 @@ def _spans(tokens: "Sequence[Token]") -> Iterator[StyledText]:
 
 
 def _picture(token: "Token", styles: tuple[Style, ...], href: str | None) -> StyledText:
-    """A picture is a link to it. Fetching it would tell its host who reads this, and whatever a
+    """A picture as a link to it. Fetching it would tell its host who reads this, and whatever a
     tricked model has written into the address."""
     source = str(token.attrs.get("src", ""))
     return StyledText(token.content or source or "picture", styles, href or source or None)
 
 
 def _language(info: str) -> str:
-    """The first word after a fence, where it can be one."""
+    """The language after a fence: its first word, if that can be one."""
     word = info.strip().partition(" ")[0]
     return word if re.fullmatch(r"[\w+#.-]{1,40}", word) else ""

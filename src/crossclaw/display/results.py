@@ -1,7 +1,8 @@
-"""Tool results for people: a table where there are rows, names and values where there are few, JSON
-with line breaks otherwise. What is long is folded: its beginning, its end, and how much is between.
+"""Tool results for people: a table if there are rows, names and values if there are few, otherwise
+JSON with line breaks.
 
-The answer is Markdown, so that every place shows it in its own way.
+A long one is shortened to its beginning, its end, and how much is between. The result is Markdown,
+so that every place shows it in its own way.
 """
 
 import re
@@ -39,14 +40,14 @@ def fold(text: str, lines_max: int = LINES_MAX) -> str:
 
 
 def fenced(text: str, language: str = "") -> str:
-    """A fence longer than any inside it."""
+    """The text in a fence longer than any inside it."""
     longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}{language}\n{text}\n{fence}"
 
 
 def _texts(content: Any) -> list[str] | None:
-    """The texts of a string or of content blocks; None: something else."""
+    """The texts of a string or of content blocks; None for anything else."""
     if isinstance(content, str):
         return [content]
     is_block = (
@@ -84,7 +85,7 @@ def _of_value(value: Any) -> str:
 
 
 def _are_rows(value: Any) -> bool:
-    """A list of flat objects with the same few names."""
+    """Whether a value is a list of flat objects with the same few names."""
     if not isinstance(value, list) or not value or not all(isinstance(v, dict) for v in value):
         return False
     names = _names(value)

@@ -1,10 +1,11 @@
-"""Signs: what people see as one letter may be several: a family of emoji, a flag, a letter and its accent."""
+"""Signs: what people see as one letter may be several characters: a family of emoji, a flag, a
+letter and its accent."""
 
 import unicodedata
 
 _ZWJ = "\u200d"
 _BACK_MAX = 64
-"""No real sign is longer; text that is one endless sign is cut all the same."""
+"""The longest sign; text that is one endless sign is cut all the same."""
 
 
 def sign_end(text: str, at: int) -> int:
@@ -25,7 +26,8 @@ def _is_inside(text: str, at: int) -> bool:
 
 
 def _goes_on(letter: str) -> bool:
-    """Accents, variation selectors, shades of skin, tags of regional flags, and what joins two signs."""
+    """Whether a character continues a sign: accents, variation selectors, skin tones, tags of
+    regional flags, and joiners."""
     return (
         letter == _ZWJ
         or unicodedata.category(letter) in ("Mn", "Me", "Mc")
@@ -35,7 +37,7 @@ def _goes_on(letter: str) -> bool:
 
 
 def _is_flag(letter: str) -> bool:
-    """Two of these letters are one flag."""
+    """Whether a character is half of a flag."""
     return "\U0001f1e6" <= letter <= "\U0001f1ff"
 
 

@@ -1,4 +1,4 @@
-"""Markdown on a terminal: drawn by rich, read by the gateway's own parser."""
+"""Markdown on a terminal: drawn by rich, parsed by the gateway's own parser."""
 
 from typing import TYPE_CHECKING
 
@@ -9,8 +9,9 @@ if TYPE_CHECKING:
 
 
 def to_terminal(markdown: str) -> "RenderableType":
-    """Rich's own reading leaves raw HTML out, and a person would not see what was said. An address
-    is printed beside its words: not every terminal shows where a link leads."""
+    """Markdown for a terminal. Rich's own parser leaves raw HTML out, and a person would not see
+    what was said. An address is printed beside its text: not every terminal shows where a link
+    leads."""
     from rich.markdown import Markdown  # noqa: PLC0415  40 ms, and only on a terminal
     from rich.text import Text  # noqa: PLC0415
 
@@ -23,7 +24,7 @@ def to_terminal(markdown: str) -> "RenderableType":
 
 
 def open_block(markdown: str) -> int:
-    """Where the last block begins: everything before it will not change any more."""
+    """The offset at which the last block begins: everything before it will not change any more."""
     tokens = find_tokens(markdown) or ()
     tops = [token.map[0] for token in tokens if token.level == 0 and token.map]
     if not tops:
