@@ -1,4 +1,5 @@
-"""Models, behind one contract: messages in, one assistant message out, words told as they come."""
+"""Providers: models behind one contract: messages in, one assistant message out, streamed as it
+comes."""
 
 __all__ = [
     "calls",

@@ -1,7 +1,8 @@
-"""Adapting: a request that a model refuses for how it is asked to think is asked once more, otherwise.
+"""Adapting: repeats a request with another thinking level, if the model refuses the one it was
+asked for.
 
-What was learned is remembered for as long as the gateway runs: a level that a model does not know is asked of it
-once. Thinking that the service does not take back is left out, of this request only.
+What was learned is remembered for as long as the gateway runs: a level that a model does not know
+is tried once. Thinking that the service does not take back is left out, of this request only.
 """
 
 import logging
@@ -29,7 +30,8 @@ class Adapting:
         self.name = provider.name
         self._provider = provider
         self._levels: dict[tuple[str, ThinkingLevel], ThinkingLevel] = {}
-        """What is asked of a model in place of a level that it refused: as many as there are models."""
+        """The level that is used in place of one that a model refused: as many as there are
+        models."""
 
     async def complete(self, request: ModelRequest, tell: TellPiece) -> AssistantMessage:
         first = self._levels.get((request.model, request.thinking), request.thinking)
@@ -66,7 +68,7 @@ class Adapting:
 
 
 def without_thinking(request: ModelRequest) -> ModelRequest:
-    """The request with nothing in it that only its model could read."""
+    """The request without anything that only its model could read."""
     turns: list[Turn] = [
         AssistantTurn(without_state(turn.content)) if isinstance(turn, AssistantTurn) else turn
         for turn in request.turns
@@ -75,7 +77,7 @@ def without_thinking(request: ModelRequest) -> ModelRequest:
 
 
 def _steps(level: ThinkingLevel) -> tuple[ThinkingLevel, ...]:
-    """What is tried: the level, the next lower one, then no thinking at all. Where not thinking is
+    """The levels to try: this one, the next lower one, then no thinking at all. If not thinking is
     refused, a little of it."""
     if level == "off":
         return ("off", "low")

@@ -1,4 +1,4 @@
-"""Anthropic: the Messages API, for Claude and for servers that speak like it.
+"""Anthropic: the Messages API, for Claude and for servers that imitate it.
 
 The request is translated by plain functions, the stream of events is put together by `_Answer`.
 """
@@ -157,7 +157,8 @@ class _Answer(WireAnswer):
         return None
 
     def _count(self, usage: Any) -> None:
-        """Counts are totals so far; one that is left out keeps its earlier value."""
+        """Updates the token counts. They are totals so far; one that is left out keeps its earlier
+        value."""
         for name, count in (usage or {}).items():
             if isinstance(count, int):
                 self._usage[name] = count
@@ -184,8 +185,8 @@ class AnthropicProvider(WireProvider):
         return base_url.removesuffix("/v1")  # people copy it with and without
 
     def _headers(self, key: str) -> dict[str, str]:
-        """The key goes as a bearer token, as the official SDK sends it; servers that imitate the service
-        may still look for it under its older name."""
+        """The headers. The key is a bearer token, as the official SDK sends it; servers that
+        imitate the service may still look for it under its older name."""
         headers = {"anthropic-version": VERSION, **super()._headers(key)}
         return headers if self._base_url == self.official else {**headers, "X-Api-Key": key}
 
@@ -238,9 +239,9 @@ def message_params(request: ModelRequest, facts: ModelFacts | None = None) -> di
 
 
 def _mark(params: dict[str, Any], cache: CacheMarks) -> None:
-    """Marks for the prompt cache: after the tools, which change least, after the system prompt, and where
-    the conversation is marked. A mark finds what was remembered at most 20 blocks before it: the one at the
-    previous user turn stands just where the last request ended."""
+    """Sets the marks for the prompt cache: after the tools, which change least, after the system
+    prompt, and in the conversation. A mark finds what was cached at most 20 blocks before it: the
+    one at the previous user turn is just where the last request ended."""
     mark = {"type": "ephemeral"} if cache.ttl == "5m" else {"type": "ephemeral", "ttl": cache.ttl}
     marked = [params[name][-1] for name in ("tools", "system") if params.get(name)]
     messages = params["messages"]
@@ -253,8 +254,8 @@ def _mark(params: dict[str, Any], cache: CacheMarks) -> None:
 
 
 def _thinking(request: ModelRequest, facts: ModelFacts) -> dict[str, Any]:
-    """Newer Claudes set their own budget and are told how hard to try; older ones, and servers that
-    imitate the service with models that nobody knows, are given a number of tokens."""
+    """The thinking parameters. Newer Claudes set their own budget and get an effort; older ones,
+    and unknown models of servers that imitate the service, get a number of tokens."""
     if request.thinking == "off":
         return _unthinking(facts)
     if facts.thinking == "effort":
@@ -271,8 +272,8 @@ def _thinking(request: ModelRequest, facts: ModelFacts) -> dict[str, Any]:
 
 
 def _unthinking(facts: ModelFacts) -> dict[str, Any]:
-    """Saying nothing means thinking, on models that do so unasked; one that cannot stop is asked for
-    little."""
+    """The parameters that switch thinking off. Without any, some models think unasked; one that
+    cannot stop is asked for little."""
     if facts.off in ("disabled", "between_tools"):
         return {"thinking": {"type": facts.off}}
     if facts.off == "never" and facts.levels:
@@ -281,8 +282,9 @@ def _unthinking(facts: ModelFacts) -> dict[str, Any]:
 
 
 def _is_unthought_tool_turn(turns: list[Turn]) -> bool:
-    """In the middle of tool calls, a budget is refused if the calls came without thinking (another
-    model made them, or thinking was switched on since). The next user message may think again."""
+    """Whether the last turn returns results of calls that came without thinking (another model made
+    them, or thinking was switched on since): then a budget is refused. The next user message may
+    think again."""
     calls = turns[-2] if len(turns) > 1 else None
     last = turns[-1]
     return (

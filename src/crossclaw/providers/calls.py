@@ -19,8 +19,8 @@ RAW = "_raw"
 
 
 def parse_arguments(text: str) -> dict[str, Any]:
-    """No text at all, and `null`, are a call without arguments: several servers write it so. What is too
-    heavy or too deep to be decoded is no object either."""
+    """The arguments of a call. An empty text and `null` mean none: several servers write it so.
+    What is too large or too deep to be decoded counts as no object."""
     if not text.strip():
         return {}
     try:
@@ -33,25 +33,26 @@ def parse_arguments(text: str) -> dict[str, Any]:
 
 
 def raw_arguments(arguments: dict[str, Any]) -> str | None:
-    """What the model wrote in place of a JSON object, or None when it wrote one."""
+    """What the model wrote in place of a JSON object, or None if it wrote one."""
     text = arguments.get(RAW)
     return text if len(arguments) == 1 and isinstance(text, str) else None
 
 
 def make_call_id(request: ModelRequest, number: int) -> str:
-    """The same request gives the same id, so a turn repeated after a crash repeats its ids; a later
-    turn of the session has other turns before it and gets others."""
+    """An id for a call. The same request gives the same id, so a turn repeated after a crash
+    repeats its ids; a later turn of the session has other turns before it and gets others."""
     turns = msgspec.json.encode(request.turns)
     return f"call_{hashlib.blake2s(turns, digest_size=8).hexdigest()}_{number}"
 
 
 def plain_letters(text: str) -> str:
-    """What every service takes in an id or a name: others' ids may hold dots and colons."""
+    """The text in letters that every service accepts in an id or a name: others' ids may contain
+    dots and colons."""
     return re.sub(r"[^a-zA-Z0-9_-]", "_", text)
 
 
 def tool_names(turns: Sequence[Turn]) -> dict[str, str]:
-    """The tools of all calls, by their ids."""
+    """The tool name of every call, by its id."""
     return {
         block.id: block.name
         for turn in turns
@@ -62,7 +63,8 @@ def tool_names(turns: Sequence[Turn]) -> dict[str, str]:
 
 
 class OwnIds:
-    """Ids for the calls of one answer: the service's, unless it is missing or the conversation has it."""
+    """Makes ids for the calls of one answer: the service's, unless it is missing or used in the
+    conversation."""
 
     def __init__(self, request: ModelRequest) -> None:
         self._request = request
@@ -77,7 +79,7 @@ class OwnIds:
 
 
 def function_of(tool: ToolSpec) -> dict[str, Any]:
-    """A tool as most services want it described."""
+    """A tool in the form that most services want."""
     return {
         "name": tool.name,
         "description": tool.description,
@@ -89,8 +91,9 @@ _COMBINERS = ("anyOf", "oneOf", "allOf", "enum", "not")
 
 
 def plain_schema(schema: dict[str, Any]) -> dict[str, Any]:
-    """A tool's schema as every service takes it: an object, without alternatives at its top. Tools of MCP
-    servers have some; their properties are kept, all of them optional, and the tool checks the rest."""
+    """A tool's schema in a form that every service accepts: an object, without alternatives at its
+    top. Tools of MCP servers have some; their properties are kept, all of them optional, and the
+    tool checks the rest."""
     plain = {"type": "object", **schema}
     found = [plain.pop(name) for name in _COMBINERS if name in plain]
     branches = [branch for part in found if isinstance(part, list) for branch in part]
@@ -105,7 +108,8 @@ def plain_schema(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def nine_letters(call_id: str) -> str:
-    """Mistral takes ids of nine letters and digits only; the same id always becomes the same nine."""
+    """The id in nine letters and digits, which is all that Mistral accepts; the same id always
+    becomes the same nine."""
     if re.fullmatch("[a-zA-Z0-9]{9}", call_id):
         return call_id
     return hashlib.blake2s(call_id.encode("utf-8", "replace"), digest_size=8).hexdigest()[:9]

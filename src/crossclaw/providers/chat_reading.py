@@ -53,7 +53,7 @@ class _Call:
 
 
 class ChatAnswer(WireAnswer):
-    """The message under construction. Calls are kept in the order in which they began."""
+    """The message under construction. Calls are in the order in which they began."""
 
     def __init__(self, request: ModelRequest) -> None:
         super().__init__(request)
@@ -107,7 +107,8 @@ class ChatAnswer(WireAnswer):
         return pieces + self._words(self._tags.rest())
 
     def end(self) -> None:
-        """`[DONE]` without a reason: several servers leave it out. What was said, was said."""
+        """Handles `[DONE]` without a reason, as several servers send it: the answer counts as
+        finished."""
         if self._finish is None and (self._text or self._calls or self._tags.holds):
             self._text += [
                 piece.text for piece in self._tags.rest() if isinstance(piece, TextPiece)
@@ -188,8 +189,9 @@ class ChatAnswer(WireAnswer):
         return [ToolPiece(call.id, name)]
 
     def _call_of(self, index: int | None, wire_id: str | None, name: str | None) -> _Call:
-        """By index. Under a used one, a new id begins a new call (some servers write 0 for all); where
-        there is neither index nor id, a new name does, or the same again once the arguments are whole."""
+        """The call that a piece belongs to, by index. Under a used one, a new id begins a new call
+        (some servers write 0 for all); without index and id, a new name does, or the same again
+        once the arguments are whole."""
         call = self._by_index.get(index)
         if call is None or self._begins_anew(call, index, wire_id, name):
             call = _Call(self._ids.make(wire_id, len(self._calls)))
@@ -231,7 +233,7 @@ class ChatAnswer(WireAnswer):
 
 
 class _ThinkTags:
-    """Takes `<think>…</think>` at the beginning of an answer out of its words, as they come."""
+    """Takes `<think>…</think>` at the beginning of an answer out of its text, as it streams."""
 
     def __init__(self) -> None:
         self._state = "beginning"
@@ -284,7 +286,8 @@ def _is_whole(arguments: str) -> bool:
 
 
 def _merge_detail(details: list[dict[str, Any]], piece: Any) -> None:
-    """OpenRouter sends a detail in pieces: texts grow, the rest is told once."""
+    """Adds a piece of a detail, which OpenRouter sends in pieces: texts grow, the rest comes
+    once."""
     if not isinstance(piece, dict):
         return
     last = details[-1] if details else None
@@ -302,7 +305,7 @@ def _merge_detail(details: list[dict[str, Any]], piece: Any) -> None:
 
 
 def chat_usage(usage: Any) -> Usage | None:
-    """None when the server did not count. Cached tokens are part of its prompt tokens."""
+    """The usage; None if the server did not count. Cached tokens are part of its prompt tokens."""
     if not isinstance(usage, dict):
         return None
     details = usage.get("prompt_tokens_details")

@@ -1,7 +1,8 @@
-"""The provider contract: a legal request in, one assistant message out, its words told as they come.
+"""The provider contract: a legal request in, one assistant message out, its text streamed as it
+comes.
 
-There is one path, and it streams. `tell` is called in order for each piece; the returned
-message is the whole. Failures are `ProviderError`s; a cancelled scope stops the call at once.
+There is one path, and it streams. `tell` is called in order for each piece; the returned message is
+the whole. Failures are `ProviderError`s; a cancelled scope stops the call at once.
 """
 
 from collections.abc import Callable
@@ -28,7 +29,7 @@ THINKING_TOKENS: dict[ThinkingLevel, int] = {
     "high": 16384,
     "xhigh": 32000,
 }
-"""How much room a level of thinking gets, beside the answer, where a model takes a number."""
+"""How many tokens a level of thinking gets, beside the answer, for models that take a number."""
 
 
 class ToolReturn(msgspec.Struct, frozen=True):
@@ -40,7 +41,8 @@ class ToolReturn(msgspec.Struct, frozen=True):
 
 
 class UserTurn(msgspec.Struct, frozen=True):
-    """Results come first, then words and pictures: the one order that every provider accepts."""
+    """A user's turn. Results come first, then text and pictures: the one order that every provider
+    accepts."""
 
     results: list[ToolReturn]
     content: list[Text | Image | Document]
@@ -55,7 +57,7 @@ Part = Text | Image | Document
 
 
 def in_words(part: Part) -> Text | Image:
-    """A file as its text, for a service that does not read it as it is."""
+    """A file as its text, for a service that cannot read it directly."""
     return Text(part.words) if isinstance(part, Document) else part
 
 
@@ -63,25 +65,26 @@ class ToolSpec(msgspec.Struct, frozen=True):
     name: str
     description: str
     schema: dict[str, Any]
-    """JSON Schema of the arguments: an object."""
+    """The JSON Schema of the arguments: an object."""
 
 
 CacheTtl = Literal["5m", "1h"]
 
 
 class CacheMarks(msgspec.Struct, frozen=True):
-    """Up to where a service should remember what it has read, where it wants to be told.
+    """Marks up to where a service should cache a request, if it needs them.
 
-    Tools and system prompt have a mark of their own (two of the four that Claude takes). The other two
-    are for the conversation: `turns` are indexes of user turns, negative ones from the end."""
+    Tools and system prompt have a mark of their own (two of the four that Claude takes). The other
+    two are for the conversation: `turns` are indexes of user turns, negative ones from the end.
+    """
 
     turns: tuple[int, ...] = (-1, -3)
-    """The newest user turn, and the one before it: where the last request ended and was remembered."""
+    """The newest user turn, and the one before it, where the last request ended and was cached."""
     ttl: CacheTtl = "5m"
 
 
 class ModelRequest(msgspec.Struct, frozen=True):
-    """What is asked of a model. `turns` begins with a user turn, alternates, and every tool_use is
+    """A request to a model. `turns` begins with a user turn, alternates, and every tool_use is
     answered in the next user turn: `agent/view.py` makes it so."""
 
     model: str
@@ -89,19 +92,23 @@ class ModelRequest(msgspec.Struct, frozen=True):
     turns: list[Turn]
     tools: list[ToolSpec] = []
     output_tokens_max: int = 8192
-    """For the words and calls of the answer; room to think comes on top, as the model needs it."""
+    """The limit for text and calls of the answer; tokens to think are added, as the model needs
+    them."""
     thinking: ThinkingLevel = "off"
     more_room: bool = False
-    """The same was asked before and cut off before its first word: it gets more room to think."""
+    """Whether to allow more tokens to think, because the last answer was cut off before its first
+    word."""
     cache: CacheMarks = CacheMarks()
     session: str | None = None
-    """Which conversation this is, where a service keeps conversations' caches apart (`prompt_cache_key`)."""
+    """The id of the conversation, for services that separate the caches of conversations
+    (`prompt_cache_key`)."""
     patient: bool = False
-    """Nobody waits for it in front of a screen: what a service asks to be left alone for is waited."""
+    """Whether nobody waits for it at a screen: then a pause that the service asks for is waited
+    out."""
     outside: bool = False
-    """It goes back to a program elsewhere, which may ask any number of times."""
+    """Whether it was caused by a program elsewhere (a hook), which may ask any number of times."""
     params: dict[str, Any] = {}
-    """Fields of the request that the agent's config adds, as the service names them."""
+    """Fields that the agent's config adds to the request, as the service names them."""
 
 
 class TextPiece(msgspec.Struct, frozen=True):
@@ -113,23 +120,25 @@ class ThinkingPiece(msgspec.Struct, frozen=True):
 
 
 class ToolPiece(msgspec.Struct, frozen=True):
-    """The model begins a tool call; its arguments are still on their way."""
+    """Reports that the model begins a tool call; its arguments are still on their way."""
 
     tool_use_id: str
     name: str
 
 
 class Again(msgspec.Struct, frozen=True):
-    """The call failed and is made anew: what was told of this answer so far no longer counts."""
+    """Reports that the call failed and is repeated: what was streamed of this answer so far no
+    longer counts."""
 
     reason: str
     wait_s: float = 0.0
     model: str | None = None
-    """`provider/model`, when another one is asked instead."""
+    """The other model that is asked instead, as `provider/model`."""
 
 
 class LostSpending(msgspec.Struct, frozen=True):
-    """What a call has cost that brought no answer: it failed in the middle, or was stopped."""
+    """Reports the cost of a call that brought no answer: it failed in the middle, or was
+    stopped."""
 
     usage: Usage
 
@@ -146,5 +155,5 @@ class Provider(Protocol):
         ...
 
     async def close(self) -> None:
-        """Give back connections. A closed provider may be used again; it opens anew."""
+        """Closes its connections. A closed provider may be used again; it opens new ones."""
         ...

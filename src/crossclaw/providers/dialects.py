@@ -1,7 +1,7 @@
-"""Dialects: how the services differ that speak OpenAI's chat completions.
+"""Dialects: how the services with OpenAI's chat completions API differ.
 
-What a service wants is known by its address or by the model's name, and `compat` of the config overrides it, in
-OpenClaw's names.
+What a service wants is known by its address or by the model's name, and `compat` of the config
+overrides it, in OpenClaw's names.
 """
 
 from typing import Any, Literal
@@ -33,14 +33,16 @@ class WireDialect(msgspec.Struct, frozen=True):
     usage_in_stream: bool = True
     nine_letter_ids: bool = False
     assistant_after_results: bool = False
-    """A user's message may not follow a tool's result: a word of the assistant stands between."""
+    """Whether a user's message may not follow a tool's result: an assistant's message is put
+    between."""
     names_in_results: bool = False
     reasoning_always: bool = False
-    """Every message with calls must have its reasoning, an empty one where another model made them."""
+    """Whether every message with calls must have its reasoning, an empty one if another model made
+    them."""
     signatures_always: bool = False
-    """Every call must have Google's signature, or the word that stands for one."""
+    """Whether every call must have Google's signature, or the placeholder for one."""
     cache_marks: bool = False
-    """Takes Anthropic's cache marks (OpenRouter for Claude)."""
+    """Whether it accepts Anthropic's cache marks (OpenRouter for Claude)."""
     cache_key: bool = False
     is_openai: bool = False
 

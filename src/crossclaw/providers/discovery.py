@@ -1,7 +1,8 @@
-"""Discovery: servers of one's own are asked what their models can, when one is first used.
+"""Discovery: asks self-hosted servers what their models can do, when one is first used.
 
-A window that is only assumed is either too large, so that the server cuts or refuses, or too small. Nothing is
-asked at the start; what a server said is remembered, and one that did not answer is left alone for a while.
+A window that is only assumed is either too large, so that the server cuts or refuses, or too small.
+Nothing is asked at the start; answers are remembered, and a server that did not answer is not asked
+again for a while.
 """
 
 import logging
@@ -28,7 +29,8 @@ class Discovery:
         is_told: Callable[[str], bool],
         now_s: Callable[[], float] = anyio.current_time,
     ) -> None:
-        """`listed` is where the answers go; `is_told`: whether the config says it all already."""
+        """Creates it. Answers are put into `listed`; `is_told` says whether the config has all
+        facts already."""
         self._describe = describe
         self._listed = listed
         self._is_told = is_told
@@ -38,7 +40,8 @@ class Discovery:
         self._asking = anyio.Lock()
 
     async def look(self, addresses: Iterable[str]) -> None:
-        """On return their facts are known as well as they can be."""
+        """Asks about these models, unless they were asked about before. On return their facts are
+        as good as they can be."""
         now_s = self._now_s()
         fresh = [each for each in addresses if self._until.get(each, 0.0) <= now_s]
         if not fresh:

@@ -1,7 +1,7 @@
-"""Failures: what a model service answered instead of words, told so that the reader knows what would work.
+"""Failures: turns a service's errors into ours, with a text that says what would work.
 
-Three questions decide: does the input not fit (compact it), will the same call work later (wait), or
-must a person change something (a key, a model name, a base URL)? The service's own words are
+Three questions decide: does the input not fit (compact it), will the same call work later (wait),
+or must a person change something (a key, a model name, a base URL)? The service's own words are
 quoted, shortened, with the key taken out.
 """
 
@@ -26,7 +26,7 @@ from crossclaw.domain.errors import (
 from crossclaw.domain.texts import with_ellipsis
 
 QUOTE_CHARS_MAX = 400
-"""A proxy's HTML page can be long; its beginning says enough."""
+"""How much of an error is quoted. A proxy's HTML page can be long; its beginning says enough."""
 
 _OVERFLOW = re.compile(
     # Anthropic, Bedrock, Fireworks, Cohere; the old Claudes count the answer's limit in
@@ -86,24 +86,25 @@ _UNSEEN = re.compile(
     r"|does not support (image|vision|multimodal)|not a multimodal model",
     re.IGNORECASE,
 )
-"""Of a model that sees no pictures: llama.cpp says 500 to one (tools/server, with a real server; 2026-11-16), vLLM
-and others 400. It will say so every time."""
+"""The errors of models that cannot see pictures: llama.cpp says 500 (tools/server, with a real
+server; 2026-11-16), vLLM and others 400. Repeating the request would not help."""
 _BAD_KEY = re.compile(
     r"(api|access)[ _-]?key (is |was )?(not valid|invalid|incorrect|expired|missing)"
     r"|(invalid|incorrect|expired|missing) (api|access)[ _-]?key",
     re.IGNORECASE,
 )
-"""Some services say 400 to a key that they do not know."""
+"""The errors of services that say 400 to an unknown key."""
 
 
 _PLACE = re.compile(r"\b(messages|contents|input)(?:\.?\[\d+\]|\.\d+)(?:\.?\[\d+\]|\.\w+)*")
-"""How services name a part of a request: `messages.3.content.1.image` (Anthropic), `messages[3].content[1]`,
-`messages.[3]` and `input[3]` (OpenAI), `contents[3].parts[1]` (Gemini)."""
+"""A place in a request as services name it: `messages.3.content.1.image` (Anthropic),
+`messages[3].content[1]`, `messages.[3]` and `input[3]` (OpenAI), `contents[3].parts[1]`
+(Gemini)."""
 
 
 def part_at(params: Mapping[str, Any], place: str) -> object:
-    """What stands there in a request. Words of the place that are no names in it (types of blocks, other
-    spellings) are passed over; None where the place is not in the request."""
+    """The part of a request at this place. Words of the place that are no names in it (types of
+    blocks, other spellings) are skipped; None if the place is not in the request."""
     part: Any = params
     for step in re.findall(r"\d+|[A-Za-z_]+", place):
         if isinstance(part, list) and step.isdigit():
@@ -116,7 +117,8 @@ def part_at(params: Mapping[str, Any], place: str) -> object:
 
 
 def _status_of(answer: "ErrorAnswer") -> int:
-    """Of an error inside a stream, whose own status is 200: what its kinds stand for."""
+    """The HTTP status of an error. Inside a stream that is 200; then the status its kinds stand
+    for."""
     if answer.status != 200:
         return answer.status
     numbers = [int(kind) for kind in answer.kinds if re.fullmatch(r"[45]\d\d", kind)]
@@ -125,18 +127,19 @@ def _status_of(answer: "ErrorAnswer") -> int:
 
 
 def _may_pass(status: int, kinds: frozenset[str]) -> bool:
-    """A status that blames the request outweighs what the body calls it: trying again would not help."""
+    """Whether the same request may work later. A status that blames the request outweighs what the
+    body says: trying again would not help."""
     if status in (408, 409, 429) or status >= 500:
         return True
     return status == 200 and bool(kinds & _LATER_KINDS)
 
 
 class ErrorAnswer(msgspec.Struct, frozen=True):
-    """An error as it came over the wire. Inside a stream the status is still 200."""
+    """An error as it came over HTTP. Inside a stream the status is still 200."""
 
     status: int
     kinds: frozenset[str]
-    """The wire's own names for it: Anthropic's `type`, OpenAI's `type` and `code`."""
+    """The service's own names for it: Anthropic's `type`, OpenAI's `type` and `code`."""
     message: str
     headers: Mapping[str, str]
     param: str = ""
@@ -144,7 +147,7 @@ class ErrorAnswer(msgspec.Struct, frozen=True):
 
 
 def key_variable(name: str) -> str:
-    """`openrouter` → `OPENROUTER_API_KEY`."""
+    """The variable of a provider's key: `openrouter` → `OPENROUTER_API_KEY`."""
     return re.sub(r"[^A-Z0-9]", "_", name.upper()) + "_API_KEY"
 
 
@@ -153,7 +156,8 @@ def where_the_key_goes(name: str) -> str:
 
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:
-    """Seconds to wait, as the service asks; a date is measured from the answer's own `Date`."""
+    """The seconds that the service asks to wait; a date is measured from the answer's own
+    `Date`."""
     for header, unit_s in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         if re.fullmatch(r"\d+(\.\d+)?", number := headers.get(header, "").strip()):
             return float(number) * unit_s
@@ -165,7 +169,8 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
 
 
 def error_parts(body: object) -> tuple[frozenset[str], str | None]:
-    """Kinds and message of an error body. Both wires put them under `error`; some servers do not nest."""
+    """The kinds and the message of an error body. Both APIs put them under `error`; some servers do
+    not nest."""
     if isinstance(body, list) and body:  # Google's
         body = body[0]
     inner = body.get("error", body) if isinstance(body, dict) else body
@@ -179,13 +184,13 @@ def error_parts(body: object) -> tuple[frozenset[str], str | None]:
 
 
 def error_param(body: object) -> str:
-    """Where in the request OpenAI sees the fault, beside the words of the error."""
+    """The place in the request at which OpenAI sees the fault, beside the error's text."""
     inner = body.get("error") if isinstance(body, dict) else None
     return str(inner.get("param") or "") if isinstance(inner, dict) else ""
 
 
 def _without_markup(text: str) -> str:
-    """Of a web page, which a server of another kind answers with, its title."""
+    """The text, or the title of a web page, which servers of other kinds answer with."""
     if not _WEB_PAGE.match(text):
         return text
     title = _TITLE.search(text)
@@ -232,7 +237,7 @@ class Failures:
         return self._refused(status, said)
 
     def declined(self, why: str | None = None) -> ProviderError:
-        """A model that will not answer: not an error of ours, and no reply either."""
+        """The error for a model that will not answer: not our error, and no reply either."""
         reason = f" ({self._quote(why)})" if why else ""
         return ModelDeclined(
             f"the model declined to answer{reason}; put the request differently or choose another model"
@@ -262,11 +267,13 @@ class Failures:
         )
 
     def unfinished(self, content_type: str, *, begun: bool) -> ProviderError:
-        """An answer without its end: cut off, or never a stream (a web page, a plain JSON answer)."""
+        """The error for an answer without its end: cut off, or never a stream (a web page, a plain
+        JSON answer)."""
         return self.cut() if begun or "event-stream" in content_type else self.garbled()
 
     def garbled(self, *, begun: bool = False) -> ProviderError:
-        """One that had begun as we know it was garbled on the way, be it before the first word."""
+        """The error for an answer that cannot be read. If it had begun properly, it was garbled on
+        the way, even before the first word."""
         if begun:
             return ProviderOverloaded(
                 f"{self._name} turned to nonsense in the middle of its answer; the same request may"
@@ -278,7 +285,8 @@ class Failures:
         )
 
     def _overflows(self, answer: ErrorAnswer) -> bool:
-        """A 429 is mostly a rate limit, whose texts speak of tokens too: only OpenAI's counts."""
+        """Whether the input is too long. A 429 is mostly a rate limit, whose texts mention tokens
+        too: only OpenAI's counts."""
         text = " ".join([*answer.kinds, answer.message])
         if answer.status == 429:
             return re.search("request too large for", text, re.IGNORECASE) is not None

@@ -1,7 +1,7 @@
 """Fallbacks: when the chosen model cannot answer, the next one in the list is asked.
 
-A run that moved on stays there, so that its turns are one voice. A model that failed rests for a
-while: later runs do not wait for it again.
+A run that moved on stays there, so that one model writes its turns. A model that failed is not
+asked for a while: later runs do not wait for it again.
 """
 
 import logging
@@ -30,22 +30,23 @@ Find = Callable[[str], tuple[Provider, str]]
 
 class Choice(msgspec.Struct, frozen=True):
     address: str
-    """`provider/model`."""
+    """The model, as `provider/model`."""
     output_tokens_max: int
     window: int = 0
-    """Tokens that it reads and writes at once; 0: nobody knows."""
+    """The tokens that it reads and writes at once; 0 if unknown."""
     pictures: bool = True
-    """Whether it can look at pictures."""
+    """Whether it can see pictures."""
     documents: bool = False
-    """Whether it reads PDFs as they are."""
+    """Whether it reads PDFs directly."""
 
 
 Fit = Callable[[ModelRequest, Choice], ModelRequest]
-"""Makes of a request what another model than the first can read, for this one answer."""
+"""Adapts a request to another model than the first, for this one answer."""
 
 
 class Rests:
-    """Until when models rest, by address: as many as the config names."""
+    """Remembers until when models that failed are not asked, by address: as many as the config
+    names."""
 
     def __init__(self) -> None:
         self._until: dict[str, float] = {}
@@ -58,7 +59,7 @@ class Rests:
         self._until.pop(address, None)
 
     def awake_first(self, choices: Sequence[Choice]) -> list[Choice]:
-        """All of them, those that rest at the end: better late than not at all."""
+        """All choices, those that failed lately at the end: better late than not at all."""
         now_s = anyio.current_time()
         return sorted(choices, key=lambda choice: self._until.get(choice.address, 0.0) > now_s)
 
@@ -99,7 +100,7 @@ class Fallbacks:
                 self._move_on(choice, error, tell)
 
     async def close(self) -> None:
-        """The providers belong to the gateway, not to a run."""
+        """Does nothing: the providers belong to the gateway, not to a run."""
 
     async def _ask(
         self, choice: Choice, request: ModelRequest, tell: TellPiece
@@ -124,7 +125,8 @@ class Fallbacks:
 
 
 def _all_failed(troubles: Sequence[tuple[str, ProviderError]]) -> ProviderError:
-    """An error of the kind of the first that time would fix, else of the first of all."""
+    """The error for several failures: of the type of the first that may pass with time, else of the
+    first."""
     if len(troubles) == 1:
         return troubles[0][1]
     told = "; ".join(f"{address}: {error}" for address, error in troubles)

@@ -1,4 +1,5 @@
-"""Gemini: Google's own API (generateContent), with the signatures of its thoughts kept and returned."""
+"""Gemini: Google's own API (generateContent); the signatures of its thoughts are kept and
+returned."""
 
 from typing import Any
 
@@ -36,7 +37,8 @@ _UNSPECIFIED = ("FINISH_REASON_UNSPECIFIED", "OTHER", "CONTINUATION")
 
 
 class _Answer(WireAnswer):
-    """Parts come one after the other; words of one kind grow together until another kind comes."""
+    """The message under construction. Parts come one after the other; text of one kind is joined
+    until another kind comes."""
 
     def __init__(self, request: ModelRequest) -> None:
         super().__init__(request)
@@ -126,7 +128,7 @@ class GeminiProvider(WireProvider):
         return generate_params(request, facts)
 
     def _with_own(self, params: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
-        """Fields of `generationConfig` are added to ours."""
+        """The parameters with the config's own. Fields of `generationConfig` are added to ours."""
         shared = {ours: own.pop(name) for name, ours in _CONFIG.items() if name in own}
         with_params(params["generationConfig"], shared, own.pop("generationConfig", None) or {})
         return super()._with_own(params, own)
@@ -175,7 +177,8 @@ def generate_params(request: ModelRequest, facts: ModelFacts) -> dict[str, Any]:
 
 
 _CONFIG = {"temperature": "temperature", "top_p": "topP", "top_k": "topK", "seed": "seed"}
-"""What other services take beside the conversation, and Gemini in its `generationConfig` only."""
+"""Parameters that other services take at the top of a request, and Gemini only in its
+`generationConfig`."""
 
 
 def _thinking(request: ModelRequest, facts: ModelFacts) -> dict[str, Any]:
@@ -212,7 +215,8 @@ def _said(block: AssistantBlock) -> dict[str, Any] | None:
 
 
 def _sign_first_call(parts: list[dict[str, Any]]) -> None:
-    """Of several calls at once the first carries the signature; calls of another model have none."""
+    """Adds a placeholder signature to the first call, if none has one: of several calls at once the
+    first carries it, and calls of another model have none."""
     calls = [part for part in parts if "functionCall" in part]
     if calls and not any("thoughtSignature" in part for part in calls):
         calls[0]["thoughtSignature"] = NO_SIGNATURE
@@ -236,7 +240,7 @@ def _told(part: Part) -> dict[str, Any]:
 
 
 def _usage(usage: Any) -> Usage | None:
-    """Thoughts are paid as output and counted beside it."""
+    """The usage. Thoughts are paid as output and counted beside it."""
     if not isinstance(usage, dict):
         return None
     read = usage.get("cachedContentTokenCount") or 0

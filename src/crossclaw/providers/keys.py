@@ -1,7 +1,8 @@
-"""Keys: several for one provider. One that is refused or limited rests, and the next is used at once.
+"""Keys: several for one provider. One that is refused or limited is paused, and the next is used at
+once.
 
-The order is the config's. A key that was limited rests for as long as the service asks, at least a minute; one
-that was refused or has no credit rests for hours: a person must do something about it.
+The order is the config's. A key that was limited pauses for as long as the service asks, at least a
+minute; one that was refused or has no credit pauses for hours: a person must do something about it.
 """
 
 import logging
@@ -27,13 +28,13 @@ TIMES = 5
 
 
 _OTHER_NAMES = {"google": ("GEMINI_API_KEY", "GOOGLE_API_KEY")}
-"""Variables under which people have a provider's key, beside the one that its name makes."""
+"""Other variables in which people have a provider's key, beside the one made from its name."""
 
 
 def keys_of(
     name: str, written: Sequence[tuple[str, str]], environ: Mapping[str, str]
 ) -> list[tuple[str, str]]:
-    """All keys of a provider with what each is called: the config's first, then `<NAME>_API_KEY`,
+    """All keys of a provider, each with its label: the config's first, then `<NAME>_API_KEY`,
     `<NAME>_API_KEYS` (several, with commas between them) and `<NAME>_API_KEY_1` and so on."""
     variable = key_variable(name)
     names = [variable, *_OTHER_NAMES.get(name, ())]
@@ -49,7 +50,7 @@ def keys_of(
 
 class Key(msgspec.Struct, frozen=True):
     label: str
-    """What it is called where a person reads of it; never the key itself."""
+    """The key's name in texts for people; never the key itself."""
     provider: Provider
 
 
@@ -59,7 +60,7 @@ class _Rest(msgspec.Struct):
 
 
 class Rotating:
-    """One provider made of several, which differ in their key only."""
+    """One provider made of several, which differ only in their key."""
 
     def __init__(self, keys: Sequence[Key]) -> None:
         self.name = keys[0].provider.name
@@ -93,7 +94,8 @@ class Rotating:
         return await describe(self._awake_first()[0].provider, model)
 
     def _awake_first(self) -> list[Key]:
-        """All of them: should every one rest, the first to wake is tried all the same."""
+        """All keys, the usable ones first. If all are paused, the one whose pause ends first is
+        tried."""
         now_s = anyio.current_time()
         return sorted(self._keys, key=lambda key: max(0.0, self._rests[key.label].until - now_s))
 

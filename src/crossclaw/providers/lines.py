@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 KEPT_S = 30.0  # without a call; services hang up after about a minute, and sockets are not free
 
 EXTRA = "models"
-"""What of this package to install for it."""
+"""The extra of this package that installs it."""
 
 
 class _Idle(NamedTuple):
@@ -35,12 +35,12 @@ class _Idle(NamedTuple):
 
 
 class KeptConnections:
-    """As many as there are calls at once, which the caller limits."""
+    """Connections that are kept: as many as there are calls at once, which the caller limits."""
 
     def __init__(self, connect_s: float, silence_s: float) -> None:
         self._connect_s, self._silence_s = connect_s, silence_s
         self._idle: deque[_Idle] = deque()
-        """The one used last is on the right and is taken first."""
+        """Idle connections; the one used last is on the right and is taken first."""
         self._used: WeakSet[httpx2.AsyncClient] = WeakSet()
         self._trust: ssl.SSLContext | None = None
         self._loading = anyio.Lock()
@@ -56,7 +56,7 @@ class KeptConnections:
         await self._close_unused()
 
     def was_used(self, client: "httpx2.AsyncClient") -> bool:
-        """Whether its connection may be an old one, on which the server has hung up meanwhile."""
+        """Whether its connection may be an old one, which the server has closed meanwhile."""
         return client in self._used
 
     async def close(self) -> None:
@@ -92,8 +92,8 @@ async def load_client() -> ssl.SSLContext:
 
 
 async def _stay_there(response: "httpx2.Response") -> None:
-    """A service that sends elsewhere would have the conversation, and its key, taken to whom the owner never named, or
-    have us ask addresses inside of our own network."""
+    """Refuses a redirect to another host, which would get the conversation and the key though the
+    owner never named it, or make us call addresses inside our own network."""
     if not response.has_redirect_location:
         return
     here, there = response.request.url, response.request.url.join(response.headers["location"])

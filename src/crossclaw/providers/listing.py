@@ -1,4 +1,4 @@
-"""Listing: what a service says about its models, as far as it says anything."""
+"""Listing: what a service reports about its models, if anything."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,13 +7,13 @@ from crossclaw.domain.models import ListedModel
 
 
 async def list_models(provider: object) -> list[ListedModel]:
-    """What the service offers; nothing where it does not say."""
+    """The models that the service offers; empty if it does not say."""
     lister = getattr(provider, "list_models", None)
     return await lister() if lister is not None else []
 
 
 async def describe(provider: object, model: str) -> ListedModel | None:
-    """What the service says about one model; None where it does not."""
+    """What the service reports about one model; None if nothing."""
     describer = getattr(provider, "describe", None)
     if describer is None:
         return named(await list_models(provider), model)
@@ -22,12 +22,12 @@ async def describe(provider: object, model: str) -> ListedModel | None:
 
 
 def named(listed: Sequence[ListedModel], model: str) -> ListedModel | None:
-    """Of a server with a single model that one is meant, whatever it is called: llama.cpp answers to every
-    name."""
+    """The listed model of this name. If a server has a single model, that one whatever it is
+    called: llama.cpp answers to every name."""
     found = [each for each in listed if each.id == model]
     return next(iter(found or (listed if len(listed) == 1 else [])), None)
 
 
 def size(*told: Any) -> int | None:
-    """The first that is a number of tokens."""
+    """The first value that is a number of tokens."""
     return next((n for n in told if isinstance(n, int) and n > 1), None)

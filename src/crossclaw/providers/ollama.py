@@ -1,8 +1,8 @@
-"""Ollama: its own API, because only there a request says how large the window is.
+"""Ollama: its own API, because only there a request can set the size of the window.
 
-Left alone, Ollama takes a window of a few thousand tokens and silently drops what does not fit. Here each
-request says `num_ctx`, the same window that the conversation is compacted for, and asks not to be cut: what does
-not fit is refused, and the conversation is compacted.
+By default, Ollama takes a window of a few thousand tokens and silently drops what does not fit.
+Here each request says `num_ctx`, the same window that the conversation is compacted for, and asks
+not to be cut: what does not fit is refused, and the conversation is compacted.
 """
 
 import re
@@ -41,7 +41,8 @@ from crossclaw.providers.service import (
 from crossclaw.providers.wire import WireAnswer, WireProvider
 
 LOADING_S = 600.0
-"""The first word of a large model: it is read from the disk first, and nothing is sent meanwhile."""
+"""The longest wait for the first word of a large model: it is read from the disk first, and nothing
+is sent meanwhile."""
 
 _STOP: dict[str, StopReason] = {"stop": "end_turn", "length": "max_tokens"}
 
@@ -128,12 +129,14 @@ class OllamaProvider(WireProvider):
         return chat_params(request, facts)
 
     def _with_own(self, params: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
-        """`num_ctx` and its like stand among the options, wherever a person wrote them."""
+        """The parameters with the config's own. `num_ctx` and the like go into the options,
+        wherever a person wrote them."""
         params["options"] |= {name: own.pop(name) for name in list(own) if name in _OPTIONS}
         return super()._with_own(params, own)
 
     async def list_models(self) -> list[ListedModel]:
-        """What is installed, and what each can: nothing of it has to be written down by hand."""
+        """The installed models, and what each can do: nothing of it has to be written down by
+        hand."""
         names = await self._service.get(
             f"{self._base_url}/api/tags",
             lambda found: [str(model["name"]) for model in found.get("models") or []],
@@ -156,8 +159,8 @@ _OPTIONS = frozenset({"num_ctx", "num_predict", "num_gpu", "temperature", "top_p
 
 
 def _listed(name: str, shown: Any) -> ListedModel:
-    """What the model was trained for, and what its Modelfile gives it (docs.ollama.com/api-reference/
-    show-model-details; 2026-11-16)."""
+    """A model's facts: what it was trained for, and what its Modelfile gives it
+    (docs.ollama.com/api-reference/ show-model-details; 2026-11-16)."""
     can = shown.get("capabilities")
     windows = [
         value
@@ -240,6 +243,6 @@ def _words(content: list[Text | Image]) -> str:
 
 
 def _pictures(content: list[Text | Image]) -> dict[str, Any]:
-    """Inline ones only: it fetches nothing."""
+    """The pictures of a message, inline ones only: Ollama fetches nothing."""
     images = [p.source.data for p in content if isinstance(p, Image) and p.source.data]
     return {"images": images} if images else {}

@@ -75,7 +75,8 @@ class OpenAIProvider(WireProvider):
         return await self._service.get(f"{self._base_url}/models", chat_listed)
 
     async def describe(self, model: str) -> ListedModel | None:
-        """By its list; where that has no window, by what llama.cpp and LM Studio have beside it."""
+        """A model's facts, from the service's list; if that has no window, from what llama.cpp and
+        LM Studio offer beside it."""
         found = named(await self.list_models(), model)
         if found is None or found.window:
             return found
@@ -92,9 +93,10 @@ def chat_listed(found: Any) -> list[ListedModel]:
 
 
 def _listed(model: Any) -> ListedModel:
-    """OpenAI says only names. More is said by OpenRouter, Together (context_length), vLLM, SGLang
-    (max_model_len), Mistral (max_context_length), Groq (context_window) and llama.cpp (meta.n_ctx, a slot's share;
-    n_ctx_train is what the model could, not what it has). Their API references; 2026-11-16."""
+    """A model's facts from a list. OpenAI gives only names. More is given by OpenRouter, Together
+    (context_length), vLLM, SGLang (max_model_len), Mistral (max_context_length), Groq
+    (context_window) and llama.cpp (meta.n_ctx, a slot's share; n_ctx_train is what the model could,
+    not what it has). Their API references; 2026-11-16."""
     top, meta = model.get("top_provider") or {}, model.get("meta") or {}
     shape = (model.get("architecture") or {}).get("input_modalities")
     names = ("context_length", "max_model_len", "max_context_length", "context_window")
@@ -150,7 +152,7 @@ def completion_params(
 
 
 def _thinking(request: ModelRequest, facts: ModelFacts, dialect: WireDialect) -> dict[str, Any]:
-    """Each service has its own word for it."""
+    """The thinking parameters, which each service names differently."""
     on = request.thinking != "off"
     level = _level(request, facts)
     match dialect.thinking:
@@ -178,21 +180,23 @@ def _thinks_not_with_tools(request: ModelRequest, facts: ModelFacts, dialect: Wi
 
 
 def _quiet_router(facts: ModelFacts) -> dict[str, Any]:
-    """Asked of models that think unasked; others would refuse the question."""
+    """The parameters that switch thinking off on OpenRouter. Only for models that think unasked;
+    others would refuse them."""
     if not facts.thinks_unasked:
         return {}
     return {"reasoning": {"effort": "low"} if facts.always_thinks else {"enabled": False}}
 
 
 def _level(request: ModelRequest, facts: ModelFacts) -> str:
-    """Models that nobody knows are asked for what all that take levels know."""
+    """The thinking level by its name at the service. Unknown models get one that all models with
+    levels know."""
     known = {"minimal": "low", "xhigh": "high"}
     return facts.level(request.thinking) or known.get(request.thinking, request.thinking)
 
 
 def _mark(params: dict[str, Any], cache: CacheMarks) -> None:
-    """Anthropic's cache marks through OpenRouter, on the last text of a message. Tools come before the system
-    prompt, whose mark covers them."""
+    """Sets Anthropic's cache marks through OpenRouter, on the last text of a message. Tools come
+    before the system prompt, whose mark covers them."""
     mark = {"type": "ephemeral"} if cache.ttl == "5m" else {"type": "ephemeral", "ttl": cache.ttl}
     messages: list[dict[str, Any]] = params["messages"]
     said = [place for place, message in enumerate(messages) if message["role"] == "assistant"]
@@ -237,7 +241,7 @@ def _user_messages(
 
 
 def _assistant(content: list[AssistantBlock], dialect: WireDialect) -> dict[str, Any]:
-    """Thinking stays behind, but for a server that wants its own back."""
+    """An assistant's message. Thinking is left out, except for a server that wants its own back."""
     text = said(content)
     calls = [_tool_call(block, dialect) for block in content if isinstance(block, ToolUse)]
     message: dict[str, Any] = {"role": "assistant", "content": text or None, **_state(content)}
@@ -296,7 +300,8 @@ def _pictures(result: ToolReturn) -> list[Text | Image]:
 
 
 def _user(shown: list[Part]) -> list[dict[str, Any]]:
-    """Plain words go as a string: chat templates of small servers know nothing else."""
+    """A user's message. Plain text is a string: chat templates of small servers accept nothing
+    else."""
     if not shown:
         return []
     words = [part.text for part in shown if isinstance(part, Text)]

@@ -1,4 +1,4 @@
-"""What the config says about a provider's requests beyond its address and key."""
+"""Options of a provider's requests in the config, beyond its address and key."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -13,13 +13,14 @@ RESERVED = frozenset({"model", "messages", "input", "contents", "stream", "syste
 
 
 class ModelOptions(msgspec.Struct, frozen=True):
-    """For one model, or for all of a provider."""
+    """Options for one model, or for all of a provider."""
 
     headers: dict[str, str] = {}
     params: dict[str, Any] = {}
-    """Fields of the request, as the service names them."""
+    """Fields added to the request, as the service names them."""
     compat: dict[str, Any] = {}
-    """What a server of one's own can or cannot, in OpenClaw's names (docs/models.md lists them)."""
+    """What a self-hosted server can or cannot do, in OpenClaw's names (docs/models.md lists
+    them)."""
 
     def over(self, shared: "ModelOptions") -> "ModelOptions":
         return ModelOptions(
@@ -33,7 +34,7 @@ class WireOptions(msgspec.Struct, frozen=True):
     shared: ModelOptions = ModelOptions()
     models: dict[str, ModelOptions] = {}
     timeout_s: float | None = None
-    """The longest that one call may take; None: as long as words come."""
+    """The longest time of one call; None: as long as something arrives."""
     facts: Callable[[str], ModelFacts] = known_facts
     """What is known about a model of this provider, by its own name."""
 
@@ -46,7 +47,8 @@ DEFAULTS = WireOptions()
 
 
 def with_params(body: dict[str, Any], *layers: Mapping[str, Any]) -> dict[str, Any]:
-    """The request with the config's own fields; a later layer counts more. `null` takes a field away."""
+    """The request with the config's own fields; a later layer counts more. `null` removes a
+    field."""
     for layer in layers:
         for name, value in layer.items():
             if name in RESERVED:

@@ -1,4 +1,4 @@
-"""Parts of a conversation as several services want them: words, results, pictures."""
+"""Parts of a conversation as several services want them: text, results, pictures."""
 
 from collections.abc import Iterable, Sequence
 
@@ -8,11 +8,12 @@ from crossclaw.providers.contract import Part, ToolReturn
 
 NO_WORDS = "(no words)"
 NO_SIGNATURE = "skip_thought_signature_validator"
-"""Google's own word for a call that another model made (ai.google.dev/gemini-api/docs/thought-signatures)."""
+"""Google's own placeholder for the signature of another model's call
+(ai.google.dev/gemini-api/docs/thought-signatures)."""
 
 
 def told(content: Iterable[Part]) -> list[Part]:
-    """Blank texts are refused by most services, so they stay behind."""
+    """The parts without blank texts, which most services refuse."""
     return [part for part in content if not isinstance(part, Text) or part.text.strip()]
 
 
@@ -21,7 +22,7 @@ def said(content: Sequence[AssistantBlock]) -> str:
 
 
 def result_words(result: ToolReturn, between: str = "\n") -> str:
-    """For services that have no field for errors and take no empty result."""
+    """A result as text, for services that have no field for errors and accept no empty result."""
     words = between.join(part.text for part in result.content if isinstance(part, Text))
     return f"Error: {words}" if result.is_error else words or NO_OUTPUT
 
@@ -43,6 +44,6 @@ def inline(part: Image | Document) -> str:
 
 
 def with_thought(thinking: Thinking | None, text: str) -> list[AssistantBlock]:
-    """What was thought, then what was said, where there is any."""
+    """The thinking, then the text, as far as there are any."""
     words: list[AssistantBlock] = [Text(text)] if text else []
     return [thinking, *words] if thinking else words

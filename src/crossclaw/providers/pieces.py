@@ -1,4 +1,4 @@
-"""Pieces: a finished message cut into words again, for providers that have it whole from the start."""
+"""Pieces: splits a finished message into words, for providers that have it whole from the start."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -26,7 +26,7 @@ _WORD = re.compile(r"\s*\S+\s*|\s+")
 
 
 def split_words(text: str) -> list[str]:
-    """Joined again they are the text, white space included."""
+    """The words of a text with their white space: joined they are the text again."""
     return _WORD.findall(text)
 
 
@@ -42,8 +42,8 @@ def pieces_of(blocks: Iterable[AssistantBlock]) -> Iterator[ModelPiece]:
 
 
 def count_usage(request: ModelRequest, blocks: list[AssistantBlock]) -> Usage:
-    """One word counts as one token, and a turn that was read before as one: coarse, but the same
-    every time, and no dearer in a long conversation."""
+    """The usage of an answer, estimated: one word counts as one token, and a turn that was read
+    before as one. Coarse, but the same every time, and no dearer in a long conversation."""
     read = _count(request.system) + sum(_count(text) for text in _last_words(request))
     return Usage(
         input=read + len(request.turns) - 1, output=_count(words_of(AssistantMessage(blocks)))

@@ -1,5 +1,8 @@
-"""Prices: what a call cost, in US dollars. What the config says comes first; then the tables of the
-package genai-prices, where the extra `prices` is installed. Otherwise a call has no cost."""
+"""Prices: the cost of a call, in US dollars.
+
+The config's prices come first; then the tables of the package genai-prices, if the extra `prices`
+is installed. Otherwise a call has no cost.
+"""
 
 import importlib
 import importlib.util
@@ -26,7 +29,8 @@ class Prices:
         self._models = models
         self._tables: Any = None
         self._unlisted: set[tuple[str, str | None, str]] = set()
-        """What the tables do not know, so that a server of one's own costs no search a call."""
+        """Models that the tables do not have, so that those of self-hosted servers are not searched
+        for with every call."""
 
     async def cost(
         self, provider: str, base_url: str | None, model: str, usage: Usage
@@ -47,7 +51,7 @@ class Prices:
 
 
 class Priced:
-    """A provider whose answers say what they cost."""
+    """A provider whose answers contain their cost."""
 
     def __init__(self, provider: Provider, base_url: str | None, prices: Prices) -> None:
         self.name = provider.name
@@ -107,7 +111,8 @@ def _has_tables() -> bool:
 def _listed_cost(
     tables: Any, provider: str, base_url: str | None, model: str, usage: Usage
 ) -> float | None:
-    """A server of one's own is looked up by its address, whatever it is called here."""
+    """The cost by the tables. A self-hosted server is looked up by its address, whatever its name
+    here."""
     where = {"provider_api_url": base_url} if base_url else {"provider_id": provider}
     counted = tables.Usage(
         input_tokens=usage.prompt,

@@ -1,7 +1,8 @@
-"""The providers of a gateway by name: `anthropic/claude-x` → who answers, and the model's own name.
+"""The providers of a gateway by name: `anthropic/claude-x` → its provider, and the model's own
+name.
 
-Around each of them: its price list, its several keys, what it refuses to be asked, a cap on calls at once,
-then retries, whose waits take no place under the cap.
+Around each of them: its prices, its several keys, the adapting of thinking levels, a cap on calls
+at once, then retries, whose waits take no place under the cap.
 """
 
 import math
@@ -48,12 +49,12 @@ Api = Literal[
 ]
 
 CALLS_MAX = 64
-"""At once and per provider: each holds a connection, and more would run into the service's rate limit
-together."""
+"""The most calls at once to one provider: each holds a connection, and more would run into the
+service's rate limit together."""
 KEPT_FOR_PEOPLE = 8  # of so many places one is for people only
 
 NO_KEY = "none"
-"""What a server of one's own gets when it needs no key: some refuse to be sent nothing."""
+"""The key for a self-hosted server that needs none: some refuse an empty one."""
 
 _WIRES: dict[str, Callable[..., Provider]] = {
     "anthropic-messages": AnthropicProvider,
@@ -67,17 +68,17 @@ _WIRES: dict[str, Callable[..., Provider]] = {
 class ProviderSettings(msgspec.Struct, frozen=True):
     name: str
     api: Api | None = None
-    """None: by its name and address."""
+    """The API of the service; None: by its name and address."""
     base_url: str | None = None
     api_key: str | None = None
-    """Unset: the environment's; empty: none."""
+    """The key; unset: the environment's; empty: none."""
     calls_max: int = CALLS_MAX
     more_keys: tuple[tuple[str, str], ...] = ()
-    """Further keys, each with what it is called where a person reads of it."""
+    """Further keys, each with its name in texts for people."""
     silence_s: float | None = None
     options: WireOptions = DEFAULTS
     model_apis: dict[str, Api] = {}
-    """Models that speak otherwise than their provider."""
+    """Models with another API than their provider's."""
 
 
 _BUILT_IN = {name: ProviderSettings(name) for name in (*NEED_KEYS, "ollama")}
@@ -85,12 +86,13 @@ _BUILT_IN = {name: ProviderSettings(name) for name in (*NEED_KEYS, "ollama")}
 
 class _Made(NamedTuple):
     asked: Provider
-    """With retries and a cap on calls."""
+    """The provider with retries and a cap on calls."""
     bare: Provider
 
 
 class Providers:
-    """`extra` takes providers that exist already: doubles, plug-ins. They are closed with the rest."""
+    """All providers. `extra` are ones that exist already: doubles, plug-ins. They are closed with
+    the rest."""
 
     def __init__(
         self,
@@ -104,8 +106,8 @@ class Providers:
         listed: dict[str, ListedModel] | None = None,
         is_told: Callable[[str], bool] = lambda address: False,
     ) -> None:
-        """`listed` is filled with what servers say of their models, for those of which the config does not say
-        all (`is_told`)."""
+        """Creates them. `listed` is filled with what servers report about their models, if the
+        config does not have all facts (`is_told`)."""
         self._discovery = Discovery(self.describe, {} if listed is None else listed, is_told)
         self._settings = {**_BUILT_IN, **settings}
         self._environ = environ
@@ -130,7 +132,7 @@ class Providers:
         return self._found(name, self._api(name, model)).asked, model
 
     def key_fault(self, address: str) -> str | None:
-        """Why a model cannot be asked for want of a key, with what to do. Nothing is opened for it."""
+        """Why a model cannot be used for lack of a key, with what to do. Opens no connection."""
         name, _, model = address.partition("/")
         if name in self._extra or name not in self._settings:
             return None
@@ -141,13 +143,13 @@ class Providers:
         return None
 
     def take(self, settings: ProviderSettings) -> None:
-        """Other settings for one provider, from the next call on."""
+        """Takes other settings for one provider, from the next call on."""
         self._settings[settings.name] = settings
         for name, api in [made for made in self._made if made[0] == settings.name]:
             self._left.append(self._made.pop((name, api)))
 
     async def discover(self, addresses: Iterable[str]) -> None:
-        """Ask servers of one's own about these models, unless they were asked before."""
+        """Asks self-hosted servers about these models, unless they were asked before."""
         await self._discovery.look(addresses)
 
     async def load(self, addresses: Iterable[str]) -> None:
@@ -161,20 +163,21 @@ class Providers:
                     await self.price(address, Usage())
 
     async def price(self, address: str, usage: Usage) -> float | None:
-        """What so much would cost, or has; None where nobody knows."""
+        """The price of this usage; None if unknown."""
         name, _, model = address.partition("/")
         if name in self._free:
             return 0.0
         return await self._prices.cost(name, self._base_url(name), model, usage)
 
     async def list_models(self, name: str) -> list[ListedModel]:
-        """What the service offers, where it says."""
+        """The models that the service offers, if it says."""
         if fault := reference_fault(f"{name}/any", self.names):
             raise ProviderMissing(fault)
         return await list_models(self._found(name, self._api(name, "")).bare)
 
     async def describe(self, address: str) -> ListedModel | None:
-        """What a server of one's own says about a model; the services at their own addresses are known."""
+        """What a self-hosted server reports about a model; the services at their own addresses are
+        known."""
         name, _, model = address.partition("/")
         if name in self._extra or name not in self._settings:
             return None
@@ -184,7 +187,7 @@ class Providers:
         return await describe(self._found(name, api).bare, model)
 
     def speech(self, name: str) -> SpeechEndpoint:
-        """Where recordings are written down."""
+        """The endpoint that transcribes recordings."""
         settings = self._settings.get(name)
         if settings is None or name in self._extra:
             raise ProviderMissing(reference_fault(f"{name}/any", self.names) or f"{name} writes no recordings down")  # fmt: skip
@@ -221,7 +224,7 @@ class Providers:
         return own or spoken_api(name, settings.api, self._own_url(name))
 
     def _keyed(self, settings: ProviderSettings, api: str) -> Provider:
-        """One provider a key. Retries are not theirs: they would try again unseen, each for itself."""
+        """One provider for each key. They do not retry: each would do so unseen, on its own."""
         base_url = self._base_url(settings.name)
         made = [
             Key(
@@ -244,11 +247,11 @@ class Providers:
         return made[0].provider if len(made) == 1 else Rotating(made)
 
     def _base_url(self, name: str) -> str | None:
-        """None: where its own library would look."""
+        """The base URL; None: the one its own library would use."""
         return self._own_url(name) or KNOWN_AT.get(name)
 
     def _own_url(self, name: str) -> str | None:
-        """Another address than the service's own."""
+        """An address other than the service's own."""
         settings = self._settings.get(name)
         written = settings.base_url if settings else None
         found = written or self._environ.get(_base_url_variable(name))
@@ -272,9 +275,12 @@ class Providers:
 
 
 class Capped:
-    """A provider with at most so many calls at once; the rest wait in order. Calls that nobody waits for in
-    front of a screen never take the last places: however many hooks, jobs and agents send, a person is answered.
-    What hooks bring about takes half of the others at most: jobs and agents go on, too."""
+    """A provider with at most so many calls at once; the rest wait in order.
+
+    Calls that nobody waits for at a screen never take the last places: however many hooks, jobs and
+    agents send, a person is answered. Calls caused by hooks take at most half of the others: jobs
+    and agents go on, too.
+    """
 
     def __init__(self, provider: Provider, calls_max: int) -> None:
         self.name = provider.name
@@ -293,7 +299,8 @@ class Capped:
             return await self._provider.complete(request, tell)
 
     def _needed(self, request: ModelRequest) -> list[anyio.CapacityLimiter]:
-        """Those of its kind first: whoever waits for one of them keeps nobody else waiting."""
+        """The limiters that a call needs, those of its kind first: so it waits without holding a
+        place that others need."""
         kinds = [self._outside] if request.outside else []
         return [*kinds, *([self._patient] if request.patient else []), self._calls]
 
@@ -309,5 +316,6 @@ async def _enter(places: anyio.CapacityLimiter) -> None:
 
 
 def _base_url_variable(name: str) -> str:
-    """`ANTHROPIC_BASE_URL`, `OPENAI_BASE_URL`: the names that the official SDKs know."""
+    """The variable of a base URL, as the official SDKs name it: `ANTHROPIC_BASE_URL`,
+    `OPENAI_BASE_URL`."""
     return "".join(sign if sign.isalnum() else "_" for sign in name.upper()) + "_BASE_URL"

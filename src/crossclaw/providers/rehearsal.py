@@ -42,38 +42,39 @@ from crossclaw.providers.contract import AssistantTurn, ModelRequest, TellPiece,
 from crossclaw.providers.pieces import count_usage, pieces_of
 
 WAIT_S_MAX = 3600.0
-"""Longer than any run lives; a typing mistake should not hold a lane for days."""
+"""The longest wait. No run lives longer; a typing mistake should not block a lane for days."""
 LONG_WORDS_MAX = 100_000
-"""About the longest answer of a real model."""
+"""The most words of `long:`, about the longest answer of a real model."""
 PIECES_AT_ONCE = 32
-"""Between two looks at the loop, so that a long answer can be cancelled and others go on."""
+"""How many pieces are sent before others get a turn, so that a long answer can be cancelled and
+others go on."""
 QUOTE_CHARS = 120
 
 _DIRECTIVE = re.compile(
     r"^\s*(?:\[[^\]\n]*\]\s*)?(say|tool|ask|think|wait|fail|long|cut|then):[ \t]?(.*)$",
     re.IGNORECASE | re.MULTILINE,
 )
-"""A channel may have put its `[sender, time]` in front of the first line. Indentation behind the one space is
-part of a text."""
+"""A directive. A channel may have put its `[sender, time]` in front of the first line. Indentation
+behind the one space is part of a text."""
 _PLAIN_ASK = re.compile(
     r"\s*(?:\[[^\]\n]*\]\s*)?ask (?:the )?([\w-]+)[,:]? ((?:for|to|about|which|what|where|when|who|why|how|if|whether)\b.*)",
     re.IGNORECASE | re.DOTALL,
 )
 _TEXTS = ("say", "ask", "think", "cut")
-"""What may have several lines; of the others only the first counts."""
+"""The directives that may have several lines; of the others only the first counts."""
 
 _MARK = re.compile(r"\u27e6(?:end of message|runtime)\b")
-"""The gateway's own words: behind what came from elsewhere, and in front of each message."""
+"""The gateway's own words: after what came from elsewhere, and in front of each message."""
 
 _FROM_CHILD = re.compile(r"\u27e6announce message [0-9a-f]{16} from agent:[^:]+:subagent:")
-"""Stands before a sub-agent's report, which may arrive at any moment."""
+"""The mark before a sub-agent's report, which may arrive at any moment."""
 
 _FROM_AGENT = "\u27e6inter-session message "
-"""Stands before what another agent has sent."""
+"""The mark before what another agent has sent."""
 
 _DIRECTIVES = "say: tool: ask: think: wait: fail: long: cut: then:"
 _REPORT = "`Result:`"
-"""Whoever is asked for a result repeats its last words."""
+"""The word in a request for a result: whoever gets it repeats its last words."""
 _SILENCE = ("ANNOUNCE_SKIP", "REPLY_SKIP")
 
 
@@ -129,7 +130,8 @@ def next_step(request: ModelRequest) -> RehearsalStep:
 
 
 def _plain_ask(request: ModelRequest) -> RehearsalStep | None:
-    """A person who asks in words for another agent to be asked; the answer of that one is repeated."""
+    """The step for a person who asks in plain words for another agent to be asked; that one's
+    answer is repeated."""
     last = request.turns[-1] if request.turns else None
     if not isinstance(last, UserTurn) or last.results or _is_from_agent(last):
         return None
@@ -143,7 +145,7 @@ def _plain_ask(request: ModelRequest) -> RehearsalStep | None:
 
 
 def parse_script(text: str) -> list[RehearsalStep]:
-    """The steps that a text asks for; none when it has no directive."""
+    """The steps that a text asks for; none if it has no directive."""
     directives = list(_directives(text))
     steps = [RehearsalStep()] if directives else []
     for verb, argument in directives:
@@ -196,9 +198,9 @@ def _number(verb: str, argument: str) -> float:
 
 
 def _find_script(request: ModelRequest) -> tuple[list[RehearsalStep], int]:
-    """The script that is being played and how many of its steps were. Words without a directive
-    end a script, with two exceptions: words that came along with tool results (an announce may
-    arrive in the middle of a run), and those that ask for the rest of an answer that was cut."""
+    """The script that is being played and how many of its steps were. Text without a directive ends
+    a script, with two exceptions: text that came along with tool results (an announce may arrive in
+    the middle of a run), and text that asks for the rest of an answer that was cut."""
     script, later = _latest_script(request.turns)
     played, answer = 0, ""
     for turn in later:
@@ -219,7 +221,8 @@ def _latest_script(turns: list[Turn]) -> tuple[list[RehearsalStep], list[Turn]]:
 
 
 def _was_cut(played: list[RehearsalStep], answer: str) -> bool:
-    """An answer that was continued is stored as one and no longer equals its first half."""
+    """Whether the last answer was cut. One that was continued is stored as one and no longer equals
+    its first half."""
     return bool(played) and bool(played[-1].cut) and answer == _text(played[-1])
 
 
@@ -228,8 +231,8 @@ def _script_of(turn: UserTurn) -> list[RehearsalStep]:
 
 
 def _words(turn: UserTurn) -> str:
-    """Of several messages in one turn the newest: those before it were not answered, and are over.
-    A report that fell in between is heard, but it is not what was asked."""
+    """The newest of several messages in one turn: those before it were not answered, and are over.
+    A report that arrived in between is not what was asked."""
     texts = [part.text for part in turn.content if isinstance(part, Text)]
     said = [text for text in texts if not _MARK.match(text)]
     asked = [
@@ -241,7 +244,7 @@ def _words(turn: UserTurn) -> str:
 
 
 def _runtime(turn: UserTurn) -> str:
-    """What the gateway says of the newest message."""
+    """The gateway's words about the newest message."""
     texts = [part.text for part in turn.content if isinstance(part, Text)]
     return next((text for text in reversed(texts) if text.startswith("\u27e6runtime")), "")
 
@@ -292,7 +295,7 @@ def _quoted_results(request: ModelRequest, turn: UserTurn) -> Iterator[str]:
 
 
 def _reply_in(result: str) -> str | None:
-    """What another agent has answered, of a result of `sessions_send`."""
+    """Another agent's answer in a result of `sessions_send`."""
     try:
         return msgspec.json.decode(result, type=_Sent).reply
     except msgspec.MsgspecError:

@@ -1,7 +1,7 @@
-"""OpenAI's Responses API, without state on their side: nothing is stored there, and the model's reasoning
-comes to us encrypted and goes back with the next request.
+"""OpenAI's Responses API, without state on their side: nothing is stored there, and the model's
+reasoning comes to us encrypted and goes back with the next request.
 
-It is the wire of `openai` at its official address: newer models take tools here only.
+It is the API of `openai` at its official address: newer models take tools only here.
 """
 
 from typing import Any
@@ -46,7 +46,8 @@ class ResponsesProvider(WireProvider):
     answer = ResponsesAnswer
 
     _summaries = True
-    """Summaries of reasoning need a verified organisation; without one the request is refused."""
+    """Whether to ask for summaries of reasoning. They need a verified organisation; without one the
+    request is refused."""
 
     async def complete(self, request: ModelRequest, tell: TellPiece) -> AssistantMessage:
         try:
@@ -89,7 +90,7 @@ def response_params(
 
 
 def _reasoning(request: ModelRequest, facts: ModelFacts, *, summaries: bool) -> dict[str, Any]:
-    """Models that cannot think refuse to be asked for what they thought."""
+    """The reasoning parameters. Models that cannot think refuse to be asked for it."""
     if facts.thinking == "none" or (facts.thinking == "unknown" and request.thinking == "off"):
         return {}
     asked: dict[str, Any] = {"include": ["reasoning.encrypted_content"]}
@@ -116,7 +117,7 @@ def _items(turn: Turn) -> list[dict[str, Any]]:
 
 
 def _said(content: list[AssistantBlock]) -> list[dict[str, Any]]:
-    """In their order: reasoning is refused without what followed it."""
+    """An assistant's items in order: reasoning is refused without what followed it."""
     items: list[dict[str, Any]] = []
     for block in content:
         match block:
@@ -141,7 +142,7 @@ def _said(content: list[AssistantBlock]) -> list[dict[str, Any]]:
 
 
 def _message(text: str) -> dict[str, Any]:
-    """With its type, which OpenAI does not need and llama.cpp does."""
+    """A message item, with its type, which llama.cpp needs and OpenAI does not."""
     return {"type": "message", "role": "assistant", "content": text}
 
 

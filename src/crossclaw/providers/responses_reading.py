@@ -1,6 +1,7 @@
 """Reading the Responses API: an answer put together from its items.
 
-An item is told as it grows and counts as it is when it is done: only then is its encrypted reasoning whole.
+An item is streamed as it grows and stored as it is when it is done: only then is its encrypted
+reasoning whole.
 """
 
 from typing import Any
@@ -137,7 +138,7 @@ class ResponsesAnswer(WireAnswer):
 
 
 def _kept(item: Any) -> dict[str, Any] | None:
-    """What goes back: without its encrypted content the item is of no use to anybody."""
+    """The part of an item to send back; without its encrypted content it is of no use."""
     if not item.get("encrypted_content"):
         return None
     names = ("type", "id", "summary", "encrypted_content")

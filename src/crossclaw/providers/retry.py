@@ -1,6 +1,6 @@
-"""Retries: a call that failed for a reason that passes is made again, a few times, later each time.
+"""Retries: repeats a call that failed for a temporary reason, a few times, later each time.
 
-Three limits hold a storm back: attempts and time for one call, and a budget for all calls to a
+Three limits prevent a storm: attempts and time for one call, and a budget for all calls to a
 provider together, so that an outage is met with a fifth more calls and not with four times as many.
 """
 
@@ -26,23 +26,24 @@ log = logging.getLogger(__name__)
 
 
 class RetryLimits(msgspec.Struct, frozen=True):
-    """How long one call is tried."""
+    """How long one call is retried."""
 
     attempts_max: int = 4
     wait_first_s: float = 1.0
     wait_s_max: float = 30.0
-    """Also of what a service asks for: a longer wait is told, not slept."""
+    """The longest wait, also if the service asks for more: then the error is reported at once."""
     time_s_max: float = 120.0
-    """From the first attempt to the last one's beginning; a run has ten minutes by default."""
+    """The longest time from the first attempt to the beginning of the last; a run has ten minutes
+    by default."""
 
 
 PATIENT_S = 300.0
-"""How long a service may ask to be left alone, where nobody waits in front of a screen: a run has ten minutes
+"""The longest pause that a service may ask for, if nobody waits at a screen: a run has ten minutes
 by default, and another attempt should still fit."""
 
 
 class RetryBudget:
-    """What all calls to one provider may spend on retries."""
+    """The budget for retries of all calls to one provider."""
 
     share = 0.2  # each call pays in so much: in a long outage there are 1.2 attempts a call
     held_max = 64.0  # one retry for every call under way when a line drops
@@ -109,7 +110,7 @@ class Retrying:
         *,
         spoke: bool,
     ) -> float:
-        """How long to wait, or the error, where waiting does not help or would take too long."""
+        """How long to wait; raises the error if waiting does not help or would take too long."""
         now_s = anyio.current_time()
         if not _passes(error, spoke=spoke) or attempt >= patience.attempts_max:
             raise error
@@ -120,7 +121,7 @@ class Retrying:
         return wait_s
 
     def _asked_s(self, error: ProviderError) -> float | None:
-        """What the service asks for and a little more: all who were told the same do not return at
+        """The wait that the service asks for and a little more, so that not all callers return at
         the same moment."""
         asked_s = error.retry_after_s if isinstance(error, ProviderOverloaded) else None
         return asked_s + self._jitter() * min(asked_s / 4, 1.0) if asked_s else None
@@ -143,7 +144,8 @@ class _Telling:
 
 
 def _patience(usual: RetryLimits, request: ModelRequest, error: ProviderError) -> RetryLimits:
-    """A rate limit that says when it ends is waited for, by whoever has the time."""
+    """The limits for this error. A rate limit that says when it ends is waited out, if nobody waits
+    at a screen."""
     if not request.patient or not isinstance(error, RateLimited) or not error.retry_after_s:
         return usual
     longest_s = max(PATIENT_S, usual.wait_s_max)
@@ -152,6 +154,6 @@ def _patience(usual: RetryLimits, request: ModelRequest, error: ProviderError) -
 
 
 def _passes(error: ProviderError, *, spoke: bool) -> bool:
-    """Overload and cut lines pass. A service that does not speak our wire does not, but one that
-    has just spoken it was garbled on the way."""
+    """Whether an error may pass. Overload and lost connections do. A service with another API does
+    not, but one that has just answered properly was garbled on the way."""
     return isinstance(error, ProviderOverloaded) or (spoke and type(error) is ProviderError)

@@ -16,16 +16,16 @@ _FREE: dict[ThinkingLevel, int] = {
     "high": 48_000,
     "xhigh": 64_000,
 }
-"""For models that decide themselves how much they think: what they have been seen to take, and half as
-much again."""
+"""Tokens for models that decide themselves how much they think: what they were seen to take, and
+half as much again."""
 
 MORE = 4
 MORE_LEAST = 32_000
-"""After an answer that was cut before its first word."""
+"""The least tokens to think after an answer that was cut before its first word."""
 
 
 def room_to_think(facts: ModelFacts, level: ThinkingLevel, *, more: bool = False) -> int:
-    """Tokens that thinking may take beside the words."""
+    """Tokens that thinking may take beside the text."""
     room = _usual_room(facts, level)
     if more:
         room = max(room * MORE, MORE_LEAST)
@@ -43,7 +43,7 @@ def _usual_room(facts: ModelFacts, level: ThinkingLevel) -> int:
 
 
 def answer_limit(request: ModelRequest, facts: ModelFacts) -> int:
-    """The limit to send. Where a model cannot say so much, the words keep their room first."""
+    """The limit to send. If a model cannot write so much, the text keeps its share first."""
     wanted = request.output_tokens_max + room_to_think(
         facts, request.thinking, more=request.more_room
     )
@@ -51,6 +51,7 @@ def answer_limit(request: ModelRequest, facts: ModelFacts) -> int:
 
 
 def thinking_budget(request: ModelRequest, facts: ModelFacts) -> int:
-    """For models that are given a number: less than the limit, at least what the services take."""
+    """The thinking budget for models that take a number: less than the limit, at least what the
+    services accept."""
     limit = answer_limit(request, facts)
     return max(1_024, min(THINKING_TOKENS[request.thinking], limit - 1_024))

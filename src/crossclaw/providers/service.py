@@ -1,7 +1,7 @@
-"""A model service over HTTP: a request goes out, its answer comes in as server-sent events.
+"""A model service over HTTP: sends a request, reads the answer as server-sent events.
 
-What every wire needs is here: time limits, another attempt after a short trouble, errors told as
-ours. How requests and answers are written is the providers' matter. In production for asyncio;
+What every API needs is here: time limits, another attempt after a short failure, errors translated
+into ours. How requests and answers are written is up to the providers. In production for asyncio;
 nothing here depends on it.
 """
 
@@ -42,16 +42,16 @@ if TYPE_CHECKING:
 RETRIES = 2
 RETRY_FIRST_S, RETRY_MAX_S = 0.5, 8.0  # where the service does not say; doubled each time
 RETRY_AFTER_S_MAX = 30.0
-"""A service may ask for an hour, and nobody would know why the run stands still. Longer waits are
-told instead of slept."""
+"""The longest wait that a service may ask for. After an hour nobody would know why the run stands
+still, so longer ones are reported as errors."""
 
 CONNECT_S = 10.0
 SILENCE_S = 120.0
-"""Between two bytes of an answer. Services send pings while a model thinks."""
+"""The longest time between two bytes of an answer. Services send pings while a model thinks."""
 
 LINGER_S = 1.0
-"""After an answer's last word: token counts may follow, then the end of the body, which frees the
-connection for the next call. Some servers never send it."""
+"""How long to read on after an answer's last word: token counts may follow, then the end of the
+body, which frees the connection for the next call. Some servers never send it."""
 
 EVENT_BYTES_MAX = 32 * 1024 * 1024  # a call's arguments may come in one piece, with a file in them
 
@@ -75,22 +75,22 @@ class CallLimits(NamedTuple):
     connect_s: float = CONNECT_S
     silence_s: float = SILENCE_S
     timeout_s: float | None = None
-    """For one call as a whole; None: as long as something comes."""
+    """The longest time for one call as a whole; None: as long as something arrives."""
 
 
 class ServiceSaid(Exception):
-    """An error that came as a part of the answer: its body, as the service wrote it."""
+    """An error inside an answer: its body, as the service wrote it."""
 
 
 class AnswerBuilder(Protocol):
-    """An answer under construction. A wrong shape may raise what reading it raises."""
+    """An answer under construction. Its methods may raise any error of reading a wrong shape."""
 
     @property
     def finished(self) -> bool: ...
 
     @property
     def usage(self) -> Usage | None:
-        """What the service has counted so far."""
+        """The tokens that the service has counted so far."""
         ...
 
     def add(self, event: Any) -> list[ModelPiece]: ...
@@ -100,12 +100,12 @@ class AnswerBuilder(Protocol):
         ...
 
     def end(self) -> None:
-        """The service says that nothing more comes."""
+        """Notes that the service says that nothing more comes."""
         ...
 
 
 class ModelService:
-    """One address of one provider."""
+    """A client for one address of one provider."""
 
     def __init__(
         self, failures: Failures, url: str, headers: Mapping[str, str], patience: CallLimits
@@ -113,7 +113,7 @@ class ModelService:
         self._failures = failures
         self._url = url
         self._address: httpx2.URL | None = None
-        """The same, read by the HTTP client once: that takes it as long as all the rest of a request."""
+        """The URL, parsed once: that takes as long as all the rest of a request."""
         self._headers = {
             "Content-Type": "application/json",
             "Accept": "text/event-stream",
@@ -133,8 +133,9 @@ class ModelService:
         url: str | None = None,
         in_lines: bool = False,
     ) -> None:
-        """On return the answer is finished, and its pieces have been told. What a call has cost that came
-        to no good end is told too. `in_lines`: a JSON a line instead of server-sent events."""
+        """Asks the service. On return the answer is finished, and its pieces were passed to `tell`,
+        also the cost of a call that failed. `in_lines`: one JSON a line instead of server-sent
+        events."""
         heard = _Heard(tell)
         try:
             with self._in_time():
@@ -173,15 +174,15 @@ class ModelService:
             raise self._failures.too_slow(timeout_s or 0.0) from None
 
     async def get(self, url: str, read: Callable[[Any], T]) -> T:
-        """What a service answers to a plain question, such as for its list of models. `read` may raise what
-        reading a wrong shape raises."""
+        """The answer to a simple GET, such as for its list of models. `read` may raise any error of
+        reading a wrong shape."""
         return await self._plain("GET", url, b"", read)
 
     async def post(self, url: str, params: Mapping[str, Any], read: Callable[[Any], T]) -> T:
         return await self._plain("POST", url, _encode(params), read)
 
     async def post_form(self, url: str, form: dict[str, Any], read: Callable[[Any], T]) -> T:
-        """`form` is `data` and `files`, as the HTTP client takes them."""
+        """The answer to a posted form: `data` and `files`, as the HTTP client takes them."""
         return await self._plain("POST", url, form, read)
 
     async def _plain(
@@ -210,7 +211,8 @@ class ModelService:
     # ── the request ────────────────────────────────────────────────────────────────────────────
 
     async def _begin(self, client: "httpx2.AsyncClient", asked: "_Asked") -> "httpx2.Response":
-        """An answer that has begun. Before that nothing was told, so a trouble can be waited out."""
+        """Sends the request until an answer begins. Nothing was streamed before, so a failure can
+        be waited out."""
         import httpx2  # noqa: PLC0415  # loaded by now
 
         for attempt in range(self._patience.retries):
@@ -256,8 +258,8 @@ class ModelService:
     async def _heard_whole(
         self, response: "httpx2.Response", content_type: str, answer: "_Noting", tell: TellPiece
     ) -> bool:
-        """Whether the service answered in one piece of JSON: an error under the status 200, or an answer
-        from a server that does not stream."""
+        """Whether the service answered with one JSON document: an error under the status 200, or an
+        answer from a server that does not stream."""
         if not content_type.startswith("application/json"):
             return False
         text = await _beginning(response, EVENT_BYTES_MAX)
@@ -333,7 +335,7 @@ class ModelService:
 
     @contextmanager
     def _explained(self, answer: "_Noting | None" = None) -> Iterator[None]:
-        """The HTTP client's errors become ours, `from None`: theirs may quote the request."""
+        """Turns the HTTP client's errors into ours, `from None`: theirs may quote the request."""
         import httpx2  # noqa: PLC0415  # loaded by now
 
         try:
@@ -363,8 +365,8 @@ class _Asked(NamedTuple):
 
 
 class _Noting:
-    """An answer under construction, and whether it has begun as it should: then what is nonsense after
-    that was garbled on the way, be it before the first word."""
+    """An answer under construction, and whether it has begun properly: then nonsense after that was
+    garbled on the way, even before the first word."""
 
     def __init__(self, answer: AnswerBuilder) -> None:
         self._answer = answer
@@ -387,7 +389,7 @@ class _Noting:
 
 
 class _Heard:
-    """Counts the signs of an answer on their way."""
+    """Counts the characters of an answer as they pass."""
 
     def __init__(self, tell: TellPiece) -> None:
         self._tell = tell
@@ -401,7 +403,7 @@ class _Heard:
 
 
 def _estimated(params: Mapping[str, Any], said_chars: int) -> Usage:
-    """Where the service did not count: what it must have read, and what it has said."""
+    """The estimated usage, if the service did not count: what it must have read and has said."""
     return Usage(input=_chars(params) // CHARS_A_TOKEN, output=said_chars // CHARS_A_TOKEN + 1)
 
 
@@ -416,7 +418,7 @@ def _chars(value: Any) -> int:
 
 
 def _may_pass(response: "httpx2.Response") -> bool:
-    """Whether the same request may get another answer soon. A service that says so knows best."""
+    """Whether the same request may soon get another answer. A service that says so knows best."""
     if response.is_success or (_asked_wait_s(response) or 0) > RETRY_AFTER_S_MAX:
         return False
     told = response.headers.get("x-should-retry")
@@ -447,7 +449,7 @@ def _parse(text: str) -> Any:
 
 
 async def _beginning(response: "httpx2.Response", bytes_max: int = ERROR_BYTES_MAX) -> str:
-    """Of an answer that is an error: its text says why, and needs no more than that."""
+    """The beginning of an error's text, which is enough to say why."""
     text = bytearray()
     async for chunk in response.aiter_bytes():
         text += chunk
@@ -457,7 +459,7 @@ async def _beginning(response: "httpx2.Response", bytes_max: int = ERROR_BYTES_M
 
 
 async def _lines(response: "httpx2.Response") -> AsyncIterator[str]:
-    """The lines of an answer that are not blank; one that is too long is given up in pieces."""
+    """The lines of an answer that are not blank; one that is too long is returned in pieces."""
     held = b""
     async for chunk in response.aiter_bytes():
         *whole, held = (held + chunk).split(b"\n")
@@ -471,7 +473,7 @@ async def _lines(response: "httpx2.Response") -> AsyncIterator[str]:
 
 
 def host_of(name: str, base_url: str) -> str:
-    """For error texts: a URL may carry a password, its host does not."""
+    """The host of a URL, for error texts: a URL may contain a password, its host does not."""
     try:
         parts = urlsplit(base_url)
         port = parts.port
@@ -485,7 +487,8 @@ def host_of(name: str, base_url: str) -> str:
 
 
 def clean_key(name: str, api_key: str) -> str:
-    """A key goes into an HTTP header, where a pasted line break or quotation mark fails obscurely."""
+    """The key, checked: it goes into an HTTP header, where a pasted line break or quotation mark
+    fails obscurely."""
     key = api_key.strip()
     if not key or not key.isascii() or not key.isprintable():
         raise ProviderRefused(

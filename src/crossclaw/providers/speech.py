@@ -1,4 +1,4 @@
-"""Speech: a recording written down by a service that speaks OpenAI's `/audio/transcriptions`."""
+"""Speech: transcribes a recording by a service with OpenAI's `/audio/transcriptions`."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -29,7 +29,7 @@ class SpeechRequest(NamedTuple):
 
 
 async def transcribe(endpoint: SpeechEndpoint, asked: SpeechRequest) -> str:
-    """The words. A key that is refused or limited is followed by the next."""
+    """The text of a recording. If a key is refused or limited, the next is used."""
     *others, last = endpoint.keys
     for key in others:
         try:
@@ -40,7 +40,7 @@ async def transcribe(endpoint: SpeechEndpoint, asked: SpeechRequest) -> str:
 
 
 def file_name(recording: Media) -> str:
-    """Services tell a recording's kind by the ending of its name."""
+    """A file name for a recording: services recognise its kind by the ending."""
     ending = _ENDINGS.get(recording.media_type) or recording.media_type.rpartition("/")[2]
     return f"recording.{ending}"
 

@@ -1,4 +1,5 @@
-"""A wire: what providers have in common that are reached over HTTP. How requests and answers are written is theirs."""
+"""The base of providers that are reached over HTTP. How requests and answers are written is up to
+each of them."""
 
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar
@@ -39,18 +40,19 @@ class WireAnswer(AnswerBuilder):
     @property
     @abstractmethod
     def stop(self) -> StopReason:
-        """Why the model stopped, calls left aside."""
+        """Why the model stopped, apart from calls."""
 
     @property
     def declined(self) -> str | None:
-        """Why the service or its model will not answer; empty where it does not say."""
+        """Why the service or its model will not answer; empty if it does not say."""
         return None
 
     def end(self) -> None:
-        """Most wires have an end of their own."""
+        """Does nothing: most APIs have an end of their own."""
 
     def message(self, provider: str, model: str) -> AssistantMessage:
-        """Several servers say that the turn has ended after tool calls."""
+        """The finished message. Several servers report the end of the turn even after tool calls;
+        then the reason is corrected."""
         blocks, stop = self.blocks, self.stop
         if stop == "end_turn" and any(isinstance(block, ToolUse) for block in blocks):
             stop = "tool_use"
@@ -61,13 +63,13 @@ class WireProvider(ABC):
     """One provider at one address with one key."""
 
     wire: ClassVar[str]
-    """What it speaks, for people."""
+    """The name of the API, for people."""
     official: ClassVar[str]
-    """Where it is reached unless the config says otherwise."""
+    """The address unless the config says otherwise."""
     path: ClassVar[str] = ""
     answer: ClassVar[type[WireAnswer]]
     in_lines: ClassVar[bool] = False
-    """A JSON a line instead of server-sent events."""
+    """Whether it streams one JSON a line instead of server-sent events."""
 
     def __init__(
         self,
@@ -118,16 +120,16 @@ class WireProvider(ABC):
         """The body of a request."""
 
     def _with_own(self, params: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
-        """The same with the config's own fields."""
+        """The body of a request with the config's own fields."""
         return with_params(params, own)
 
     def _address(self, base_url: str) -> str:
-        """People write addresses in several ways."""
+        """The base URL, corrected: people write addresses in several ways."""
         return base_url
 
     def _headers(self, key: str) -> dict[str, str]:
         return {"Authorization": f"Bearer {key}"}
 
     def _url(self, request: ModelRequest) -> str | None:
-        """Where it depends on the request."""
+        """The URL of a request, if it depends on that."""
         return None
