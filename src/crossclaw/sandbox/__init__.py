@@ -1,4 +1,4 @@
-"""Sandbox: where a session's files lie and its programs run."""
+"""Sandbox: where a session's files are and its programs run."""
 
 __all__ = [
     "bubblewrap",

@@ -45,7 +45,7 @@ class Bubblewrap:
         self._environ = sandbox_environment(environ, pass_env, HOME)
 
     def check(self) -> None:
-        """Raise `SandboxMissing` unless a program can really be run in the sandbox here."""
+        """Raises `SandboxMissing` unless a program can really be run in the sandbox here."""
         argv = (self._found(), *_walls(network=False), "--", "/bin/true")
         try:
             with with_filter(argv, seccomp_program()) as (whole, files):
@@ -96,8 +96,8 @@ class Bubblewrap:
 
 
 def _owners_words(place: WorkPlace) -> list[str]:
-    """Each of them a mount of its own that can only be read: it can be neither written, removed nor renamed
-    inside, and because it is there it cannot be made."""
+    """Arguments that mount each of the owner's prompt files read-only: inside it can be neither
+    written, removed nor renamed, and because it exists it cannot be made."""
     words: list[str] = []
     if place.keeps_prompt:
         keep_prompt_files(place.folder)
@@ -107,7 +107,7 @@ def _owners_words(place: WorkPlace) -> list[str]:
 
 
 def _walls(*, network: bool) -> Sequence[str]:
-    """Everything around the workspace."""
+    """Arguments for everything around the workspace."""
     return (
         *("--unshare-all", "--unshare-user", "--disable-userns", "--cap-drop", "ALL"),
         *(("--share-net",) if network else ()),
@@ -138,7 +138,8 @@ def _system() -> list[str]:
 
 
 def _settings(network: bool) -> list[str]:
-    """A few files of /etc; users and groups are our own, so that nobody is named inside."""
+    """Arguments for a few files of /etc; users and groups are our own, so that nobody is named
+    inside."""
     words: list[str] = []
     for name in _SETTINGS + (_SETTINGS_OF_NETWORK if network else ()):
         words += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"]

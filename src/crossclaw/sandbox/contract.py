@@ -12,22 +12,22 @@ import msgspec
 
 
 class CommandLimits(msgspec.Struct, frozen=True):
-    """What one command and everything it starts may take."""
+    """Limits of one command and everything it starts."""
 
     memory_bytes: int
     processes: int
     file_bytes: int
     """The largest file that it can write."""
     free_bytes: int = 0
-    """What must stay free on the disk, for the ledger."""
+    """The space that must stay free on the disk, for the ledger."""
     ledger: Path = Path("/")
-    """Where the ledger lies."""
+    """The path of the ledger."""
     folder_bytes: int = 0
-    """What the folder may hold; 0: that is not looked at."""
+    """The most bytes of the folder; 0: no limit."""
     folder_files: int = 0
 
     def as_text(self, folder: Path) -> str:
-        """For the keeper, which is a program of its own."""
+        """The limits as text for the keeper, which is a program of its own."""
         numbers = {
             "memory": self.memory_bytes,
             "processes": self.processes,
@@ -50,28 +50,28 @@ class Wrapped(msgspec.Struct, frozen=True):
     seccomp: bytes = b""
     """The filter of system calls, for bubblewrap."""
     disk: Path = Path("/")
-    """Where it writes: the limits look at what is there, and what is free."""
+    """The folder it writes in: the limits count what is there, and what is free."""
     note: str = ""
-    """What whoever runs it should know."""
+    """A note for whoever runs it."""
 
 
 class Sandbox(Protocol):
     name: str
 
     def wrap(self, place: "WorkPlace", command: str, folder: str) -> Wrapped:
-        """`folder` is where to begin, relative to the place's own."""
+        """The command to start. `folder` is where to begin, relative to the place's own."""
         ...
 
 
 class FolderRoom(Protocol):
-    """How much a folder may hold. It looks at the disk: not for the event loop."""
+    """The space limit of a folder. It reads the disk: not for the event loop."""
 
     def refuse_more(self, size: int) -> None:
-        """Raise unless so many bytes more, in a new file, still fit."""
+        """Raises unless so many bytes more, in a new file, still fit."""
         ...
 
     def fit(self, limits: CommandLimits) -> tuple[CommandLimits, str]:
-        """What a command may take that runs there now, and what it should be told."""
+        """The limits of a command that runs there now, and a note for it."""
         ...
 
 
@@ -83,7 +83,7 @@ session writes them. MEMORY.md and memory/ are the agent's own notes and are sho
 
 
 class WorkPlace(msgspec.Struct, frozen=True):
-    """Where the tools of one session work."""
+    """The place where the tools of one session work."""
 
     folder: Path
     seen_as: str
@@ -93,17 +93,17 @@ class WorkPlace(msgspec.Struct, frozen=True):
     sandboxed: bool
     sandbox: Sandbox
     closed: tuple[Path, ...] = ()
-    """Files and folders of the gateway's own, which no path reaches even where they lie inside."""
+    """Files and folders of the gateway's own, which no path reaches even if they are inside."""
     free_bytes: int = 0
-    """What `write` and `edit` leave free on the disk."""
+    """The space that `write` and `edit` leave free on the disk."""
     room: "FolderRoom | None" = None
-    """What the folder may hold; None: as much as the disk."""
+    """The space limit of the folder; None: only the disk's."""
     keeps_prompt: bool = False
-    """Whether the owner's `PROMPT_FILES` lie in this folder and can only be read here."""
+    """Whether the owner's `PROMPT_FILES` are in this folder and can only be read here."""
 
 
 class ReadFolder(msgspec.Struct, frozen=True):
-    """A folder in which the gateway reads by itself, and nothing outside of it."""
+    """A folder from which the gateway itself reads, and nothing outside of it."""
 
     folder: Path
     sandboxed: bool = False

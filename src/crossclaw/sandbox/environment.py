@@ -1,4 +1,5 @@
-"""The environment of programs: by allow list. The gateway's token and keys are not on it."""
+"""The environment of programs: only listed variables. The gateway's token and keys are not among
+them."""
 
 from collections.abc import Iterable, Mapping
 
@@ -7,7 +8,8 @@ HARMLESS = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ"
 
 
 def host_environment(environ: Mapping[str, str], named: Iterable[str]) -> dict[str, str]:
-    """For programs outside of a sandbox: what a terminal needs, and what the config names."""
+    """The variables of programs outside of a sandbox: what a terminal needs, and what the config
+    names."""
     kept = {name: environ[name] for name in (*HARMLESS, *named) if name in environ}
     kept |= {name: value for name, value in environ.items() if name.startswith("LC_")}
     return {"PATH": PATH, **kept}
@@ -16,6 +18,7 @@ def host_environment(environ: Mapping[str, str], named: Iterable[str]) -> dict[s
 def sandbox_environment(
     environ: Mapping[str, str], named: Iterable[str], home: str
 ) -> dict[str, str]:
-    """Paths of the host mean nothing inside, so there are fewer."""
+    """The variables of programs in a sandbox. They are fewer: paths of the host mean nothing
+    inside."""
     kept = {name: environ[name] for name in ("LANG", "TZ", *named) if name in environ}
     return {"LANG": "C.UTF-8", **kept, "PATH": PATH, "HOME": home, "TMPDIR": "/tmp", "TERM": "dumb"}

@@ -34,7 +34,7 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class LeadsOut(Forbidden):
-    """A path, or a link on its way, does not stay in the folder."""
+    """Raised if a path, or a link on its way, does not stay in the folder."""
 
 
 Root = WorkPlace | ReadFolder
@@ -44,7 +44,7 @@ FileIdentity = tuple[int, int]
 
 @contextmanager
 def open_file(place: Root, path: str) -> Generator[BinaryIO]:
-    """A regular file, to be read. What is none is answered with what is there instead."""
+    """Opens a regular file for reading. For anything else the error says what is there instead."""
     with _walk(place, path) as (folder, name, _at_root):
         try:
             descriptor = os.open(name, _READ, dir_fd=folder)
@@ -56,7 +56,7 @@ def open_file(place: Root, path: str) -> Generator[BinaryIO]:
 
 @contextmanager
 def find_file(folder: Path, path: str) -> Generator[BinaryIO | None]:
-    """A regular file in a folder, to be read by the gateway for itself; None where there is none."""
+    """Opens a regular file in a folder, for the gateway itself; None if it does not exist."""
     root = ReadFolder(folder)
     descriptor = _find(root, path)
     if descriptor is None:
@@ -67,8 +67,8 @@ def find_file(folder: Path, path: str) -> Generator[BinaryIO | None]:
 
 
 def names_there(folder: Path, names: Collection[str]) -> set[str]:
-    """Those of the names that a folder has, whatever they are: one look, which spares the walk to each that it
-    has not. All of them where it cannot be looked into: the walk says why."""
+    """Which of the names exist in a folder, whatever they are: one look, which spares the walk to
+    each that does not. All of them if the folder cannot be read: the walk says why."""
     try:
         opened = _open_root(ReadFolder(folder))
     except NotFound:
@@ -102,7 +102,7 @@ def _find(root: ReadFolder, path: str) -> int | None:
 
 
 def read_file(folder: Path, path: str, bytes_max: int) -> bytes | None:
-    """A whole file of at most so many bytes; None where there is none."""
+    """A whole file of at most so many bytes; None if it does not exist."""
     with find_file(folder, path) as file:
         if file is None:
             return None
@@ -113,7 +113,7 @@ def read_file(folder: Path, path: str, bytes_max: int) -> bytes | None:
 
 
 def list_folder(folder: Path, path: str, names_max: int) -> list[str]:
-    """The first names in a folder, in their order; none where there is no such folder."""
+    """The first names in a folder, sorted; none if there is no such folder."""
     try:
         with _walk(ReadFolder(folder), path) as (outer, name, _at_root):
             opened = os.open(name, _FOLDER, dir_fd=outer)
@@ -126,7 +126,7 @@ def list_folder(folder: Path, path: str, names_max: int) -> list[str]:
 
 
 def replace_file(place: WorkPlace, path: str, data: bytes) -> bool:
-    """Put a whole file in place at once; folders on the way are made. True: it was not there."""
+    """Replaces a whole file at once; folders on the way are made. True if it did not exist."""
     if not place.writable:
         raise Forbidden("your workspace is read-only here (sandbox.workspaceAccess)")
     make_folder(place.folder)
@@ -156,7 +156,8 @@ def replace_file(place: WorkPlace, path: str, data: bytes) -> bool:
 
 
 def _write_in_place(folder: int, name: str, data: bytes, path: str) -> None:
-    """Not a new file: in a sandbox that runs now the old one is covered, and only as long as it is there."""
+    """Writes into the existing file. A new one would not be protected: a running sandbox has a
+    mount over the old file, and only as long as it exists."""
     try:
         descriptor = os.open(name, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
         with open(descriptor, "wb") as file:
@@ -177,7 +178,7 @@ def refuse_full_disk(place: WorkPlace, size: int) -> None:
 
 
 def check_folder(place: WorkPlace, path: str) -> str:
-    """The path of a folder relative to the place's own, when there is one."""
+    """The path of a folder relative to the place's own; raises if it does not exist."""
     with _walk(place, path) as (folder, name, _at_root):
         try:
             descriptor = os.open(name, _FOLDER, dir_fd=folder)
@@ -199,8 +200,8 @@ PLACEHOLDER = (
 
 
 def keep_prompt_files(folder: Path) -> None:
-    """Each of `PROMPT_FILES` is there, so that a sandbox can be given it read-only: what is not there could
-    not be protected against being made."""
+    """Makes each of `PROMPT_FILES` exist, so that a sandbox can mount it read-only: a missing one
+    could not be protected against being made."""
     make_folder(folder)
     check_prompt_files(folder)
     root = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -213,7 +214,8 @@ def keep_prompt_files(folder: Path) -> None:
 
 
 def _put_placeholder(root: int, name: str) -> None:
-    """Whole or not at all: an empty HEARTBEAT.md would say that there is nothing to do."""
+    """Makes a placeholder, whole or not at all: an empty HEARTBEAT.md would say that there is
+    nothing to do."""
     own = f".{secrets.token_hex(8)}.tmp"
     try:
         with open(os.open(own, _NEW, 0o644, dir_fd=root), "w", encoding="utf-8") as file:
@@ -263,8 +265,8 @@ def _is_placeholder(folder: Path, name: str) -> bool:
 
 
 def check_prompt_files(folder: Path) -> None:
-    """What is presented as the owner's is a file of its own: behind a link lies something that a sandboxed
-    session could write."""
+    """Raises if a prompt file is not a regular file: a link could lead to something that a
+    sandboxed session can write."""
     for name in PROMPT_FILES:
         try:
             mode = os.stat(folder / name, follow_symlinks=False).st_mode
@@ -278,7 +280,7 @@ def check_prompt_files(folder: Path) -> None:
 
 
 def _is_prompt_file(name: str) -> bool:
-    """Also as a disk that does not tell capital letters apart takes it."""
+    """Whether this is the name of a prompt file, also on a disk that ignores case."""
     return name.casefold() in {each.casefold() for each in PROMPT_FILES}
 
 
@@ -287,8 +289,8 @@ def _is_prompt_file(name: str) -> bool:
 
 @contextmanager
 def _walk(place: Root, path: str, *, create: bool = False) -> Generator[tuple[int, str, bool]]:
-    """The open folder in which `path` ends, the last name in it, which is no link, and whether that folder
-    is the place's own."""
+    """The open folder in which `path` ends, the last name in it, which is no link, and whether that
+    folder is the place's own."""
     steps = deque(_inside(place, path))
     open_folders = [_open_root(place)]
     closed = _closed(place)
@@ -335,7 +337,7 @@ def _refuse_closed(about: os.stat_result, closed: Collection[FileIdentity], path
 
 
 def _inside(place: Root, path: str, named: str | None = None) -> list[str]:
-    """The steps of a path from the place's folder. An absolute one must begin with that folder."""
+    """The steps of a path from the place's folder. An absolute path must begin with that folder."""
     if "\0" in path:
         raise Invalid("a path has no NUL characters")
     if not path or len(path) > PATH_CHARS_MAX:
@@ -389,7 +391,7 @@ def _make(folder: int, name: str) -> None:
 
 @contextmanager
 def _regular(descriptor: int, place: Root, path: str) -> Generator[BinaryIO]:
-    """What was opened, if it is a regular file. It is closed afterwards, also if it is none."""
+    """The opened file, if it is a regular one. It is closed afterwards, also if it is not."""
     try:
         about = os.fstat(descriptor)
         if stat.S_ISDIR(about.st_mode):

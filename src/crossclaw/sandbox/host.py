@@ -1,4 +1,5 @@
-"""No sandbox: programs run as the gateway's own user, in the workspace, with few variables."""
+"""The host without a sandbox: programs run as the gateway's own user, in the workspace, with few
+variables."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,9 +1,9 @@
 """The keeper: runs a program, and ends with it everything that it started.
 
-It is a program of its own, `keeper.py <pid of the gateway> <limits> <command…>`. Whoever below it loses
-its parent becomes its child (Linux), also a daemon that has left its group: so it knows them all, and
-ends them when the command ends, when it is told to (SIGTERM), when a limit is passed, or when the
-gateway is gone, however it went. Its exit code is the command's.
+It is a program of its own, `keeper.py <pid of the gateway> <limits> <command…>`. Orphaned processes
+below it become its children (Linux), also a daemon that has left its group: so it knows them all,
+and ends them when the command ends, when it is told to (SIGTERM), when a limit is exceeded, or when
+the gateway is gone, however it went. Its exit code is the command's.
 """
 
 import os
@@ -63,8 +63,8 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _start(command: list[str], limits: dict[str, int]) -> int:
-    """In a group of its own: a command that ends its group does not end its keeper. Should the keeper
-    be killed all the same, the kernel ends the command."""
+    """Starts the command in a group of its own: one that ends its group does not end its keeper. If
+    the keeper is killed all the same, the kernel ends the command."""
     keeper = os.getpid()
     pid = os.fork()
     if pid:
@@ -89,7 +89,7 @@ def _start(command: list[str], limits: dict[str, int]) -> int:
 
 
 def _control(what: int, value: int) -> None:
-    """What the kernel shall do with this process, where it can be asked."""
+    """Sets a property of this process in the kernel, on Linux."""
     if sys.platform == "linux":
         import ctypes  # noqa: PLC0415  only there
 
@@ -97,8 +97,9 @@ def _control(what: int, value: int) -> None:
 
 
 def _keep_from_others() -> None:
-    """Sockets that have no file belong to the network: with the machine's, a program could talk to its desktop and
-    so type into the owner's terminals. Landlock keeps it to those of its own (Linux 6.12), and to its own processes."""
+    """Separates the command from other programs by Landlock (Linux 6.12): it reaches only its own
+    processes and abstract sockets. Those belong to the network: with the machine's, a program could
+    talk to its desktop and so type into the owner's terminals."""
     if sys.platform == "linux":
         import ctypes  # noqa: PLC0415  only there
 
@@ -117,7 +118,7 @@ def _nap(woken: int, seconds: float) -> None:
 
 
 def _reap(pid: int) -> int | None:
-    """Whoever has ended is let go. The exit code, once it is the command."""
+    """Reaps ended processes; returns the exit code once the command is among them."""
     with suppress(ChildProcessError):
         while (ended := os.waitpid(-1, os.WNOHANG))[0]:
             if ended[0] == pid:
@@ -137,8 +138,9 @@ def _end_gently(pid: int, woken: int) -> int:
 
 
 def _end_all(pid: int) -> None:
-    """Its group at once, then whoever is left: each that dies leaves its own children to us. One that is
-    another user's by now (`sudo`) cannot be ended by us, and is not waited for."""
+    """Ends the command's group at once, then all others: each that dies leaves its own children to
+    us. One that belongs to another user by now (`sudo`) cannot be ended by us, and is not waited
+    for."""
     _kill_group(pid)
     foreign: set[int] = set()
     try:
@@ -168,7 +170,7 @@ def _kill_group(pid: int) -> None:
 
 
 def _parents() -> dict[int, int]:
-    """Of every process of this machine; none where there is no /proc."""
+    """The parent of every process of this machine; none if there is no /proc."""
     found: dict[int, int] = {}
     with suppress(FileNotFoundError):
         for name in filter(str.isdigit, os.listdir("/proc")):
@@ -201,7 +203,8 @@ def _read_limits(text: str) -> dict[str, int]:
 
 
 def _paths_of(text: str) -> tuple[str, str]:
-    """The last two parts, in hexadecimal: a path may hold anything."""
+    """The paths in the limits: the last two parts, in hexadecimal, since a path may contain
+    anything."""
     if not text:
         return "", ""
     folder, ledger = (os.fsdecode(bytes.fromhex(part)) for part in text.split(",")[-2:])
@@ -209,14 +212,16 @@ def _paths_of(text: str) -> tuple[str, str]:
 
 
 def _same_disk(one: str, other: str) -> bool:
-    """A quota of the folder says what is free of the quota: what is free for the ledger is asked at the ledger."""
+    """Whether two paths are on the same disk. A quota on the folder hides what is free for the
+    ledger, so that is asked at the ledger."""
     with suppress(OSError):
         return os.stat(one).st_dev == os.stat(other).st_dev
     return False
 
 
 def _bound(limits: dict[str, int]) -> None:
-    """By the kernel, for each process alone: what the watch would see too late."""
+    """Sets the kernel's limits for each single process, which catch what the watch would see too
+    late."""
     if not limits:
         return
     import resource  # noqa: PLC0415  only here
@@ -233,7 +238,7 @@ def _bound(limits: dict[str, int]) -> None:
 
 
 def _passed(limits: dict[str, int], disk: str) -> str:
-    """Which limit all processes together have passed."""
+    """Which limit all processes together exceed."""
     if not limits:
         return ""
     if free_bytes(disk) < limits["free"]:
@@ -247,8 +252,9 @@ def _passed(limits: dict[str, int], disk: str) -> str:
 
 
 def _files_in_memory(pids: Sequence[int]) -> int:
-    """What a sandbox's own /tmp and its like take: bytes, and what the kernel needs for each name, of which it would
-    give millions. They are seen through a process inside, which has another root than we."""
+    """The memory that a sandbox's own /tmp and the like take: bytes, and what the kernel needs for
+    each name, of which it would allow millions. They are measured through a process inside, which
+    has another root than we."""
     ours = os.stat("/")
     for pid in pids:
         with suppress(OSError):
@@ -266,13 +272,13 @@ def _taken_bytes(folder: str) -> int:
 
 
 def free_bytes(disk: str) -> int:
-    """A disk without room for names is full, too."""
+    """The free bytes of a disk; 0 if it has no room for names."""
     room, names = free_room(disk)
     return 0 if names < FREE_NAMES else room
 
 
 def free_room(disk: str) -> tuple[int, int]:
-    """Bytes and names that are free, as a quota of the folder says it where there is one."""
+    """The free bytes and names, as the folder's quota says if it has one."""
     try:
         about = os.statvfs(disk)
     except OSError:
@@ -281,7 +287,8 @@ def free_room(disk: str) -> tuple[int, int]:
 
 
 def _next_look_s(limits: dict[str, int], disk: str) -> float:
-    """Near the end of the disk it is looked at often: disks write gigabytes in a second."""
+    """The time until the next look. It is short when the disk is nearly full: disks write gigabytes
+    in a second."""
     if not limits:
         return WATCH_S
     room, names = free_room(disk)
@@ -293,8 +300,9 @@ def _next_look_s(limits: dict[str, int], disk: str) -> float:
 
 
 def measure(folder: str) -> Generator[None, None, tuple[int, int]]:
-    """Bytes and names below a folder, by directory handles: no link is followed, no other disk entered. It stops
-    after each name, because a folder may have millions. What hides itself counts as more than anything."""
+    """The bytes and names below a folder, by directory handles: no link is followed, no other disk
+    entered. It yields after each name, because a folder may have millions. What hides itself counts
+    as infinite."""
     try:
         root = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError:
@@ -329,7 +337,8 @@ def measure(folder: str) -> Generator[None, None, tuple[int, int]]:
 
 
 def _enter(name: str, above: int, owner: int, depth: int) -> int | None:
-    """A folder that nobody but its owner closed, or one that is too deep, could hide anything."""
+    """Opens a folder. One that its owner has closed to itself, or that is too deep, could hide
+    anything, so it raises."""
     if depth >= DEPTH_MAX:
         raise OverflowError
     try:
@@ -344,8 +353,9 @@ def _enter(name: str, above: int, owner: int, depth: int) -> int | None:
 
 
 class _FolderWatch:
-    """What the folder holds while a command runs. A look at what is free on the disk is cheap, so that a folder is
-    measured when that has fallen by half of what it may still take, and now and then beside that."""
+    """Watches the size of a folder while a command runs. Asking for the free space of the disk is
+    cheap, so the folder is measured only when that has fallen by half of what it may still take,
+    and now and then."""
 
     def __init__(self, folder: str, limits: dict[str, int]) -> None:
         self._folder = folder
@@ -361,7 +371,7 @@ class _FolderWatch:
         return MEASURE_S / 2 if self._walk is not None else WATCH_S
 
     def passed(self) -> str:
-        """Which limit the folder has passed, as far as it is known by now."""
+        """Which limit the folder exceeds, as far as it is known by now."""
         if not any(self._most):
             return ""
         if self._walk is None:

@@ -1,8 +1,10 @@
-"""Masked: programs outside of a sandbox, with the whole machine but without the gateway's own.
+"""Masked: programs outside of a sandbox, which see the whole machine except the gateway's own
+files.
 
-An agent that is not sandboxed works with its owner's rights; but whoever may only *write* to it would be the
-owner too, if a command could read the gateway's token. So commands, and MCP servers, run in bubblewrap
-with the state folder, the config and the gateway's process taken away. It changes as little else as it can.
+An agent that is not sandboxed works with its owner's rights; but whoever may only *write* to it
+would be the owner too, if a command could read the gateway's token. So commands, and MCP servers,
+run in bubblewrap with the state folder, the config and the gateway's process hidden. It changes as
+little else as it can.
 """
 
 import os
@@ -26,22 +28,23 @@ PROBE_S = 10.0  # it takes 20 ms; a machine under load may need more
 SEEN = 3  # what the probe ends with when it sees what should be hidden
 
 _ROOTS_RIGHTS = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID", "NET_BIND_SERVICE")  # fmt: skip
-"""Of a gateway that runs as root: what installing programs needs, and nothing that could take a mount away,
-read a disk or look into other processes."""
+"""The capabilities of commands if the gateway runs as root: what installing programs needs, and
+nothing that could remove a mount, read a disk or look into other processes."""
 _HELPERS = ("run/docker.sock", "run/podman/podman.sock", "run/containerd/containerd.sock", "run/crio/crio.sock")  # fmt: skip
-"""Who can talk to these can start a program without the mask."""
+"""Sockets that are hidden: whoever can talk to these can start a program without the mask."""
 _HELPERS_OF_ROOT = ("run/dbus", "run/systemd")
 
 
 class Hidden(msgspec.Struct, frozen=True):
-    """What is taken away, and what of it is given back."""
+    """The paths that are hidden, and which of them stay visible."""
 
     state_dir: Path
     config_files: tuple[Path, ...] = ()
     workspaces: tuple[Path, ...] = ()
 
     def prepare(self) -> None:
-        """A file that is not there cannot be covered, and could be made: the config is there."""
+        """Makes sure that the config exists: a missing file cannot be covered, and could be
+        made."""
         make_folder(self.state_dir)
         for file in self.config_files:
             if not os.path.lexists(file) and file.parent.is_dir() and not self._covers(file):
@@ -54,7 +57,8 @@ class Hidden(msgspec.Struct, frozen=True):
                 make_folder(workspace)
 
     def arguments(self) -> Iterator[str]:
-        """Folders above are mounts of their own: else one could be renamed, and another put in its place."""
+        """Bubblewrap's arguments that hide the paths. Folders above are mounts of their own:
+        otherwise one could be renamed, and another put in its place."""
         outside = [file for file in self.config_files if not self._covers(file)]
         above = {each for path in (self.state_dir, *outside) for each in _real(path).parents}
         for folder in sorted(above - {Path("/")}):
@@ -93,7 +97,7 @@ class Masked:
         self._hidden = hidden
 
     def check(self) -> None:
-        """Raise `SandboxMissing` unless the mask works here, and hides what it should."""
+        """Raises `SandboxMissing` unless the mask works here, and hides what it should."""
         self._hidden.prepare()
         lock = self._hidden.state_dir / "crossclaw.lock"  # the gateway's own, there while it serves
         look = ("/bin/sh", "-c", f'test ! -e "$1" || exit {SEEN}', "sh", str(lock))
@@ -112,8 +116,8 @@ class Masked:
             raise SandboxMissing(f"bubblewrap does not work here: {why}")
 
     def shield(self, command: Sequence[str]) -> list[str]:
-        """The command without the gateway's own files and processes around it. It may run for long: what
-        it is to see later must be there when it begins."""
+        """The command with the gateway's own files and processes hidden. It may run for long: what
+        it needs to see later must exist when it begins."""
         self._hidden.make_workspaces()
         return [self._program, *self._walls(), "--", *command]
 
@@ -136,7 +140,8 @@ class Masked:
 
 
 def _session_bus() -> Iterator[str]:
-    """The person's own service manager starts programs for whoever asks it."""
+    """Arguments that hide the user's own service manager, which starts programs for whoever asks
+    it."""
     own = Path(f"/run/user/{os.geteuid()}")
     if (own / "bus").exists():
         yield from ("--ro-bind", "/dev/null", str(own / "bus"))
@@ -155,15 +160,15 @@ def _helpers() -> Iterator[str]:
 
 
 def _own_programs() -> Iterator[Path]:
-    """What the next start of the gateway would run."""
+    """The programs that the next start of the gateway would run."""
     yield Path(crossclaw.__file__).resolve().parent
     if sys.prefix != sys.base_prefix:
         yield Path(sys.prefix).resolve()
 
 
 def other_ways(path: Path, mounts: str) -> Iterator[Path]:
-    """Where else the same file or folder is seen: a disk, or a part of it, can be mounted in several places.
-    `mounts` is what the kernel says of them (`/proc/self/mountinfo`)."""
+    """Other paths of the same file or folder: a disk, or a part of it, can be mounted in several
+    places. `mounts` is the kernel's list of them (`/proc/self/mountinfo`)."""
     known = [line.split() for line in mounts.splitlines() if line]
     seen = [(words[2], Path(_plain(words[3])), Path(_plain(words[4]))) for words in known]
     around = [mount for mount in seen if path.is_relative_to(mount[2])]
@@ -179,7 +184,7 @@ def other_ways(path: Path, mounts: str) -> Iterator[Path]:
 
 
 def _plain(word: str) -> str:
-    """Blanks stand there as \\040."""
+    r"""A path of that list without its escapes: a blank is written as \040."""
     return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), word)
 
 

@@ -1,4 +1,4 @@
-"""Places: where each session's tools work, decided for every call anew."""
+"""Places: where each session's tools work, decided anew for every call."""
 
 import logging
 import shutil
@@ -27,7 +27,8 @@ log = logging.getLogger(__name__)
 
 
 class Places:
-    """`workspace_of` answers the folder of an agent; `state_dir` is the gateway's own."""
+    """Decides the places. `workspace_of` returns the folder of an agent; `state_dir` is the
+    gateway's own."""
 
     def __init__(
         self,
@@ -46,20 +47,22 @@ class Places:
         self._checked = False
         self._masking = anyio.Lock()
         self._unmasked: str | None = None
-        """Why programs on the host can reach the gateway's own; empty: they cannot; None: not tried yet."""
+        """Why programs on the host can read the gateway's own files; empty: they cannot; None: not
+        tried yet."""
         self._open_state: dict[str, bool] = {}
-        """By agent: whether its workspace holds the gateway's own folder."""
+        """Whether an agent's workspace contains the gateway's own folder, by agent."""
         self._writing: dict[Path, anyio.Lock] = {}
         self._rooms: dict[tuple[Path, int, int], Room] = {}
         self._settings: tuple[Agents, dict[str, SandboxConfig]] = (config.agents, {})
-        """By agent, as long as the config has these; asked for in every run."""
+        """The sandbox settings by agent, as long as the config has these; asked for in every
+        run."""
 
     @property
     def _agents(self) -> Agents:
         return self._config.agents
 
     async def prepare(self) -> None:
-        """At the start: where an agent is to be sandboxed, the sandbox must work."""
+        """Checks at the start that the sandbox works, if an agent needs it."""
         refuse_config_within(self._config_files, self._writable())
         refuse_nested(self._workspaces(), self._boxed())
         for agent_id in self._agents.ids():
@@ -71,7 +74,7 @@ class Places:
         return {agent_id: self._workspace_of(agent_id) for agent_id in self._agents.ids()}
 
     def _writable(self) -> dict[str, Path]:
-        """Where agents can write, sandboxed or not."""
+        """The folders in which agents can write, sandboxed or not."""
         found = {"the folder of sandboxes": self._state_dir / "sandboxes"}
         for agent_id, workspace in self._workspaces().items():
             settings = self._settings_of(agent_id)
@@ -80,8 +83,8 @@ class Places:
         return found
 
     def _boxed(self) -> dict[str, Path]:
-        """Where sandboxed sessions can write. What a sandboxed session causes elsewhere is sandboxed whatever
-        the mode there, so where one agent is, all count."""
+        """The folders in which sandboxed sessions can write. What a sandboxed session causes
+        elsewhere is sandboxed whatever the mode there, so if one agent is, all count."""
         found = {"the folder of sandboxes": self._state_dir / "sandboxes"}
         all_settings = {each: self._settings_of(each) for each in self._agents.ids()}
         if any(settings.mode != "off" for settings in all_settings.values()):
@@ -95,7 +98,7 @@ class Places:
         return decide_sandbox(self._settings_of(key.agent_id), key, authority)
 
     def is_open(self, path: Path) -> bool:
-        """Whether agents can write there, sandboxed or not. It looks at the disk."""
+        """Whether agents can write there, sandboxed or not. It reads the disk."""
         folders = [*self._workspaces().values(), self._state_dir / "sandboxes", Path(WORKSPACE)]
         real = path.resolve()
         return any(
@@ -131,33 +134,37 @@ class Places:
         )
 
     def _room(self, folder: Path, settings: SandboxConfig) -> Room:
-        """One for a folder, whoever works there: it remembers what it has measured."""
+        """The space limit of a folder, shared by all who work there: it remembers what it has
+        measured."""
         most = (settings.bounds.workspace_mb * 2**20, settings.bounds.workspace_files)
         return self._rooms.setdefault((folder, *most), Room(folder, *most))
 
     def _among(self, agents: frozenset[str] | None, own: Path) -> Path:
-        """The agent's own workspace if the run may see it, else that of the one whose arm it is."""
+        """The agent's own workspace if the run may see it, else that of the agent on whose behalf
+        it works."""
         if agents is None:
             return own
         seen = [self._workspace_of(agent_id) for agent_id in sorted(agents)]
         return own if own in seen or not seen else seen[0]
 
     async def _host(self, passed: tuple[str, ...] = ()) -> Host | Masked:
-        """Where bubblewrap works, commands outside of a sandbox are kept from the gateway's own."""
+        """How commands run outside of a sandbox: without access to the gateway's own files, if
+        bubblewrap works."""
         if await self.why_unmasked() is not None:
             return Host(self._environ, passed)
         assert self._program is not None
         return Masked(self._program, self._environ, self._hidden(), passed)
 
     async def shield(self, command: Sequence[str]) -> Sequence[str]:
-        """A program that the config names, likewise."""
+        """A program that the config names, likewise without access to the gateway's own files."""
         host = await self._host()
         if isinstance(host, Masked):
             return await anyio.to_thread.run_sync(host.shield, command)
         return command
 
     async def why_unmasked(self) -> str | None:
-        """Why commands outside of a sandbox can reach the gateway's own files; None when they cannot."""
+        """Why commands outside of a sandbox can reach the gateway's own files; None if they
+        cannot."""
         async with self._masking:
             if self._unmasked is None:
                 self._unmasked = await anyio.to_thread.run_sync(self._try_mask)
@@ -176,7 +183,7 @@ class Places:
         return Hidden(self._state_dir, self._config_files, tuple(self._workspaces().values()))
 
     async def tell_of_open_host(self) -> None:
-        """At the start, once: what the owner has to know where programs cannot be kept from the secrets."""
+        """Warns the owner once, at the start, if programs cannot be kept from the secrets."""
         free = [each for each in self._agents.ids() if self._settings_of(each).mode != "all"]
         if not free and not self._config.mcp.servers:
             return
@@ -189,8 +196,9 @@ class Places:
             )
 
     def writing(self, place: WorkPlace) -> anyio.Lock:
-        """One writer at a time in a folder: two edits of one file must not lose one of them. As many
-        locks as folders are in use, which are as many as agents (or sessions, by sandbox.scope)."""
+        """A lock for one writer at a time in a folder: two edits of one file must not lose one of
+        them. There are as many locks as folders in use, which are as many as agents (or sessions,
+        by sandbox.scope)."""
         return self._writing.setdefault(place.folder, anyio.Lock())
 
     def _settings_of(self, agent_id: str) -> SandboxConfig:
@@ -208,7 +216,7 @@ class Places:
             self._checked = True
 
     def _scratch(self, settings: SandboxConfig, key: SessionKey) -> Path:
-        """The folder of those who may not see the workspace."""
+        """The folder of sessions that may not see the workspace."""
         name = {
             "session": f"session-{sha256(key.text.encode()).hexdigest()[:16]}",
             "agent": f"agent-{key.agent_id}",

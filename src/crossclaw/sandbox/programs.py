@@ -1,7 +1,8 @@
-"""Programs: started, listened to, and ended with everything they started.
+"""Programs: starts them, reads their output, and ends them with everything they started.
 
-A program runs below a keeper (`keeper.py`), which adopts what it leaves behind and ends it, also when
-the gateway is gone, however it went. Inside a sandbox the whole process namespace goes with it.
+A program runs below a keeper (`keeper.py`), which adopts what it leaves behind and ends it, also
+when the gateway is gone, however it went. Inside a sandbox the whole process namespace ends with
+it.
 """
 
 import os
@@ -33,7 +34,7 @@ LEFTOVER_S = 1.0  # for output still in the pipe when all is over
 class Finished(msgspec.Struct, frozen=True):
     output: str
     exit_code: int | None
-    """None: it did not end by itself."""
+    """The exit code; None if it did not end by itself."""
     ended_because: str = ""
 
 
@@ -53,7 +54,7 @@ async def run_program(wrapped: Wrapped, timeout_s: float, tell: Tell) -> Finishe
 def kept(
     command: Sequence[str], limits: CommandLimits | None = None, disk: Path = Path("/")
 ) -> list[str]:
-    """The command below a keeper, which ends it should this process be gone."""
+    """The command below a keeper, which ends it if this process is gone."""
     # -S: nothing of an environment's packages is needed, and looking for them takes time.
     python = [sys.executable, "-I", "-S", keeper.__file__]
     return [*python, str(os.getpid()), limits.as_text(disk) if limits else "", *command]
@@ -82,8 +83,8 @@ async def _start(wrapped: Wrapped) -> anyio.abc.Process:
 
 
 async def _listen(process: anyio.abc.Process, heard: "_Output") -> tuple[int | None, str]:
-    """Until the command ends; what it left running does not count. The exit code, or why there is
-    none."""
+    """Reads output until the command ends; what it left running does not count. Returns the exit
+    code, or why there is none."""
     code: int | None = None
 
     async def await_end() -> None:
@@ -103,8 +104,8 @@ async def _listen(process: anyio.abc.Process, heard: "_Output") -> tuple[int | N
 
 
 async def _end(process: anyio.abc.Process, heard: "_Output") -> None:
-    """The keeper does it. One that does not come to an end goes with its group, which the program is
-    not part of."""
+    """Ends the program through its keeper. A keeper that does not end is killed with its group,
+    which the program is not part of."""
     with suppress(ProcessLookupError):
         process.terminate()
     with anyio.move_on_after(ENDING_S) as patience:
@@ -118,7 +119,7 @@ async def _end(process: anyio.abc.Process, heard: "_Output") -> None:
 
 
 class _Output:
-    """The beginning and the end of what a program says."""
+    """The beginning and the end of a program's output."""
 
     def __init__(self, tell: Tell) -> None:
         self.size = 0

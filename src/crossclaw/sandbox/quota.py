@@ -1,8 +1,10 @@
-"""Quotas of the kernel: on ext4 and XFS a folder can be a project, and a project has a limit that no program passes.
+"""Quotas of the kernel: on ext4 and XFS a folder can be a project, and a project has a limit that
+no program exceeds.
 
-Where the owner has given a folder one, it is found by what the disk says of that folder. Where there is none, the
-disk counts projects (mounted with `prjquota`) and the gateway may set them (it runs as root), it does. A
-sandbox cannot change a file's project: the kernel lets nobody do so from a user namespace.
+A quota that the owner has set on a folder is found by what the disk reports for that folder. If
+there is none, the disk counts projects (mounted with `prjquota`) and the gateway may set them (it
+runs as root), it does. A sandbox cannot change a file's project: the kernel does not allow it from
+a user namespace.
 """
 
 import ctypes
@@ -26,19 +28,19 @@ _SET_QUOTA, _PROJECTS, _LIMITS = (
     1 | 4,
 )  # Q_SETQUOTA, PRJQUOTA, QIF_BLIMITS | QIF_ILIMITS
 _OURS = 1 << 30
-"""Projects with this bit are ours; below it are those that people choose."""
+"""The bit of projects that are ours; below it are those that people choose."""
 
 
 class Quota(msgspec.Struct, frozen=True):
-    """What the kernel lets a folder hold; 0: as much as the disk."""
+    """The kernel's limit for a folder; 0: only the disk's."""
 
     bytes: int
     files: int
 
 
 def find_quota(folder: Path) -> Quota | None:
-    """One that is in force there, whoever set it. The kernel says of a project's folder that the disk is as
-    large as its limit."""
+    """The quota in force there, whoever set it. The kernel reports the limit as the disk's size for
+    a project's folder."""
     with suppress(OSError):
         here, disk = os.statvfs(folder), os.statvfs(_top(folder))
         size = here.f_blocks * here.f_frsize if here.f_blocks < disk.f_blocks else 0
@@ -57,7 +59,7 @@ def _top(folder: Path) -> Path:
 
 
 def hold_quota(folder: Path, bytes_max: int, files_max: int) -> Quota | None:
-    """The quota that is in force in the end: the owner's own, or one that we could set."""
+    """Sets a quota if we can; returns the one in force then: the owner's own, or ours."""
     found = find_quota(folder)
     if sys.platform != "linux" or os.geteuid() != 0 or not (bytes_max or files_max):
         return found
@@ -81,7 +83,8 @@ def _project_of(descriptor: int) -> int:
 
 
 def _limit(root: int, project: int, bytes_max: int, files_max: int) -> None:
-    """Raises where the disk has no quotas for projects, or where we may not set them."""
+    """Sets the limit of a project. Raises if the disk has no project quotas, or if we may not set
+    them."""
     # struct if_dqblk: limits in KiB and files, each hard, soft, used; two times; which of it counts.
     limits = struct.pack(
         "=QQQQQQQQI4x", -(-bytes_max // 1024), 0, 0, files_max, 0, 0, 0, 0, _LIMITS
@@ -93,7 +96,7 @@ def _limit(root: int, project: int, bytes_max: int, files_max: int) -> None:
 
 
 def _give_all(root: int, project: int) -> None:
-    """What is there already belongs to the project as well; what comes later inherits it."""
+    """Puts everything that is there into the project; what comes later inherits it."""
     _give(root, project, is_folder=True)
     for _path, _folders, files, opened in os.fwalk(".", dir_fd=root):
         _give(opened, project, is_folder=True)
@@ -102,7 +105,7 @@ def _give_all(root: int, project: int) -> None:
 
 
 def _opened(names: list[str], folder: int) -> Iterator[int]:
-    """Regular files only: opening anything else may do something."""
+    """Opens the regular files among these names: opening anything else may have effects."""
     for name in names:
         with suppress(OSError):
             flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC

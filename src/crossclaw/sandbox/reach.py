@@ -1,7 +1,8 @@
-"""Reach: what lies where an agent can write, and therefore must not be believed.
+"""Reach: refuses what the gateway relies on if it is where an agent can write.
 
-The config is taken over as soon as it changes: whoever writes it decides who is sandboxed. A workspace inside
-another one can be swapped by whoever works in the outer one, with every file that is the owner's word.
+The config is applied as soon as it changes: whoever writes it decides who is sandboxed. A workspace
+inside another one can be swapped by whoever works in the outer one, with every file in which the
+owner instructs the agent.
 """
 
 import os
@@ -14,7 +15,8 @@ LINKS_MAX = 40  # as many as Linux follows itself
 
 
 def refuse_config_within(files: Iterable[Path], writable: Mapping[str, Path]) -> None:
-    """`writable` are the folders in which agents can write, by what they are called."""
+    """Raises if a config file is in a folder in which agents can write. `writable` are these, by
+    name."""
     for file in files:
         for folder in folders_on_the_way(file):
             for name, root in writable.items():
@@ -28,7 +30,8 @@ def refuse_config_within(files: Iterable[Path], writable: Mapping[str, Path]) ->
 
 
 def refuse_nested(workspaces: Mapping[str, Path], boxed: Mapping[str, Path]) -> None:
-    """`boxed` are the folders in which sandboxed sessions can write."""
+    """Raises if a workspace is inside a folder in which sandboxed sessions can write. `boxed` are
+    these, by name."""
     for agent_id, workspace in workspaces.items():
         for name, outer in boxed.items():
             root = outer.resolve()
@@ -41,8 +44,8 @@ def refuse_nested(workspaces: Mapping[str, Path], boxed: Mapping[str, Path]) -> 
 
 
 def folders_on_the_way(path: Path) -> Iterator[Path]:
-    """Each folder in which a name is looked up until the path is found, those of links included: whoever can
-    write one of them decides where the path leads."""
+    """Each folder in which a name is looked up until the path is found, those of links included:
+    whoever can write one of them decides where the path leads."""
     folder, steps, links = Path("/"), list(reversed(path.absolute().parts[1:])), 0
     while steps:
         step = steps.pop()

@@ -1,7 +1,5 @@
-"""Resolving: which program a command's first word is, and whether agents could put another in its place.
-
-It looks at the disk: not for the event loop.
-"""
+"""Resolving: which program a command's first word is, and whether agents could replace it. It reads
+the disk: not for the event loop."""
 
 import os
 import stat
@@ -25,19 +23,19 @@ IsOpen = Callable[[Path], bool]
 
 class FoundProgram(msgspec.Struct, frozen=True):
     path: str
-    """Where it was found; what is run."""
+    """The path where it was found, which is run."""
     real: str
-    """Without links."""
+    """The path without links."""
     digest: str | None
-    """Of its content, where the gateway's own user could change it."""
+    """The digest of its content, if the gateway's own user could change it."""
 
 
 class NoFixedProgram(ValueError):
-    """The word is no program that stays the same; the text says why."""
+    """Raised if the word is no program that stays the same; the text says why."""
 
 
 def find_program(word: str, search: str, is_open: IsOpen) -> FoundProgram:
-    """`search` is the PATH that the command will have."""
+    """The program of a command's first word. `search` is the PATH that the command will have."""
     path = Path(word) if "/" in word else _on_path(word, search)
     if not path.is_absolute():
         raise NoFixedProgram("a program in a folder that agents can write")
@@ -59,8 +57,8 @@ def find_program(word: str, search: str, is_open: IsOpen) -> FoundProgram:
 
 
 def names_open_file(words: Sequence[str], folder: Path, is_open: IsOpen) -> bool:
-    """Whether one of these arguments names something that is there and that agents can write. `folder` is where
-    the command runs, as it lies on this machine."""
+    """Whether one of these arguments names something that exists and that agents can write.
+    `folder` is where the command runs, as a path of this machine."""
     for word in words:
         for name in {word, word.partition("=")[2]} - {""}:
             path = folder / name[:4096]
@@ -83,7 +81,8 @@ def _on_path(word: str, search: str) -> Path:
 
 
 def _digest(path: Path, real: Path, size: int) -> str | None:
-    """A program that only the system's own administration changes has none: it is updated now and then."""
+    """The digest of a program. None for one that only the system's administration changes: it is
+    updated now and then."""
     if not any(os.access(each, os.W_OK) for each in (real, real.parent, path.parent)):
         return None
     if size > DIGEST_BYTES_MAX:

@@ -1,8 +1,8 @@
-"""Room: how much a sandboxed workspace may hold.
+"""Room: the space limit of a sandboxed workspace.
 
-Where the kernel gives a quota it holds by itself (`quota.py`). Elsewhere the folder is measured: before a command
-starts, and while it runs by its keeper. A folder that is full takes nothing more, and can be emptied: a
-command runs there that can write no byte into any file, but remove them.
+A quota of the kernel is enforced by itself (`quota.py`). Elsewhere the folder is measured: before a
+command starts, and while it runs by its keeper. A full folder takes nothing more, and can be
+emptied: a command that runs there can write no byte into any file, but remove files.
 """
 
 import threading
@@ -27,19 +27,20 @@ class Size(msgspec.Struct, frozen=True):
 
 
 class Room:
-    """What one folder may hold; 0 is without limit."""
+    """The space limit of one folder; 0 means no limit."""
 
     def __init__(self, folder: Path, bytes_max: int, files_max: int) -> None:
         self._folder = folder
         self._bytes_max = bytes_max
         self._files_max = files_max
         self._lock = threading.Lock()
-        """Several tools of one folder may ask at once, each in a thread."""
+        """Protects the measurements: several tools of one folder may ask at once, each in a
+        thread."""
         self._size: Size | None = None
         self._free = (0, 0)
         self._measured_at = self._took_s = 0.0
         self._has_run = False
-        """Whether a command may have changed it since."""
+        """Whether a command may have changed the folder since it was measured."""
         self._quota: Quota | None = None
 
     def refuse_more(self, size: int) -> None:
@@ -83,8 +84,8 @@ class Room:
         return too_large or (self._watches_files and size.files > self._files_max)
 
     def _look(self) -> Size:
-        """As it was measured, unless it may be another by now: because a command has run, because that is long ago,
-        or because the disk has lost half of the room that was left."""
+        """The measured size, measured again if it may have changed: because a command has run,
+        because that is long ago, or because half of the disk's free space is gone."""
         if self._size is None or self._is_stale(self._size):
             began = time.thread_time()
             self._quota = hold_quota(self._folder, self._bytes_max, self._files_max)

@@ -1,9 +1,11 @@
-"""The filter of system calls in a sandbox: what no ordinary program needs and every escape of the last years used.
+"""The system call filter of a sandbox: refuses what no ordinary program needs and every escape of
+the last years used.
 
-It is a small program for the kernel (classic BPF), written here by hand: number in, verdict out. What it
-refuses is answered with "not permitted", as on a machine where it is switched off, so programs go
-on without it; `clone3`, whose flags a filter cannot see, with "not implemented", after which every C library
-takes `clone`. On a processor that is not listed there is no filter; the other walls stand.
+It is a small program for the kernel (classic BPF), written here by hand: number in, verdict out.
+What it refuses is answered with "not permitted", as on a machine where it is switched off, so
+programs go on without it; `clone3`, whose flags a filter cannot see, with "not implemented", after
+which every C library takes `clone`. On a processor that is not listed there is no filter; the other
+protections stay.
 """
 
 import os
@@ -101,7 +103,7 @@ Instruction = tuple[int, int, int, int]
 
 @lru_cache(2)
 def seccomp_program(machine: str | None = None) -> bytes:
-    """As the kernel reads it; empty for a processor that is not known."""
+    """The filter in the kernel's form; empty for an unknown processor."""
     known = _ARCHITECTURES.get(machine or platform.machine())
     if known is None:
         return b""
