@@ -1,4 +1,4 @@
-"""Sessions: what can be done to one. Channels, tools and methods are doors to the same few verbs."""
+"""Sessions: everything that can be done to one. Channels, tools and methods all call these services."""
 
 __all__ = [
     "archive",

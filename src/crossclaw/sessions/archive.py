@@ -1,7 +1,7 @@
-"""Putting away and bringing back. Children are archived some time after their end, or deleted right after
-the announce.
+"""Archiving sessions and bringing them back. Children are archived some time after their end, or deleted right
+after the announce.
 
-Timers of the ledger bring it about, so a restart delays it and forgets nothing.
+Timers in the ledger trigger it, so a restart delays it and loses nothing.
 """
 
 import logging
@@ -30,7 +30,7 @@ class Archive:
         self._clock = clock
 
     async def put_away(self, timer: Timer) -> None:
-        """Not listed, not written to, still readable."""
+        """Archives the timer's session: no longer listed or written to, still readable."""
         key = _key(timer)
         try:
             archived, _ = await self._ledger.commit(
@@ -44,21 +44,22 @@ class Archive:
             self._feed.publish(SessionChanged(key, "archive"))
 
     async def now(self, key: SessionKey) -> bool:
-        """By hand; False when it had been put away before. One with open runs is Busy."""
+        """Archives a session at once; False when it was archived before. One with open runs raises Busy."""
         archived = await self._ledger.do(ArchiveSession(key=key, at=self._clock.now_ms()))
         if archived is not None:
             self._feed.publish(SessionChanged(key, "archive"))
         return archived is not None
 
     async def bring_back(self, key: SessionKey) -> bool:
-        """Listed and written to again; False when it was not put away. A child stays until its next end."""
+        """Lists a session again and accepts messages for it; False when it was not archived. A child stays
+        until its next end."""
         back = await self._ledger.do(UnarchiveSession(key=key, at=self._clock.now_ms()))
         if back is not None:
             self._feed.publish(SessionChanged(key, "unarchive"))
         return back is not None
 
     async def clean_up(self, timer: Timer) -> None:
-        """Deleted, whatever is queued in it: its parent has its report."""
+        """Deletes a child's session, whatever is queued in it: its parent has the report."""
         session = await self._ledger.find_session(_key(timer))
         if session is not None:
             try:
@@ -69,7 +70,8 @@ class Archive:
         await self._ledger.do(TakeTimer(timer_key=timer.timer_key))
 
     async def set_aside(self, timer: Timer) -> None:
-        """The children and the copy of a session that was deleted by a process that did not come so far."""
+        """Finishes a deletion that a process did not complete: stops the children and sets the transcript's
+        copy aside."""
         try:
             if parent := timer.payload.get("key"):
                 await self._changing.stop_orphans(SessionKey.stored(parent))

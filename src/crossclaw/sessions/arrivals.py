@@ -1,6 +1,6 @@
-"""Arrivals: what comes to a session before anything is decided about it, and what became of it.
+"""Arrivals: what comes to a session before anything is decided about it, and the result.
 
-Whatever comes, by whichever road, is one `Arrival`; what is asked of it stands in one line of `ROADS`. The intake
+Whatever comes, by whichever road, is one `Arrival`; one line of `ROADS` says what is asked of it. The intake
 reads both and decides in one order.
 """
 
@@ -26,26 +26,26 @@ class RoadRules(msgspec.Struct, frozen=True, kw_only=True):
     """What is asked of whatever comes by a road. What a road does not ask for is not decided."""
 
     kind: RunKind
-    """Of its runs, unless the arrival says otherwise."""
+    """The kind of its runs, unless the arrival names another."""
     commands: bool = False
     """A slash command is answered by the gateway itself."""
     archived: Literal["refused", "brought back", "unheard"] = "unheard"
-    """Of a session that was put away: its sender is told so; or who writes knows nothing of archives, and is
-    heard; or it is as if it were not there."""
+    """What happens to a message for an archived session: the sender gets a refusal; or the session is brought
+    back, since who writes knows nothing of archives; or it is treated as unknown."""
     send_policy: bool = False
-    """Asked before anything is accepted, and not only when the reply goes out."""
+    """Whether the send policy is asked before anything is accepted, and not only when the reply goes out."""
     begins_anew: bool = False
-    """A session that has rested begins anew first, where `session.reset` says so."""
+    """Whether a session that has been idle begins anew first, where `session.reset` says so."""
     queues: bool = False
-    """`messages.queue` says what becomes of it should the session be busy."""
+    """Whether `messages.queue` says what happens to it when the session is busy."""
     owner: bool = False
-    """It may be the owner's own word. Others' words have no owner's rights, whoever passes them on."""
+    """Whether it may be the owner's own message. Others' messages have no owner's rights, whoever passes them on."""
     hop: bool = False
-    """It leads from one session into another: one of `session.agentToAgent.maxHops`."""
+    """Whether it leads from one session into another: one of `session.agentToAgent.maxHops`."""
     redelivered: bool = False
-    """Platforms bring the same message again as a matter of course: that is looked up first."""
+    """Whether platforms send the same message again as a matter of course: then duplicates are looked up first."""
     lasts: bool = False
-    """It has as much time as it asks for, and no limit where it asks for none."""
+    """Whether a run has as much time as it asks for, and no limit where it asks for none."""
 
 
 ROADS: dict[Road, RoadRules] = {
@@ -69,12 +69,12 @@ class SessionNamed(msgspec.Struct, frozen=True):
 
 
 class RequestId(msgspec.Struct, frozen=True, kw_only=True):
-    """By what a repeated request is known. The same id with other words is refused."""
+    """The id by which a repeated request is recognised. The same id with other words is refused."""
 
     id: str
     scope: str = "run"
     words: tuple[str, ...] = ()
-    """What was asked for; of an empty one nobody compares."""
+    """What was asked for, to compare a repeated request with; empty: nothing is compared."""
     of_session: bool = True
     """Whether the session is part of what was asked for."""
 
@@ -94,30 +94,30 @@ class Arrival(msgspec.Struct, frozen=True, kw_only=True):
     caller: Caller | None = None
     """Who says it, and by which tool call of which run. Nobody: the gateway itself."""
     kind: RunKind | None = None
-    """Of the run, where it is not the road's own."""
+    """The run's kind, if it is not the road's own."""
     may_command: bool = True
     request: RequestId | None = None
     run_id: str | None = None
-    """Chosen by whoever asks, else by the gateway."""
+    """The run's id, chosen by the caller; unset: by the gateway."""
     plan: RunPlan = RunPlan()
     authority: Authority | None = None
-    """Where it is not simply the caller's."""
+    """What the run may do, if it is not simply what the caller may."""
     cause: Cause = Cause()
     facts: SessionFacts = SessionFacts()
     replies_to_last: bool = False
     """The reply goes to where the session was last talked to."""
     waits: bool = False
-    """Nobody answers it now: its words enter the transcript, and whichever run comes next reads them."""
+    """Whether no run answers it now: its words enter the transcript, and the next run reads them."""
     spelled: str | None = None
-    """The session as the caller's connection spells it: it hears of the run under that name, or under the
-    session's own where it is empty."""
+    """The session's key as the caller's connection spells it: its events of the run carry that, or the
+    session's own key where it is empty."""
     before: Sequence[Op[Any]] = ()
     also: Callable[[NewRun], Sequence[Op[Any]]] = nothing_else
-    """What belongs to it, stored in the same step."""
+    """Further operations, stored in the same step."""
 
 
 class Accepted(msgspec.Struct, frozen=True):
-    """It is durable and will run. `duplicate`: it was, before."""
+    """The message is durable and will run. `duplicate`: it was accepted before."""
 
     run_id: str
     key: SessionKey
@@ -125,15 +125,15 @@ class Accepted(msgspec.Struct, frozen=True):
 
 
 class Replied(msgspec.Struct, frozen=True):
-    """It was a command, and this is its answer."""
+    """The message was a command, and this is its answer."""
 
     run_id: str
     key: SessionKey
     text: str
     stopped: list[str] | None = None
-    """Of `/stop`: the runs that were."""
+    """The runs that `/stop` has stopped."""
     known: Run | None = None
-    """The run that it has become before, under the same id."""
+    """The run that an earlier request with the same id became."""
 
 
 class Refused(msgspec.Struct, frozen=True):
@@ -141,6 +141,6 @@ class Refused(msgspec.Struct, frozen=True):
 
 
 def begin_authority(caller: Caller, config: Config, *, owner: bool = True) -> Authority:
-    """What a run may do that this caller begins: what the caller may, within the config's hops."""
+    """The authority of a run that this caller begins: the caller's own, within the config's hops."""
     hops = config.session.agent_to_agent.max_hops
     return caller.principal.authority.meet(Authority(owner=owner, hops_left=hops))

@@ -1,5 +1,7 @@
-"""Sources of what needs attention that the ledger knows: runs, deliveries, waits, jobs, budgets, tools that wait for
-a yes. What the gateway and the channels know is added where the parts are put together (`app/attention.py`)."""
+"""What needs attention according to the ledger: runs, deliveries, waits, jobs, budgets, approvals.
+
+What the gateway and the channels know is added where the parts are put together (`app/attention.py`).
+"""
 
 from collections.abc import Sequence
 
@@ -38,8 +40,8 @@ class LedgerAttention:
         ]
 
     async def runs(self) -> list[AttentionRow]:
-        """Sessions whose last run failed. One that has answered since is not in trouble any more; a job has
-        a row of its own."""
+        """Sessions whose last run failed. One that has answered since is not listed any more; a job has a row
+        of its own."""
         found = await self._watching.troubled_sessions(limit=ROWS_MAX)
         return [_run_row(each) for each in found if each.last_run_id and each.key.kind != "cron"]
 

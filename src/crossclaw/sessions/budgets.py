@@ -1,4 +1,4 @@
-"""What a session's newest run spends from, for rows and cards."""
+"""The budget that a session's newest run spends from, for rows and cards."""
 
 from collections.abc import Sequence
 
@@ -29,7 +29,7 @@ class Budgets:
         self._clock = clock
 
     async def of(self, keys: Sequence[SessionKey]) -> dict[SessionKey, BudgetRow]:
-        """Asks nobody where no budget is configured."""
+        """The budgets of these sessions. Reads nothing where no budget is configured."""
         agents = self._config.agents
         if not any(agents.budget_for(agent_id) for agent_id in agents.ids()):
             return {}

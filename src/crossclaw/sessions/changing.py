@@ -1,4 +1,4 @@
-"""Changing sessions: settings, a fresh start, the end."""
+"""Changing sessions: settings, reset, deletion."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -46,7 +46,7 @@ class Changing:
         self._ids = context.ids
 
     async def patch(self, key: SessionKey, changes: dict[str, Any]) -> Session:
-        """Set what may be set; a session that is not there yet is made."""
+        """Sets what may be set; a session that does not exist yet is made."""
         at = self._clock.now_ms()
         _, session = await self._ledger.commit(
             EnsureSession(new=NewSession(key=key, session_id=self._ids.new()), at=at),
@@ -60,7 +60,7 @@ class Changing:
         return patched
 
     async def reset(self, key: SessionKey, *, damaged: bool = False) -> Session:
-        """A new transcript under the same key. What runs is stopped first; its children work on, and
+        """Begins a new transcript under the same key. What runs is stopped first; its children work on, and
         report into the new transcript. A row that is `damaged` is made anew."""
         for _ in range(STOP_TRIES - 1):
             with suppress(Busy):  # another message came in between and is being answered already
@@ -83,9 +83,11 @@ class Changing:
         return session
 
     async def delete(self, session: Session, *, if_still_archived: bool = False) -> list[str]:
-        """Stop it, forget it; the people's copies stay beside, named as deleted. Answers their paths.
+        """Stops and deletes a session; the JSONL copies stay, renamed as deleted. Returns their paths.
+
         Its children are stopped when it is gone, so that nothing is reported to its chat any more. With
-        `if_still_archived` one that was brought back meanwhile stays, with all that goes on in it."""
+        `if_still_archived`, one that was brought back meanwhile stays, with all that goes on in it.
+        """
         key, since = session.key, session.archived_at if if_still_archived else None
         if session.archived_at is None and is_lasting(self._config.agents, key):
             raise Invalid(f"Cannot delete the main session ({key}).")
@@ -102,18 +104,18 @@ class Changing:
         return [str(path) for path in kept if path is not None]
 
     async def stop_orphans(self, key: SessionKey) -> None:
-        """Unless there is a session of that name again, whose children they may be."""
+        """Stops the children of a deleted session, unless a new session has its name: they may be that one's."""
         if await self._ledger.find_session(key) is None:
             await self._stopping.stop_children(key, DELETED)
 
     async def set_aside(self, agent_id: str, session_id: str) -> Path | None:
-        """The copy of a transcript whose session is gone. A timer has it done should we die first."""
+        """Renames the copy of a transcript whose session is gone. A timer does it if the process dies first."""
         kept = await self._exporter.set_aside(agent_id, session_id)
         await self._ledger.do(TakeTimer(timer_key=aside_key(session_id)))
         return kept
 
     async def inject(self, key: SessionKey, text: str, label: str | None) -> str:
-        """Words of nobody's run, shown as the assistant's."""
+        """Appends words that belong to no run, shown as the assistant's."""
         at, entry_id = self._clock.now_ms(), self._ids.short()
         words = f"[{label}]\n\n{text}" if label else text
         message = AssistantMessage([Text(words)], at, stop_reason="injected")

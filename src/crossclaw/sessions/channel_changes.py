@@ -85,7 +85,7 @@ class ChannelChanges:
         )
 
     async def _note(self, live: LiveAccount, inbound: Inbound) -> Received:
-        """In the session, for whichever run comes next. Nobody is answered."""
+        """Writes a note about the change into the session; the next run reads it. Nobody is answered."""
         key = route(self._config, inbound)
         if await self._ledger.find_session(key) is None:
             return Received(what="dropped", why="nothing was said in this chat before")
@@ -95,7 +95,7 @@ class ChannelChanges:
 
 
 def _keys_of(inbound: Inbound, message_id: str) -> tuple[str, ...]:
-    """By which the changed message was accepted: of this sender in this chat, under any id of the sender."""
+    """The dedupe keys under which the changed message may have been accepted: one for each id of the sender."""
     replace = msgspec.structs.replace
     senders = (inbound.sender, *inbound.sender_aliases)
     return tuple(
@@ -104,7 +104,7 @@ def _keys_of(inbound: Inbound, message_id: str) -> tuple[str, ...]:
 
 
 def plain_name(name: str | None) -> str:
-    """What somebody calls himself, without what would end it or begin another's line."""
+    """A sender's name without characters that would end it or begin another sender's line."""
     letters = "".join(each if each.isprintable() and each not in "()[]:" else " " for each in name or "")  # fmt: skip
     return " ".join(letters.split())[:NAME_CHARS_MAX]
 

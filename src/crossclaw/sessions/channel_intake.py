@@ -53,7 +53,7 @@ from crossclaw.sessions.route import route
 log = logging.getLogger(__name__)
 
 MORE = "\n    "
-"""Every line that does not begin with spaces is another person's."""
+"""Separator of continued lines: every line that does not begin with spaces is another person's."""
 QUOTED_CHARS_MAX = 2_000
 
 
@@ -72,8 +72,8 @@ class ChannelIntake:
         self._changes = ChannelChanges(context, intake, self._fetch_files, self._moves_address)
 
     async def receive(self, host: AccountHost, inbound: Inbound) -> Received:
-        """Raises only when it could not be stored, or when nobody can say now who may talk: then the platform
-        sends it again."""
+        """Accepts a message or says why not. Raises only when it could not be stored, or when it cannot be
+        decided now who may talk: then the platform sends it again."""
         live = self._accounts.find(Address(host.channel, inbound.address.to, host.account_id))
         if live is None:  # broken, or being closed; its webhook can be called all the same
             raise ChannelDown(f"the {host.channel} account {host.account_id} is not open")
@@ -97,7 +97,7 @@ class ChannelIntake:
         return await self._accept(live, inbound, groups, called=called)
 
     async def may_talk(self, host: AccountHost, inbound: Inbound) -> bool:
-        """Whether such a message would be taken; nothing is stored, nobody is offered a code."""
+        """Whether such a message would be accepted; nothing is stored, no pairing code is offered."""
         live = self._accounts.find(Address(host.channel, inbound.address.to, host.account_id))
         if live is None or live.settings is None:
             return False
@@ -132,8 +132,8 @@ class ChannelIntake:
     async def _overheard(
         self, live: LiveAccount, settings: ChannelSettings, inbound: Inbound
     ) -> Received | bool:
-        """A message that is not meant for us is context of the next one that is. Of one that is: whether it had to
-        call us."""
+        """Stores a message that is not meant for us as context of the next one that is. For one that is:
+        whether it had to mention us."""
         key = route(self._config, inbound)
         session = await self._ledger.find_session(key)
         facts = MentionFacts(
@@ -162,7 +162,8 @@ class ChannelIntake:
         return live.traits.history
 
     async def _context(self, live: LiveAccount, inbound: Inbound) -> list[Op[Any]]:
-        """What the group said before, as one entry between marks, consumed with the message that it came before."""
+        """The group's earlier messages as one entry between marks, consumed together with the message that
+        they precede."""
         if live.settings is None or inbound.is_direct:
             return []
         place, chat = (live.channel, live.account_id), inbound.address.to
@@ -216,9 +217,11 @@ class ChannelIntake:
         return Received(what="accepted", run_id=run_id)
 
     async def _quoted(self, live: LiveAccount, inbound: Inbound) -> list[UserBlock]:
-        """What somebody answers to, where the platform brings it along: beside the words and not in them, since a
-        command that somebody quotes is none. Of people who may not talk here nothing is read, also not in another
-        one's answer. Signal takes the sender's word for who wrote it, so it is told as a quotation and not as a fact.
+        """The message that somebody replies to, where the platform includes it: beside the words and not in
+        them, since a command that is quoted is none.
+
+        Quotations of people who may not talk here are left out. Signal takes the sender's word for who wrote
+        it, so it is passed on as a quotation and not as a fact.
         """
         replied = inbound.reply_to
         if replied is None or not replied.text or find_command(inbound.text) is not None:
@@ -248,7 +251,7 @@ class ChannelIntake:
         return await fetch_media(live, inbound.attachments, self._recording_bytes_max(inbound))
 
     def _recording_bytes_max(self, inbound: Inbound) -> int:
-        """0: nobody writes down what is said here."""
+        """The largest recording that is fetched; 0: recordings are not transcribed here."""
         media, key = self._config.tools.media, route(self._config, inbound)
         scope = media.audio.scope
         allowed = decide_send(scope, key, None, inbound.address.channel).allowed
@@ -258,8 +261,8 @@ class ChannelIntake:
         return max(limits, default=0)
 
     async def _moves_address(self, live: LiveAccount, inbound: Inbound) -> bool:
-        """Whether reminders and announces of the session go to this chat from now on. A session of one person or one
-        group has one; the main session is many people's."""
+        """Whether reminders and announces of the session go to this chat from now on. A session of one person
+        or one group has one chat; the main session is shared by many people."""
         key = route(self._config, inbound)
         if key.kind != "main":
             return True

@@ -1,5 +1,5 @@
-"""What came along with a chat message: fetched within limits, known by its content, and given to the model as a picture,
-as a file, or as a note that says what it was."""
+"""Attachments of a chat message: fetched within limits, recognised by their content, and given to the model
+as a picture, as a file, or as a note that says what it was."""
 
 from collections.abc import Sequence
 
@@ -22,7 +22,7 @@ COUNT_MAX = 10  # of one message
 class FetchedMedia(msgspec.Struct):
     blocks: list[UserBlock] = []
     notes: list[str] = []
-    """In words, what a model cannot look at."""
+    """Notes about attachments that a model cannot look at."""
 
     def under(self, text: str) -> str:
         return "\n".join(filter(None, [text, *self.notes]))
@@ -31,7 +31,8 @@ class FetchedMedia(msgspec.Struct):
 async def fetch_media(
     live: LiveAccount, attachments: Sequence[Attachment], recording_bytes_max: int = 0
 ) -> FetchedMedia:
-    """Never fails: what cannot be had is said in words. Recordings are fetched where somebody writes them down."""
+    """Fetches a message's attachments. Never fails: a note describes what could not be fetched. Recordings
+    are fetched only where they are transcribed."""
     found = FetchedMedia([], [])
     most = (live.settings.media_max_mb if live.settings else None) or live.traits.media_max_mb
     with anyio.move_on_after(FETCH_S) as patience:

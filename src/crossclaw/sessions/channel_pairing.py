@@ -1,7 +1,8 @@
-"""Pairing with people: a stranger who writes to an account gets a code, and may talk when the owner has approved it.
+"""Pairing with people: a stranger who writes to an account gets a code, and may talk when the owner has
+approved it.
 
-What the stranger wrote is not kept. The same person asking again gets no second message: the code, its message and
-the word to the owner are stored in one step, so a crash sends neither two nor none.
+What the stranger wrote is not kept. The same person asking again gets no second message: the code, its message
+and the notice to the owner are stored in one step, so a crash sends neither two nor none.
 """
 
 import logging
@@ -35,8 +36,8 @@ CODE_CHARS = 8  # 40 bits: approved by hand, so nobody can try many
 LIFE_MS = 3_600_000
 PENDING_MAX = 3  # of one account; a person looks at each
 GIVES_WAY_MS = 15 * 60_000
-"""After so long without an answer a request gives its place to the next stranger, or three of them could keep everybody
-else out; and not sooner, or every newcomer could push the others out before the owner has looked."""
+"""The age at which an unanswered request gives its place to the next stranger, or three of them could keep
+everybody else out; not less, or every newcomer could push the others out before the owner has looked."""
 OLD_MS = 30_000  # what was written so long before the gateway started is history: nobody waits for an answer
 NAME_CHARS_MAX = 80
 LIST_MAX = 1_000
@@ -49,7 +50,7 @@ class ChannelPairing:
         self._config, self._ledger, self._accounts, self._clock = config, ledger, accounts, clock
 
     async def offer(self, live: LiveAccount, host: AccountHost, inbound: Inbound) -> Received:
-        """To a stranger in a direct chat."""
+        """Sends a pairing code to a stranger in a direct chat."""
         if inbound.at_ms is not None and inbound.at_ms < host.opened_ms - OLD_MS:
             return Received(what="dropped", why="a stranger wrote it before the gateway started")
         now = self._clock.now_ms()
@@ -129,7 +130,7 @@ class ChannelPairing:
         )
 
     def _may_talk_anyhow(self, channel: str, account_id: str, sender: str) -> bool:
-        """By the config."""
+        """Whether the config alone lets this sender talk."""
         live = self._accounts.find(Address(channel, "", account_id))
         if live is None or live.settings is None:
             return False
@@ -157,7 +158,7 @@ class ChannelPairing:
         )
 
     def _to_owners(self, request: ChatPairingRequest) -> list[NewDelivery]:
-        """To each owner whose chat is known by `commands.ownerAllowFrom`: `telegram:123`."""
+        """Messages to each owner whose chat is known by `commands.ownerAllowFrom`: `telegram:123`."""
         who = f"{request.sender_name} ({request.sender})" if request.sender_name else request.sender
         text = (
             f"Somebody on {request.channel} asks to talk to your assistant: {who}.\n"
@@ -185,6 +186,6 @@ def _key(request: ChatPairingRequest, to: str) -> str:
 
 
 def _plain(name: str | None) -> str | None:
-    """A stranger may call himself what he likes, but on one line."""
+    """A stranger's name on one line: strangers choose it themselves."""
     letters = "".join(letter if letter.isprintable() else " " for letter in name or "")
     return " ".join(letters.split())[:NAME_CHARS_MAX] or None

@@ -25,7 +25,7 @@ Normalize = Callable[[str], str | None]
 
 
 def access_rules(config: Config, live: LiveAccount, settings: ChannelSettings) -> AccessRules:
-    """Of an account; its lists without whatever is no id."""
+    """The access rules of an account; entries of its lists that are no ids are left out."""
     normalize = normalizer(live.channel)
     allow = ids_of(settings.allow_from, normalize)
     shared = defaults_in(config.channels).group_policy
@@ -62,7 +62,7 @@ def speaker_of(
 
 
 def group_settings(settings: ChannelSettings, inbound: Inbound) -> Sequence[TopicSettings]:
-    """What is written about the group: of its topic, of itself, of all; the first says most."""
+    """The group's settings: of its topic, of itself, of all groups; the most specific first."""
     if inbound.is_direct:
         return ()
     chat = inbound.chat_id or inbound.address.to
@@ -101,7 +101,7 @@ def written_lists(config: Config) -> Iterator[Senders]:
 
 
 def sender_ids(channel: str, inbound: Inbound) -> frozenset[str]:
-    """As lists spell them."""
+    """The sender's ids in the spelling of the lists."""
     normalize = normalizer(channel)
     raw = (inbound.sender, *inbound.sender_aliases)
     return frozenset(normalize(each) or each for each in raw)
@@ -122,7 +122,7 @@ def _id_of(entry: str, normalize: Normalize) -> str | None:
 
 
 def mention_patterns(config: Config, agent_id: str) -> tuple[re.Pattern[str], ...]:
-    """The agent's own, even if there are none; else the common ones; else the agent's name."""
+    """The agent's own patterns, even if there are none; else the common ones; else the agent's name."""
     agent = config.agents.find(agent_id)
     own = agent.group_chat.mention_patterns if agent else None
     common = config.messages.group_chat.mention_patterns
@@ -153,7 +153,7 @@ NOT_KEPT = (
 
 
 def chat_place(live: LiveAccount, settings: ChannelSettings, inbound: Inbound) -> ChatPlace | None:
-    """Where a message was written, if tools are limited there by group."""
+    """The chat a message was written in, if tools are limited there by group."""
     if inbound.is_direct or not settings.limits_tools:
         return None
     return ChatPlace(
@@ -168,7 +168,7 @@ def chat_place(live: LiveAccount, settings: ChannelSettings, inbound: Inbound) -
 
 
 def unkept_tool_rule(channel: str, settings: ChannelSettings, place: ChatPlace) -> str | None:
-    """Why nothing from there may be heard: a rule about tools that cannot be kept."""
+    """Why no message from there is accepted: a rule about tools that cannot be enforced."""
     normalize = normalizer(channel)
     entries = [entry for each in _written(settings, place) for entry in each.tools_by_sender]
     odd = any(sender_of_rule(entry, normalize) is None for entry in entries)

@@ -7,7 +7,8 @@ from crossclaw.policy.models import ModelRules
 
 
 class ModelChoices:
-    """`find` raises for a reference that nobody here can answer with; `key_fault` says why one lacks a key."""
+    """The models that can be chosen. `find` raises for a reference that no provider answers; `key_fault` says
+    why one lacks a key."""
 
     def __init__(
         self,
@@ -26,7 +27,7 @@ class ModelChoices:
         self.allowed = rules.allowed
 
     def check(self, name: str, complaint: str = "invalid model") -> str:
-        """The reference that a name stands for. It is refused now, not with the next message."""
+        """The model reference that a name stands for. A wrong one is refused now, not with the next message."""
         reference = self._rules.reference(name)
         try:
             self._find(reference)

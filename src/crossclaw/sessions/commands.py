@@ -1,7 +1,7 @@
 """Slash commands: what a person says to the gateway instead of to the model.
 
-A command is the whole message. It does what a method of the door does, with the sender's own rights,
-and is remembered as a run that has ended: it waits behind nobody, and asked again it is not done again.
+A command is the whole message. It does what a gateway method does, with the sender's own rights, and is stored
+as a run that has ended: it waits behind nobody, and a repeated request does not repeat it.
 """
 
 import difflib
@@ -128,8 +128,8 @@ def find_command(text: str) -> SlashCommand | None:
 
 
 def _mistyped(word: str, argument: str) -> SlashCommand | None:
-    """A word alone is no message to a model. With more behind it, it is one, unless it is nearly a
-    command: `/tmp is full` goes to the model, `/modle default` does not."""
+    """The command for a mistyped word. A single unknown word is no message to a model; with more words behind
+    it, it is one, unless it is nearly a command: `/tmp is full` goes to the model, `/modle default` does not."""
     if argument and near_miss(word, set(COMMANDS)) is None:
         return None
     return SlashCommand(UNKNOWN, word) if "\n" not in argument else None
@@ -138,9 +138,9 @@ def _mistyped(word: str, argument: str) -> SlashCommand | None:
 class CommandAnswer(msgspec.Struct, frozen=True):
     text: str
     stopped: list[str] | None = None
-    """Of `/stop`: the runs that were."""
+    """The runs that `/stop` has stopped."""
     go_on_with: str | None = None
-    """Of `/new words`: what is said in the new session."""
+    """The words of `/new words`: the first message of the new session."""
 
 
 async def _not_yet(_caller: Caller, _method: str, _params: Any) -> None:
@@ -167,7 +167,7 @@ class Commands:
         return command
 
     async def run(self, caller: Caller, key: SessionKey, command: SlashCommand) -> CommandAnswer:
-        """Do it, with the rights of whoever said it. A refusal is an answer as well."""
+        """Carries out a command with the rights of whoever sent it. A refusal is an answer as well."""
         if command.name == UNKNOWN:
             return CommandAnswer(_suggest(command.argument))
         if COMMANDS[command.name].owner and not caller.principal.authority.owner:
@@ -183,7 +183,7 @@ class Commands:
     async def record(
         self, new: NewRun, session: NewSession, answer: CommandAnswer, dedupe: Dedupe
     ) -> Submitted:
-        """Remember it as a run that has ended; where the chat has an address, answer there."""
+        """Stores the command as a run that has ended; where the chat has an address, answers there."""
         asked = words_of(new.message) if new.message else ""
         told = {"about": "command", "text": asked, "answer": answer.text}
         note = NewEntry(entry_id=self._ids.short(), type="note", note=dict(told))
@@ -328,5 +328,5 @@ def _suggest(word: str) -> str:
 
 
 def _named(key: SessionKey) -> str:
-    """As a person would name it: the shared session is `main` to everybody."""
+    """The session's name for people: the shared session is `main` to everybody."""
     return key.display() if key.text == SHARED else key.text

@@ -33,7 +33,7 @@ class Compacted(msgspec.Struct, frozen=True, kw_only=True):
     kept: int = 0
     """Messages that the model still sees as they were."""
     reason: str | None = None
-    """Why not."""
+    """Why nothing was compacted."""
     tokens_before: int | None = None
     tokens_after: int | None = None
     run_id: str | None = None
@@ -58,7 +58,7 @@ class Compacting:
         authority: Authority | None = None,
         wait_s: float = WAIT_S,
     ) -> Compacted:
-        """Older turns become a summary. `instructions` tell the model what matters."""
+        """Replaces older turns by a summary. `instructions` tell the model what matters."""
         session = handle.session
         if session is None:
             return Compacted(compacted=False, reason="no sessionId")
@@ -77,7 +77,7 @@ class Compacting:
     async def pin(
         self, handle: SessionHandle, entry_id: str | None = None, *, pinned: bool = True
     ) -> Entry:
-        """Without an id: the newest message that a person wrote."""
+        """Pins an entry, by default the newest message that a person wrote."""
         session = handle.session
         if session is None:
             raise NotFound("this session has no messages yet")

@@ -49,7 +49,8 @@ class Endings:
         return run.kind in SAID_IN_CHAT and not self.may_say(run.key, session)
 
     def may_say(self, key: SessionKey, session: Session | None) -> bool:
-        """Asked now, at the moment of delivery; the outbox asks for the chats of other channels."""
+        """Whether the send policy allows a reply now, at the moment of delivery; the outbox asks for the
+        chats of other channels."""
         return decide_send(self._config.session.send_policy, key, session).allowed
 
     def _reply(self, run: Run, outcome: Outcome) -> list[Op[Any]]:

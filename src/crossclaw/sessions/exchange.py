@@ -34,7 +34,7 @@ class Exchanges:
         self._builder = builder
 
     async def follow(self, run: Run, outcome: Outcome) -> list[Op[Any]]:
-        """What the end of one of its runs brings about, to be stored with that end."""
+        """The operations that follow from the end of one of its runs, to be stored with that end."""
         exchange = await self._ledger.find_exchange(run.plan.exchange_id or "")
         if exchange is None or exchange.state == "over":
             return []
@@ -174,7 +174,7 @@ def _announce_context(exchange: Exchange) -> str:
 
 
 def _announce_words(exchange: Exchange) -> list[UserBlock]:
-    """What agents said stands in the message, marked as theirs, and never in the system prompt."""
+    """The message of an announce. What agents said stands in it, marked as theirs, and never in the system prompt."""
     said = [
         f"The request was:\n{exchange.request}",
         f"Your first reply was:\n{exchange.first_reply or '(none)'}",

@@ -1,5 +1,5 @@
-"""Explaining: what one session may do to another, decision by decision, each with its reason and the
-setting that would change it. For the owner: what an agent never hears, "it does not exist", is said here."""
+"""Explaining: what one session may do to another, decision by decision, each with its reason and the setting
+that would change it. For the owner: an agent only learns "it does not exist", here the reason is given."""
 
 from collections.abc import Collection
 from typing import Literal
@@ -37,7 +37,7 @@ class Reason(Result, frozen=True):
     allowed: bool
     reason: str
     setting: str | None = None
-    """What would change it."""
+    """The setting that would change it."""
 
 
 class ExplainResult(Result, frozen=True):

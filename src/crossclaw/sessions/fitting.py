@@ -1,8 +1,8 @@
 """Fitting: how much of a history goes into one answer. Every history is cut here and nowhere else.
 
-From one end, as many messages as a limit of bytes allows; one that is over it all by itself comes
-shortened, as its id, role, size and beginning. So an answer is never empty while there is something to
-tell, and nothing is left out silently.
+From one end, as many messages as a limit of bytes allows; one that is over it all by itself comes shortened, as
+its id, role, size and beginning. So an answer is never empty while there are messages, and nothing is left out
+silently.
 """
 
 from collections.abc import Callable, Sequence
@@ -56,7 +56,7 @@ class HistoryPage(NamedTuple, Generic[T]):
 
 
 def is_said(entry: Entry) -> bool:
-    """A message, or what stands for one that is damaged."""
+    """Whether an entry is a message, or stands for one that is damaged."""
     return entry.message is not None or is_unreadable(entry)
 
 
@@ -111,13 +111,13 @@ async def _with_media(
 
 
 async def with_small_media(ledger: Ledger, entries: Sequence[Entry], bytes_max: int) -> list[Entry]:
-    """The entries as `fitting` takes each of them alone."""
+    """The entries with the bytes of their pictures and files, as far as each alone fits."""
     wanted = [entry for entry in entries if 0 < hidden_chars(entry.message, PICTURES) <= bytes_max]
     return await _filled(ledger, entries, wanted)
 
 
 async def _filled(ledger: Ledger, entries: Sequence[Entry], wanted: Sequence[Entry]) -> list[Entry]:
-    """All entries, those that are wanted with their bytes."""
+    """All entries; the wanted ones with their bytes."""
     found = await ledger.with_media(wanted, PICTURES) if wanted else []
     filled = {entry.seq: entry for entry in found}
     return [filled.get(entry.seq, entry) for entry in entries]
@@ -170,7 +170,7 @@ def _fitted(
 
 
 def shortened(entry: Entry, size: int) -> dict[str, Any]:
-    """As the session tools show it."""
+    """A message that is too large, as the session tools show it."""
     message = entry.message
     assert message is not None
     return {
@@ -204,7 +204,7 @@ def previewed(entry: Entry, chars_max: int) -> dict[str, str]:
 
 
 def beginning_of(message: Message) -> str:
-    """Its first words, and what else it holds that is not words."""
+    """The first words of a message, and what else it holds that is not words."""
     begun = with_ellipsis(words_of(message), BEGINNING_CHARS)
     return "\n".join(filter(None, [begun, *_wordless(message)]))
 

@@ -58,7 +58,7 @@ _NOT_KEPT = frozenset(
 
 
 def columns_of(entry: dict[str, Any]) -> dict[str, Any]:
-    """The columns of our row; whatever else can be set on a session is kept with its own name."""
+    """The columns of our row for an entry; other settings of the session are kept under their own names."""
     found = {
         ours: entry[theirs]
         for theirs, ours in _COLUMNS.items()
@@ -80,7 +80,7 @@ def columns_of(entry: dict[str, Any]) -> dict[str, Any]:
 
 
 def _delivery_context(delivery: Any) -> Any:
-    """Where 2026.9 says it: `{"kind": "external", "context": {"channel": …, "to": …}, …}`."""
+    """The address of an entry of 2026.9: `{"kind": "external", "context": {"channel": …, "to": …}, …}`."""
     return delivery.get("context") if isinstance(delivery, dict) else None
 
 
@@ -139,7 +139,7 @@ class TranscriptFolder:
                 self._topics.setdefault(session_id, []).append(name)
 
     def find(self, entry: dict[str, Any], session_id: str) -> Path | None:
-        """What has the name that the entry says, in the store's own folder."""
+        """The file in the store's own folder that the entry names."""
         written = entry.get("sessionFile")
         tried = [session_id + SUFFIX, *self._topics.get(session_id, ())]
         if isinstance(written, str) and written:
@@ -147,7 +147,7 @@ class TranscriptFolder:
         return next((self._folder / name for name in tried if name in self._files), None)
 
     def count_unnamed(self, session_ids: Set[str], files: Set[str]) -> int:
-        """Transcripts that belong to none of these sessions."""
+        """Counts the transcripts that belong to none of these sessions."""
         return sum(
             name not in files
             and name.removesuffix(SUFFIX) not in session_ids
@@ -165,7 +165,7 @@ def _topic_of(name: str) -> Iterator[str]:
 
 
 def begun_at(path: Path | None) -> int:
-    """The time of the first line; 0 when nobody can tell."""
+    """The time of the first line; 0 when it cannot be read."""
     if path is None:
         return 0
     with find_file(path.parent, path.name) as file:

@@ -1,7 +1,7 @@
 """OpenClaw's exec-approvals.json: its rules for commands, and the programs that were allowed for good.
 
-What cannot be kept as strictly as it was is left out and told: then it is asked about again. A rule is kept at least
-as strict as it was.
+A rule is kept at least as strict as it was. One that cannot be kept so is left out and reported: its commands
+are asked about again.
 """
 
 from collections.abc import Callable, Iterator
@@ -28,7 +28,7 @@ Remark = Callable[[str], None]
 
 
 def find_approvals(folder: Path) -> Iterator[bytes]:
-    """As OpenClaw kept them until 2026.2, in a file, and as 2026.9 does, in a table."""
+    """The stored approvals: a file until OpenClaw 2026.2, a table in 2026.9."""
     if (raw := read_file(folder, FILE, BYTES_MAX)) is not None:
         yield raw
     store = folder / SHARED_STORE
@@ -40,7 +40,7 @@ def find_approvals(folder: Path) -> Iterator[bytes]:
 def read_approvals(
     raw: bytes, home: Path, at: int, ids: Ids, remark: Remark
 ) -> list[StandingGrant]:
-    """Raises ValueError for what is no such file."""
+    """The grants in a file. Raises ValueError if it is no such file."""
     try:
         told = decode(raw)
     except msgspec.DecodeError as error:
@@ -70,13 +70,13 @@ def read_approvals(
 
 
 def name_of(grant: StandingGrant) -> str:
-    """The same for the same entry of theirs, whatever was done with it here."""
+    """An id for an imported grant: the same for the same entry, whatever was done with it here."""
     rule = f"{grant.rule.security} {grant.rule.ask}" if grant.rule is not None else ""
     return f"{grant.agent_id} {grant.program or rule}"
 
 
 def _rule(section: Any) -> ExecRule | None:
-    """What is written; a word that is not known is taken for the strictest."""
+    """The section's rule; an unknown word counts as the strictest."""
     if not isinstance(section, dict):
         return None
     security, ask = section.get("security"), section.get("ask")

@@ -1,4 +1,4 @@
-"""Sessions that begin anew by themselves, where the config asks for it: before a message is accepted."""
+"""Sessions that begin anew by themselves before a message is accepted, where the config asks for it."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from crossclaw.sessions.run_builder import RunBuilder
 
 
 def begins_anew(config: Config, session: Session, builder: RunBuilder) -> list[Op[Any]]:
-    """What has to happen in the same step, before the message is accepted."""
+    """The operations of such a reset, for the step that accepts the message."""
     if not config.session.resets_at_all:
         return []
     last = session.last_address.channel if session.last_address else None

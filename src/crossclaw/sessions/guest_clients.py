@@ -1,8 +1,8 @@
 """Which client speaks for a guest: of several under one name and one credential, the one that waits.
 
-A name is its client's from its first wait until it says that it leaves, until its connection ends while
-it waits, or until nothing was heard of it for so long that the guest has left. Others under the name may
-use tools meanwhile, but hear and answer nothing that is sent to it.
+A name is its client's from its first wait until it says that it leaves, until its connection ends while it
+waits, or until it has been silent for so long that the guest has left. Others under the name may use tools
+meanwhile, but neither receive nor answer what is sent to it.
 """
 
 from collections.abc import Generator
@@ -18,8 +18,8 @@ CLIENT_ID_CHARS_MAX = 128
 
 
 class _Client:
-    """One that says nothing by which to know it again is there while its call lasts, and while it has a
-    message to answer: that one is nobody else's."""
+    """A guest's client. One without an id to recognise it by is present while its call lasts, and while it
+    has a message to answer, which no other client gets."""
 
     def __init__(self, client_id: str | None) -> None:
         self.client_id = client_id
@@ -44,7 +44,7 @@ class GuestClients:
 
     @contextmanager
     def waiting(self, key: SessionKey, client_id: str | None) -> Generator[None]:
-        """While this client waits for the guest's messages."""
+        """Holds the guest's name while this client waits for its messages."""
         client = self._clients.get(key)
         unknown_waits = client_id is None and client is not None and client.calls > 0
         if unknown_waits or self.is_other(key, client_id):
@@ -62,7 +62,7 @@ class GuestClients:
             client.heard_at = anyio.current_time()
 
     def require(self, key: SessionKey, client_id: str | None) -> None:
-        """Unless another client is there under the guest's name."""
+        """Raises if another client already speaks for this guest."""
         if self.is_other(key, client_id):
             raise _taken(key)
 
@@ -77,7 +77,7 @@ class GuestClients:
             client.has_message = has_message
 
     def left(self, client_id: str) -> None:
-        """It has said so."""
+        """Releases the names of a client that has said it leaves."""
         for key, client in list(self._clients.items()):
             if client.client_id == client_id:
                 self._leave(key, client)

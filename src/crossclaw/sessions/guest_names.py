@@ -1,7 +1,7 @@
-"""Guests' names: each belongs to one credential, and nobody else hears what is sent to it.
+"""Guests' names: each belongs to one credential, and nobody else receives what is sent to it.
 
-A guest may have a token of its own, made for its name. A client that comes with another credential (a
-device's token, or the gateway's) holds the names that it was the first to use.
+A guest may have a token of its own, made for its name. A client that comes with another credential (a device's
+token, or the gateway's) holds the names that it was the first to use.
 """
 
 import secrets
@@ -45,7 +45,7 @@ class GuestNames(HeldCredentials):
     # ── made by the owner ──────────────────────────────────────────────────────────────────────
 
     async def add(self, name: str) -> Secret:
-        """A token for this name, in place of any before: what those began ends."""
+        """Makes a token for this name in place of any before; runs that those began end."""
         async with self._changing:
             name, token = guest_name(name), Secret(secrets.token_urlsafe(32))
             self._refuse_crowd(name)
@@ -53,7 +53,7 @@ class GuestNames(HeldCredentials):
             return token
 
     async def remove(self, name: str) -> None:
-        """Nobody holds the name any more."""
+        """Takes a guest's name away from its holder."""
         async with self._changing:
             found = self._names.get(guest_name(name))
             if found is None:
@@ -65,7 +65,7 @@ class GuestNames(HeldCredentials):
     # ── asked when somebody comes ──────────────────────────────────────────────────────────────
 
     def find_token(self, value: str) -> Principal | None:
-        """The guest whose token this is. Tokens are random, so that looking one up tells nothing."""
+        """The guest whose token this is. Tokens are random, so a lookup by value reveals nothing by its timing."""
         digest = Secret(value).digest().hex()
         for each in self._names.values():
             if digest in each.digests:
@@ -79,7 +79,7 @@ class GuestNames(HeldCredentials):
         return None
 
     def bound_name(self, principal: Principal) -> str | None:
-        """The name that its token was made for."""
+        """The name that the principal's token was made for."""
         ids = _ids(principal)
         found = (
             each for each in self._names.values() if each.digests and each.credential_id in ids
@@ -87,7 +87,7 @@ class GuestNames(HeldCredentials):
         return next((each.subject for each in found), None)
 
     async def hold(self, principal: Principal, name: str) -> str:
-        """The name under which somebody acts, if it is its own or nobody's yet."""
+        """The name under which somebody acts, if it is its own or still free."""
         self._credentials.require(principal.authority)
         name, ids = guest_name(name), _ids(principal)
         bound = self.bound_name(principal)
@@ -102,7 +102,7 @@ class GuestNames(HeldCredentials):
         return name
 
     async def _take(self, name: str, holder: str) -> None:
-        """For the first who uses it, on whichever gateway: should that have been another one, its holder is known then."""
+        """Takes a free name for this holder. If another gateway was first, its holder is loaded instead."""
         self._refuse_crowd(name)
         try:
             await self._put(self._credential(name, holder=holder))

@@ -34,7 +34,7 @@ class GuestWaitResult(Result, frozen=True):
 
 
 class _Heard:
-    """The last sign of a guest. One that was never heard of has all its time from now on."""
+    """The last sign of a guest. One that has never called has all its time from now on."""
 
     def __init__(self) -> None:
         self.calls = 0
@@ -43,7 +43,7 @@ class _Heard:
 
 
 class GuestPresence:
-    """A guest keeps no connection: it is there as long as it calls."""
+    """Which guests are present. A guest keeps no connection: it is present as long as it calls."""
 
     def __init__(self, clock: Clock, came: Callable[[], None]) -> None:
         self._clock, self._came = clock, came
@@ -52,7 +52,7 @@ class GuestPresence:
 
     @contextmanager
     def heard_of(self, key: SessionKey) -> Generator[None]:
-        """While a guest's call is under way, it is there."""
+        """Marks the guest as present while one of its calls is under way."""
         is_new = not self.is_here(key, has_message=False)
         heard = self._heard.setdefault(key, _Heard())
         heard.calls += 1
@@ -69,7 +69,7 @@ class GuestPresence:
         return list(self._heard)
 
     def is_here(self, key: SessionKey, *, has_message: bool) -> bool:
-        """Whether it has called, and not too long ago."""
+        """Whether the guest has called, and not too long ago."""
         heard = self._heard.get(key)
         if heard is None or not heard.came:
             return False
@@ -77,8 +77,8 @@ class GuestPresence:
         return heard.calls > 0 or anyio.current_time() - heard.last < patience_s
 
     async def watch_over(self, asked: "GuestRun") -> None:
-        """Give a run up whose guest is away. Every message gets the time, and also that which it has
-        waited behind others counts: so all senders are told when the guest has left, not one by one."""
+        """Ends a run whose guest is away. Every message gets the full time, which includes the time it waited
+        behind others: so all senders learn at once that the guest has left, not one by one."""
         waited_s = max(0, self._clock.now_ms() - asked.run.created_at) / 1000
         since = anyio.current_time() - waited_s
         heard = self._heard.setdefault(asked.run.key, _Heard())
@@ -104,7 +104,8 @@ class GuestRun:
 
     @property
     def may_be_at_work(self) -> bool:
-        """A run that was taken up again may have been handed over by a gateway that is gone."""
+        """Whether its message may already be with the guest: a run that was taken up again may have been
+        handed over by a gateway that is gone."""
         return self.handed_over or self.run.epoch > 1
 
     @property
@@ -112,7 +113,7 @@ class GuestRun:
         return self._answered.is_set()
 
     async def answer(self, presence: GuestPresence) -> str:
-        """Its guest's words, unless the guest is away."""
+        """Waits for the guest's words, as long as the guest is there."""
         async with anyio.create_task_group() as self._work:
             self._work.start_soon(presence.watch_over, self, name=f"who answers {self.run.run_id}")
             await self._answered.wait()
@@ -149,7 +150,7 @@ class GuestRun:
         )
 
     async def during(self, work: Callable[[Run | None], Awaitable[T]]) -> T:
-        """Carry out `work` as a part of this run: when the run ends, so does it."""
+        """Carries out `work` as a part of this run: when the run ends, the work is cancelled."""
         if self._work is None or self.answered:
             raise CutShort
         over, results = anyio.Event(), list[T]()

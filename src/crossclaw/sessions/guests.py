@@ -1,11 +1,12 @@
 """Guests: agents outside of the gateway that have a session of their own and answer its runs.
 
-A run of such a session asks no model. It waits until its guest has answered, until its time is over,
-or until nothing was heard of the guest for so long that it has left: then whoever sent is told. What is
-handed over is the run itself, which is in the ledger: a guest that dies before it has answered, or a
+A run of such a session asks no model. It waits until its guest has answered, until its time is over, or until
+the guest has been silent for so long that it has left: then the sender gets an error.
+
+What is handed over is the run itself, which is in the ledger: a guest that dies before it has answered, or a
 gateway that does, finds the same message again. An answer and the end of its run are one step; it is
-acknowledged after that. A guest may call any of several gateways: a message that another one has in hand is got from there,
-and answered there.
+acknowledged after that. A guest may call any of several gateways: a message that another one holds is fetched
+from there, and answered there.
 """
 
 from collections.abc import Awaitable, Callable
@@ -63,7 +64,7 @@ class ReplyResult(Result, frozen=True):
 
 
 class GuestsElsewhere(Protocol):
-    """What other gateways on the same ledger have in hand for guests."""
+    """Access to the guests' messages that other gateways on the same ledger hold."""
 
     def tell_of_coming(self) -> None:
         """A guest is here that was not."""
@@ -72,7 +73,7 @@ class GuestsElsewhere(Protocol):
     async def look(self, key: SessionKey) -> GuestWaitResult | None: ...
 
     async def reply(self, key: SessionKey, run_id: str, text: str) -> ReplyResult | None:
-        """None: nobody has this message."""
+        """Answers a message on the gateway that holds it; None: no gateway does."""
         ...
 
 
@@ -101,8 +102,8 @@ class Guests:
         self._elsewhere = elsewhere
 
     async def join(self, key: SessionKey, name: str) -> None:
-        """The guest's session, made when it comes for the first time. Its name is its label: others
-        may send to that."""
+        """Makes the guest's session when it comes for the first time. Its name is the label: others may send
+        to that."""
         if await self._ledger.find_session(key) is not None:
             return
         new = NewSession(
@@ -130,7 +131,8 @@ class Guests:
     # ── the run's side ─────────────────────────────────────────────────────────────────────────
 
     async def execute(self, run: Run, progress: WordsSoFar) -> Ending:
-        """In place of the agent loop. While the guest thinks, others may have its slot."""
+        """Carries out a guest's run in place of the agent loop: waits for its answer. The run's slot is free
+        meanwhile."""
         if run.kind == "announce":
             return self._said(ANNOUNCE_SKIP)  # a guest has no chat in this gateway to tell anything
         progress.last_words = self._last_words
@@ -210,7 +212,7 @@ class Guests:
         return await self._elsewhere.look(key)
 
     async def _got_elsewhere(self, key: SessionKey) -> GuestWaitResult | None:
-        """What another gateway has just begun: it may take a moment until that one has it in hand."""
+        """The message of a run that another gateway has just begun: it may take a moment until that one holds it."""
         pause_s = BEGINNING_S
         while await self._run_elsewhere(key) is not None:
             if (found := await self._look_elsewhere(key)) is not None:
@@ -234,13 +236,13 @@ class Guests:
                 waiting.wake.set()
 
     def look(self, key: SessionKey) -> GuestWaitResult | None:
-        """For a guest that asks another gateway."""
+        """Hands the open message over to a guest that asked another gateway."""
         with self._presence.heard_of(key):
             asked = self._open(key)
             return None if asked is None else asked.hand_over()
 
     async def take_reply(self, key: SessionKey, run_id: str, text: str) -> ReplyResult | None:
-        """The same. None: this gateway does not have the message."""
+        """Takes the answer of a guest that called another gateway. None: this gateway does not have the message."""
         asked = self._asked.get(key)
         if asked is None or asked.run.run_id != run_id:
             return None
@@ -253,8 +255,8 @@ class Guests:
         return None if asked is None or asked.answered else asked
 
     async def reply(self, caller: Caller, params: ReplyParams) -> ReplyResult:
-        """Answer a message. On return the answer is stored and its run has ended; the same answer
-        again changes nothing."""
+        """Answers a message. On return the answer is stored and its run has ended; the same answer again
+        changes nothing."""
         key, text = _own_key(caller), well_formed_text(params.reply.strip())
         if not text:
             raise Invalid("reply must not be empty")
@@ -286,7 +288,7 @@ class Guests:
         waits: bool,
         work: Callable[[], Awaitable[T]],
     ) -> T:
-        """A client waits for the guest's messages or answers one: the guest's own client, nobody else."""
+        """Lets the guest's own client, and no other, wait for its messages or answer one."""
         if waits:
             with self.clients.waiting(key, client_id):
                 result = await work()
@@ -304,8 +306,8 @@ class Guests:
         work: Callable[[Run | None], Awaitable[T]],
         client_id: str | None = None,
     ) -> T:
-        """Something that the guest does. While it has a message to answer it does so in that run:
-        with its authority and its cause, and no longer than it lasts."""
+        """Carries out work of a guest. While it has a message to answer, the work is part of that run: with
+        its authority and its cause, and no longer than it lasts."""
         if self.clients.is_other(key, client_id):
             return await work(None)  # the message is not this client's
         asked = self._open(key)

@@ -1,4 +1,4 @@
-"""Where an imported transcript comes from: a file of OpenClaw 2026.2, or rows of a database of 2026.9."""
+"""Sources of imported transcripts: a file of OpenClaw 2026.2, or rows of a database of 2026.9."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,14 +13,14 @@ from crossclaw.transcripts.foreign import LineRead, read_row, read_transcript
 class TranscriptSource(Protocol):
     @property
     def name(self) -> str:
-        """For people, and to know it again."""
+        """A name for people, by which the next import recognises it."""
 
     @property
     def size(self) -> int:
-        """When it was found; a transcript that has grown has another one."""
+        """Its size when it was found; a transcript that has grown has another one."""
 
     def read(self, begin: int = 0, lines: int = 0) -> Iterator[LineRead]:
-        """What follows after so many bytes and lines."""
+        """The lines after so many bytes and lines."""
 
 
 class TranscriptFile(NamedTuple):
@@ -37,7 +37,7 @@ class TranscriptFile(NamedTuple):
 
 
 class TranscriptRows(NamedTuple):
-    """A part of what a database has under one id: from one beginning anew (`/new`) to the next."""
+    """A part of what a database has under one id: from one reset (`/new`) to the next."""
 
     store: AgentStore
     path: Path

@@ -1,4 +1,4 @@
-"""What an import has found, and what it tells about it."""
+"""The report of an import: what it has found and done."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -16,7 +16,7 @@ class ImportReport(msgspec.Struct, kw_only=True, rename="camel"):
 
     sessions: int = 0
     transcripts_before: int = 0
-    """Known from an earlier import and not changed since."""
+    """Transcripts known from an earlier import and not changed since."""
     messages: int = 0
     notes: int = 0
     approvals: int = 0
@@ -26,7 +26,7 @@ class ImportReport(msgspec.Struct, kw_only=True, rename="camel"):
     problems: list[str] = []
     remarks: list[str] = []
     agents: list[str] = []
-    """Whose sessions were found."""
+    """The agents whose sessions were found."""
 
     def problem(self, text: str) -> None:
         self.unreadable += 1
@@ -45,6 +45,6 @@ Progress = Callable[[int, int, ImportReport], None]
 class FoundTranscript(NamedTuple):
     session: ImportedSession
     source: TranscriptSource | None
-    """None: there is no transcript, or it is empty."""
+    """Where the transcript is read from; None: there is none, or it is empty."""
     size: int = 0
-    """Of the transcript, when it was found."""
+    """The transcript's size when it was found."""

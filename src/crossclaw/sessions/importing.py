@@ -47,7 +47,7 @@ STORE_BYTES_MAX = 1_000_000_000  # of a sessions.json: a gigabyte is a million s
 
 
 class Import:
-    """Without a ledger it is a dry run: everything is read and nothing written."""
+    """One import of a state folder. Without a ledger it is a dry run: everything is read and nothing written."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class Import:
         report: ImportReport | None = None,
         known_grants: Collection[str] = (),
     ) -> None:
-        """`known_grants` came in before: what was taken back here since does not come again."""
+        """`known_grants` were imported before: one that was revoked here since is not imported again."""
         self._ledger = ledger
         self._clock = clock
         self._progress = progress
@@ -82,7 +82,7 @@ class Import:
         return self.report
 
     async def _bring_approvals(self, folder: Path) -> None:
-        """Which commands were allowed for good, and how strictly others were treated."""
+        """Imports which commands were allowed for good, and how strictly others were treated."""
         try:
             for raw in find_approvals(folder):
                 self.report.approvals += await self._keep_approvals(raw)
@@ -101,7 +101,8 @@ class Import:
     # ── finding ────────────────────────────────────────────────────────────────────────────────
 
     def _find(self, folder: Path, opened: ExitStack) -> list[FoundTranscript]:
-        """A session that an older release has left in a file and a newer one has taken over is the newer one's."""
+        """Finds all transcripts. A session that an older release left in a file and a newer one has taken
+        over is the newer one's."""
         newer = list(NewerStores(self.report, opened).find(folder))
         there = {each.session.session_id for each in newer}
         older = [
@@ -141,7 +142,7 @@ class Import:
     def _try_session(
         self, agent_id: str, name: str, entry: Any, store: Path, shelf: TranscriptFolder
     ) -> FoundTranscript | None:
-        """One that nobody can read does not keep the others out."""
+        """Reads one session; one that cannot be read does not keep the others out."""
         try:
             return self._session(agent_id, name, entry, store, shelf)
         except (OverflowError, RecursionError, OSError, ValueError) as error:
@@ -181,7 +182,7 @@ class Import:
     # ── bringing ───────────────────────────────────────────────────────────────────────────────
 
     async def _bring(self, group: Sequence[FoundTranscript]) -> None:
-        """Some sessions, in a few commits: one each would be a wait for the disk each."""
+        """Imports some sessions in a few commits: a commit each would be a wait for the disk each."""
         parcel = _Parcel(self._ledger)
         for found, state in zip(group, await self._begin(group), strict=True):
             if state is not None and found.source is not None:
@@ -227,8 +228,8 @@ class Import:
     def _tell_again(
         self, found: FoundTranscript, source: TranscriptSource, state: ImportState
     ) -> None:
-        """What an earlier import could not read, which nobody can read now either. A transcript of which
-        all but the header came in is not read again."""
+        """Reports again what an earlier import could not read and this one cannot either. A transcript of
+        which all but the header came in is not read again."""
         is_torn = state.size == found.size > state.bytes
         if not state.bytes or (state.lines - state.entries <= 1 and not is_torn):
             return
@@ -251,7 +252,8 @@ class Import:
         state: ImportState,
         parcel: "_Parcel",
     ) -> None:
-        """What has become something else than a file since it was found does not keep the others out."""
+        """Reads a transcript's entries. A file that has become something else since it was found does not
+        keep the others out."""
         try:
             await self._bring_entries(found, source, state, parcel)
         except (NotFound, Forbidden, Invalid) as error:
@@ -306,7 +308,7 @@ class _Batch:
         return len(self._entries) >= BATCH_ENTRIES or self._end - self._before.bytes >= BATCH_BYTES
 
     def taken(self, size: int) -> ImportEntries:
-        """As it is stored. `size` is 0 until the whole file has been read."""
+        """The batch as an operation to store. `size` is 0 until the whole file has been read."""
         before, entries = self._before, self._entries
         count = before.entries + len(entries)
         after = ImportState(size=size, bytes=self._end, lines=self._lines, entries=count)
@@ -339,7 +341,7 @@ class _Parcel:
 
 
 def require_sessions(folder: Path) -> None:
-    """Says at once that there is nothing to import, before anything is opened."""
+    """Raises at once if there is nothing to import, before anything is opened."""
     if not has_sessions(folder):
         raise Invalid(_why_nothing(folder))
 

@@ -33,14 +33,14 @@ COLD = "cold"  # below an agent's sessions: transcripts that were put away as fi
 
 
 def find_newer(folder: Path) -> list[Path]:
-    """Not where a link leads: what lies elsewhere was not asked for."""
+    """The agents' databases in a state folder. Links are not followed: what lies elsewhere was not asked for."""
     return sorted(
         path for path in folder.glob(NEWER_STORES) if path.is_file() and not path.is_symlink()
     )
 
 
 class NewerStores:
-    """Open as long as they are read: `opened` closes them."""
+    """The opened databases: `opened` closes them."""
 
     def __init__(self, report: ImportReport, opened: ExitStack) -> None:
         self._report = report

@@ -50,7 +50,7 @@ from crossclaw.sessions.run_builder import RunBuilder
 
 CHAT_CHANNEL = "webchat"
 INBOUND = "inbound"
-"""The scope of what chat platforms bring: their own ids, which they repeat."""
+"""The dedupe scope of messages from chat platforms: their own ids, which they repeat."""
 
 
 class Intake:
@@ -106,7 +106,7 @@ class Intake:
         return Accepted(submitted.run_id, key, submitted.duplicate)
 
     async def require(self, arrival: Arrival) -> Accepted | Replied:
-        """As `receive`; a refusal is an error to whoever asked."""
+        """Calls `receive`; raises if the message is refused."""
         received = await self.receive(arrival)
         if isinstance(received, Refused):
             raise Invalid(received.reason)
@@ -122,7 +122,10 @@ class Intake:
         moves_address: bool = True,
         place: ChatPlace | None = None,
     ) -> str:
-        """From a channel, with what came along as a model can look at it. Answers the run once the message is durable; only then may the platform be told so."""
+        """Accepts a message of a channel, with its attachments as a model can look at them.
+
+        Returns the run's id once the message is durable; only then may it be acknowledged to the platform.
+        """
         arrival = msgspec.structs.replace(
             self._arrival_of(inbound, moves_address=moves_address, place=place),
             attachments=blocks,
@@ -144,8 +147,8 @@ class Intake:
         *,
         place: ChatPlace | None,
     ) -> str | None:
-        """Other words for a message of these ids that no run has begun to answer. They are words, also where they
-        read like a command. None: it is too late for that."""
+        """Replaces the words of a message with one of these ids that no run has begun to answer. They are
+        words, also where they read like a command. None: it is too late for that."""
         arrival = self._arrival_of(inbound, moves_address=False, place=place)
         return await self._ledger.do(
             EditWaiting(
@@ -159,7 +162,7 @@ class Intake:
         )
 
     async def withdraw_waiting(self, inbound: Inbound, of: Sequence[str]) -> bool:
-        """Its sender has deleted a message; False: a run has begun to answer it, or there is none."""
+        """Removes a message that its sender has deleted; False: a run has begun to answer it, or there is none."""
         return await self._lanes.withdraw(
             WithdrawWaiting(
                 of=tuple(map(_inbound_once, of)),
@@ -172,7 +175,7 @@ class Intake:
     async def note_inbound(
         self, inbound: Inbound, words: str, *, moves_address: bool = True
     ) -> str:
-        """Something about an earlier message: whichever run comes next reads it."""
+        """Stores a note about an earlier message: the next run reads it."""
         arrival = msgspec.structs.replace(
             self._arrival_of(inbound, moves_address=moves_address),
             text=words,
@@ -208,8 +211,8 @@ class Intake:
     # ── whose it is ────────────────────────────────────────────────────────────────────────────
 
     async def _find_known(self, arrival: Arrival, key: SessionKey) -> Accepted | None:
-        """What was accepted stays so: a client that asks again, having lost the answer, hears what became of it,
-        whatever has been forbidden since."""
+        """The run of an earlier request with this id. What was accepted stays so: a client that asks again,
+        having lost the answer, learns what became of it, whatever has been forbidden since."""
         once = _dedupe(arrival, key)
         found = once and await self._ledger.find_deduped(once)
         if not found:
@@ -218,7 +221,7 @@ class Intake:
         return Accepted(found, key, duplicate=True)
 
     async def _route(self, arrival: Arrival) -> tuple[SessionKey, Session | None]:
-        """The session that is meant, as it stands."""
+        """The session that is meant, and its row if there is one."""
         match arrival.to:
             case SessionHandle(key=key, session=session):
                 return key, session
@@ -239,8 +242,8 @@ class Intake:
         return decide_commands(self._config.commands, *who).allowed
 
     def sender(self, inbound: Inbound, key: SessionKey) -> Caller:
-        """A person on a chat may what a message may; the owner may all. Both see the session that they
-        speak in."""
+        """The sender as a caller: a person on a chat may do what a message may; the owner may do everything.
+        Both see the session that they speak in."""
         channel, owner = inbound.address.channel, self.is_owner(inbound)
         principal = Principal(
             name=f"{channel}:{inbound.sender}",
@@ -287,8 +290,8 @@ class Intake:
     async def _obey(
         self, arrival: Arrival, key: SessionKey, session: Session | None, command: SlashCommand
     ) -> Replied | str:
-        """What the command answers, or the words with which its new session begins. Asked again under the same
-        id it is not done again."""
+        """Carries out a command. Returns its answer, or the words with which its new session begins. A
+        repeated request with the same id does not repeat it."""
         caller, request = arrival.caller, arrival.request
         assert caller is not None
         assert request is not None  # who can say a command can repeat it
@@ -312,7 +315,7 @@ class Intake:
         key: SessionKey,
         answer: CommandAnswer,
     ) -> Submitted:
-        """As a run that has ended."""
+        """Stores a command and its answer as a run that has already ended."""
         named = request.scope == "run"
         once = Dedupe(
             request.scope, request.id, digest("command", key.text, arrival.text) if named else ""
@@ -362,7 +365,7 @@ class Intake:
         return msgspec.structs.replace(plan, **settled)
 
     def _authority(self, arrival: Arrival) -> Authority:
-        """What its caller may, within the config's hops."""
+        """The authority of the run: the caller's, within the config's hops."""
         assert arrival.caller is not None
         rules, hops = ROADS[arrival.road], self._config.session.agent_to_agent.max_hops
         if rules.hop:
@@ -378,7 +381,7 @@ class Intake:
         return await accept(new, session, dedupe=once, before=before, also=also)
 
     def _listen(self, arrival: Arrival, run_id: str, key: SessionKey) -> None:
-        """Whoever begins a run over a connection hears of it there."""
+        """Subscribes the connection that begins a run to its events."""
         caller = arrival.caller
         if arrival.spelled is not None and caller is not None and caller.listening is not None:
             caller.listening.runs[run_id] = arrival.spelled or key.text
@@ -395,14 +398,14 @@ def _limited(caller: Caller, limits: Authority) -> Caller:
 
 
 def one_hop_less(caller: Caller, hops_max: int) -> Authority:
-    """Also of a client's, whose own authority knows no end."""
+    """The caller's authority with one hop less, at most `hops_max - 1`: clients have no limit of their own."""
     authority = caller.principal.authority
     hops = min(authority.hops_left, hops_max)
     return msgspec.structs.replace(authority, hops_left=hops - 1)
 
 
 def _saying(arrival: Arrival, words: str) -> Arrival:
-    """What is left of it when its command is done."""
+    """The arrival that is left when its command is done."""
     request = arrival.request
     if request is not None and request.words:
         request = msgspec.structs.replace(request, words=(request.words[0], words))

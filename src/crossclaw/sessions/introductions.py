@@ -35,7 +35,7 @@ _TEMPLATE = frozenset({"This folder is home. Treat it that way."})
 class Introduction(NamedTuple):
     text: str
     own: bool = False
-    """From the agent's own files, not from the owner's config."""
+    """Whether it comes from the agent's own files, not from the owner's config."""
 
 
 class _Seen(NamedTuple):
@@ -51,7 +51,7 @@ class Introductions:
         self._seen: dict[str, _Seen] = {}
 
     async def of(self, agent_ids: Iterable[str]) -> dict[str, Introduction]:
-        """Of those that are configured; the text is empty where nothing is known."""
+        """The introductions of the configured agents; a text is empty where nothing is known."""
         known = [each for each in agent_ids if self._config.agents.find(each) is not None]
         undescribed = [each for each in known if not self._config.agents.get(each).description]
         await self._look(undescribed)
@@ -82,14 +82,14 @@ class Introductions:
         self._seen |= {each: _Seen(now, found.get(each, "")) for each in due}
 
     def _own_places(self, agent_ids: list[str]) -> dict[str, Path]:
-        """A workspace that several agents share introduces none of them."""
+        """The workspaces by agent. One that several agents share introduces none of them, and is left out."""
         places = {each: self._workspace_of(each) for each in self._config.agents.ids()}
         folders = list(places.values())
         return {each: places[each] for each in agent_ids if folders.count(places[each]) == 1}
 
 
 def first_line(workspace: Path) -> str:
-    """The first line that says something of the agent; empty where there is none, or it cannot be read."""
+    """The first line that says something about the agent; empty where there is none, or it cannot be read."""
     for name in FILES:
         try:
             with find_file(workspace, name) as file:

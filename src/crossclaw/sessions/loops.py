@@ -1,8 +1,11 @@
-"""Loops of bots: two that answer each other would never end. So many messages of one bot in one chat are heard in a
-minute, then none of it for a while. Slow loops are ended by the hops and budgets of runs.
+"""Loops of bots: two that answer each other would never end.
 
-They are counted in memory. What a bot has said before the gateway was started is counted from the ledger once, so that a
-loop which ends the gateway again and again does not begin anew each time; only the rest of a silence is forgotten.
+Only so many messages of one bot in one chat are accepted in a minute, then none of it for a while. Slow loops
+are ended by the hops and budgets of runs.
+
+They are counted in memory. A bot's messages from before the gateway's start are counted from the ledger once,
+so that a loop which crashes the gateway again and again does not begin anew each time; only the rest of a pause
+is forgotten.
 """
 
 from collections import OrderedDict, deque
@@ -27,7 +30,7 @@ class BotLoops:
         self._silent_until: dict[str, int] = {}
 
     async def may_answer(self, inbound: Inbound) -> bool:
-        """Asked once for each message of a bot."""
+        """Whether a bot's message may be answered. Call it once for each: it counts."""
         pair = msgspec.structs.replace(inbound, message_id="").dedupe_key
         now = self._clock.now_ms()
         if now < self._silent_until.get(pair, 0):

@@ -14,7 +14,8 @@ def from_session(
     tool: str,
     kind: Literal["inter_session", "announce"] = "inter_session",
 ) -> Provenance:
-    """`session` is that of the key, as far as it is there: it tells the channel."""
+    """The provenance of a message from this session. `session` is the row of the key, if there is one: it
+    names the channel."""
     return Provenance(
         kind,
         source_session_key=key.shown,

@@ -21,7 +21,8 @@ MODES = frozenset(get_args(QueueingMode)) - {"backlog"}
 def queueing_for(
     settings: Queue, key: SessionKey, session: Session | None, channel: str
 ) -> Queueing | None:
-    """What the session has of its own, else the channel's, else the gateway's. A guest is asked one by one."""
+    """The session's own settings, else the channel's, else the gateway's. None for a guest, which gets one
+    message at a time."""
     if key.is_guest:
         return None
     shared = Queueing(
@@ -34,7 +35,7 @@ def queueing_for(
 
 
 def _own(session: Session) -> dict[str, Any]:
-    """An imported store may have anything in it."""
+    """The session's own queue settings, checked: an imported store may hold anything."""
     drop, wait_ms, cap = session.queue_drop, session.queue_debounce_ms, session.queue_cap
     own = {
         "mode": session.queue_mode and mode_called(session.queue_mode),
@@ -46,7 +47,7 @@ def _own(session: Session) -> dict[str, Any]:
 
 
 def read_queue(text: str) -> dict[str, Any]:
-    """What `/queue` says, as fields of a session: `collect debounce:2s cap:25 drop:old`, in any order."""
+    """The fields of a session that `/queue` sets: `collect debounce:2s cap:25 drop:old`, in any order."""
     found: dict[str, Any] = {}
     for word in text.lower().split():
         name, colon, value = word.replace("=", ":", 1).partition(":")

@@ -35,7 +35,7 @@ class SessionsListResult(Result, frozen=True):
     count: int
     sessions: list[Row]
     clamped: tuple[str, ...] = ()
-    """What was asked for and is more than there can be."""
+    """Parameters that asked for more than is allowed."""
 
 
 class HistoryParams(Params, frozen=True):

@@ -31,7 +31,7 @@ AT_ONCE = 200  # sessions of one look: each is a commit of its own, and people a
 
 
 class DueSessions(NamedTuple):
-    """What the settings ask for now."""
+    """The sessions that the settings ask to archive or delete now."""
 
     archive: list[Session]
     delete: list[Session]
@@ -63,11 +63,11 @@ class Retention:
             pause_s = EVERY_S
 
     def _ahead_ms(self) -> float:
-        """Of the event loop's time, which nobody can set."""
+        """How far the clock is ahead of the event loop's time, which nobody can set."""
         return self._clock.now_ms() - anyio.current_time() * 1000
 
     async def once(self) -> DueSessions:
-        """One look, and what the mode allows to be done about it."""
+        """Looks once, and does what the mode allows."""
         settings = self._config.session.maintenance
         due = await self._due(settings)
         if settings.mode == "warn" and any(due):
@@ -103,7 +103,7 @@ class Retention:
         return [each for each in found if not self._is_kept(each)][:excess]
 
     def _is_kept(self, session: Session) -> bool:
-        """An agent's main session, and a guest, who answers from outside, stay."""
+        """Whether a session is never put away: an agent's main session, or a guest's, who answers from outside."""
         return session.key.is_guest or is_lasting(self._config.agents, session.key)
 
     async def carry_out(self, due: DueSessions) -> None:

@@ -1,4 +1,4 @@
-"""Revoking: what was begun by a credential that has ended ends with it."""
+"""Revoking: when a credential ends, the runs that it began end too."""
 
 import anyio
 
@@ -15,7 +15,7 @@ class Revoking:
         self._credentials = credentials
 
     async def end_runs(self) -> list[str]:
-        """All open runs whose credentials no longer count, under way and queued. Those under way were
+        """Ends all open runs whose credentials no longer count, under way and queued. Those under way were
         stopped when the credential ended; here their end is waited for."""
         fallen = [run for run in await self._ledger.list_made_runs() if self._has_fallen(run)]
         ended: list[str] = []

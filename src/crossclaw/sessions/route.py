@@ -41,8 +41,8 @@ def route(config: Config, inbound: Inbound) -> SessionKey:
 
 
 def _thread_word(channel: str) -> ThreadWord | None:
-    """As OpenClaw's keys have it: Telegram's topics are topics, and have sessions of their own in direct chats too;
-    threads of Matrix share the session of their room."""
+    """The word for threads in a channel's keys, as OpenClaw has it. Telegram's topics are topics, and have
+    sessions of their own in direct chats too; threads of Matrix share the session of their room."""
     manifest = find_manifest(channel)
     return manifest.traits.threads if manifest else "thread"
 
@@ -74,7 +74,7 @@ async def find_chats(config: Config, ledger: Ledger, where: Address) -> list[Cha
 async def _find_chat(
     config: Config, ledger: Ledger, where: Address, kind: str, bare: str
 ) -> tuple[SessionKey, Session | None]:
-    """As it is spelled, else without the word before it."""
+    """The chat's key and session: as it is spelled, else without the word before it."""
     key = route(config, _from(where, kind, where.to))
     session = await ledger.find_session(key)
     if session is None and bare != where.to:
@@ -84,7 +84,8 @@ async def _find_chat(
 
 
 def _has_talked(session: Session | None, where: Address) -> bool:
-    """A session of several chats knows only of the last one that it was direct."""
+    """Whether this session was last talked to from there. A session of several chats knows only of the last
+    one that it was direct."""
     if session is None:
         return False
     last = session.last_address
@@ -97,8 +98,8 @@ def _from(where: Address, chat_type: str, chat: str) -> Inbound:
 
 
 def agent_for(config: Config, inbound: Inbound) -> str:
-    """The binding that says most about the chat; among equals the first. An agent that is not
-    configured answers nothing: the default one does."""
+    """The agent of the most specific binding for the chat; among equals the first. In place of an agent that
+    is not configured, the default one answers."""
     fitting = [binding for binding in config.bindings if _fits(binding, inbound)]
     best = max(fitting, key=lambda each: _weight(each, inbound), default=None)
     if best is None or config.agents.find(best.agent_id) is None:
@@ -134,14 +135,14 @@ def _chat_of(inbound: Inbound) -> str:
 
 
 def _channel_named(name: str) -> str:
-    """A channel may have other names: `bluebubbles` is iMessage."""
+    """The channel's name; aliases are resolved: `bluebubbles` is iMessage."""
     manifest = find_manifest(name)
     return manifest.name if manifest else name.lower()
 
 
 def _weight(binding: Binding, inbound: Inbound) -> int:
-    """A chat says more than the chat that it is in, that more than a server, a server more than an account, an
-    account more than all of a channel."""
+    """How specific a binding is: a chat more than the chat that it is in, that more than a server, a server
+    more than an account, an account more than all of a channel."""
     match = binding.match
     peer = match.peer is not None and match.peer.id.lower() == _chat_of(inbound).lower()
     return (

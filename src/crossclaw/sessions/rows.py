@@ -26,9 +26,9 @@ class RowBasics(Result, frozen=True, kw_only=True):
     label: str | None = None
     context_tokens: int | None = None
     agent_gone: bool = False
-    """True for a session whose agent is no longer configured: it is read and deleted, not talked to."""
+    """Whether the session's agent is no longer configured: it can be read and deleted, not talked to."""
     unreadable: bool = False
-    """True for a session whose stored form is damaged: `crossclaw doctor` names it."""
+    """Whether the session's stored form is damaged: `crossclaw doctor` names it."""
 
 
 class RowFacts(RowBasics, frozen=True, kw_only=True):
@@ -86,8 +86,8 @@ class Row(RowFacts, frozen=True, kw_only=True):
 
 
 def channel_field(session: Session) -> str:
-    """Groups by the channel on record, direct chats by where they were last talked to, work from
-    inside as internal."""
+    """The row's channel: for groups the channel on record, for direct chats the one last used, for internal
+    work "internal"."""
     kind = session.key.kind
     if kind in ("cron", "hook", "node"):
         return "internal"
@@ -98,7 +98,7 @@ def channel_field(session: Session) -> str:
 
 
 def last_channel(session: Session) -> str | None:
-    """There whenever a channel is. What `channel` says of work from inside, or for want of one, is none."""
+    """The channel last used; None for internal work and where no channel is known."""
     if session.last_address is not None:
         return session.last_address.channel
     channel = channel_field(session)
@@ -145,8 +145,8 @@ UNREADABLE = "[A message stood here. Its stored form is damaged and cannot be re
 
 
 def stored_message(entry: Entry) -> dict[str, Any]:
-    """A message as it is stored, with its entry's id and time. What the gateway told the session's own
-    model about it stays with that model."""
+    """A message as it is stored, with its entry's id and time. What the gateway told the session's own model
+    about it is left out."""
     if is_unreadable(entry):
         said = {"unreadable": True, "bytes": entry.size, "timestamp": entry.at}
         return {"id": entry.entry_id, "role": "note", **said}

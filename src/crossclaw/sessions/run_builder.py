@@ -1,4 +1,4 @@
-"""The one builder of runs: whatever is to be carried out in a session is put together here."""
+"""The one builder of runs: every run is put together here."""
 
 from crossclaw.config import Config
 from crossclaw.domain.authority import Authority
@@ -36,7 +36,7 @@ class RunBuilder:
         authority: Authority,
         cause: Cause = FIRST,
     ) -> NewRun:
-        """Only a compaction has nothing that was said."""
+        """Builds a run. Only a compaction has no message (`said`)."""
         return NewRun(
             run_id=run_id or self.ids.new(),
             key=key,
@@ -48,7 +48,7 @@ class RunBuilder:
         )
 
     async def begun_by(self, caller: Caller, run_store: RunStore) -> str:
-        """The id of a run that a caller begins: the same tool call of the same run begins the same one, however
+        """The id of a run that a caller begins: the same tool call of the same run gives the same id, however
         often it is executed."""
         if caller.run is not None and caller.call_id is not None:
             return await run_store.follower(caller.run, caller.call_id)
@@ -68,8 +68,8 @@ class RunBuilder:
         run_id: str,
         plan: RunPlan,
     ) -> Submit:
-        """What the end of a run brings about, to be stored with that end. It belongs to the run: no hop
-        further, and no more authority."""
+        """Builds a run that follows from another's end, to be stored with that end. It belongs to that run:
+        no further hop, and no more authority."""
         said = self.said(content, origin)
         new = self.new(
             kind,

@@ -57,7 +57,8 @@ class Sends:
     async def send(
         self, caller: Caller, params: SendToolParams, request_id: str | None = None
     ) -> SendToolResult:
-        """With a request id of a client's, the same request again is the same send."""
+        """Sends a message into another session and waits as asked. With a client's request id, the same
+        request again is the same send."""
         timeout_s = wait_s(params.timeout_seconds, WAIT_DEFAULT_S, WAIT_MAX_S, "do not wait")
         if not params.message.strip():
             raise Invalid("message required")
@@ -100,7 +101,7 @@ class Sends:
     async def _arrival(
         self, caller: Caller, handle: SessionHandle, run_id: str, params: SendToolParams
     ) -> Arrival:
-        """A send between agents begins an exchange; a person who sends gets the reply and that is all."""
+        """The arrival of a send. Between agents it begins an exchange; a person who sends only gets the reply."""
         requester, run = caller.principal.session, caller.run
         return Arrival(
             road="send",
@@ -144,7 +145,7 @@ class Sends:
     async def _outcome(
         self, caller: Caller, run_id: str, timeout_s: float, shown: str
     ) -> SendToolResult:
-        """Waiting reads the ledger, so a restart or a reconnect changes nothing of the answer."""
+        """Waits for the reply. It is read from the ledger, so a restart or a reconnect does not change the answer."""
         circle: Sequence[SessionKey] = ()
         if caller.run is not None:
             waited = await self._waits.wait(caller.run, run_id, timeout_s)
@@ -162,7 +163,7 @@ class Sends:
         return _ended(run, shown)
 
     async def _name(self, caller: Caller, key: SessionKey, target: str) -> str:
-        """A session in a circle, named only to those who know it anyway."""
+        """The name of a session in a cycle; anonymous for a caller that may not see it."""
         name, who = key.display(caller.principal.agent_id), caller.principal
         known = key == who.session or name == target or await self._resolver.sees(who, key)
         return name if known else "another session"

@@ -44,7 +44,7 @@ class SpawnParams(Params, frozen=True):
 
 
 class ClientSpawnParams(SpawnParams, frozen=True):
-    """A client's: it says which session is the parent, and may make its request unique."""
+    """The parameters of a client: it says which session is the parent, and may make its request unique."""
 
     session_key: str = "main"
     idempotency_key: str | None = None
@@ -88,7 +88,7 @@ class Spawns:
         self._config = builder.config
 
     async def spawn(self, caller: Caller, params: SpawnParams) -> SpawnResult:
-        """By a session's own tool: the caller is the parent."""
+        """Spawns for a session's own tool: the caller is the parent."""
         parent = caller.principal.session
         if parent is None:
             raise Invalid("sessions_spawn is called by a session; clients have sessions.spawn")
@@ -102,7 +102,7 @@ class Spawns:
         "Give a task to a sub-agent of a session; its report comes there when it is done.",
     )
     async def spawn_for(self, caller: Caller, params: ClientSpawnParams) -> SpawnResult:
-        """By a client, in the name of a session that it may change."""
+        """Spawns for a client, in the name of a session that it may change."""
         handle = await self._resolver.resolve(caller.principal, params.session_key, "talk")
         run_id = params.idempotency_key or self._builder.ids.new()
         return await self._spawn(caller, handle.key, params, run_id)
@@ -204,7 +204,8 @@ class Spawns:
         return SpawnResult(status="accepted", run_id=received.run_id, child_session_key=child.text)
 
     async def _is_known(self, child: SessionKey, parent: SessionKey, task: _Task) -> bool:
-        """A child that was deleted after its announce is not begun again by a repeated call."""
+        """Whether a repeated call's child exists already, also one that was deleted after its announce: it is
+        not begun again."""
         known = await self._ledger.find_spawn(child)
         if known is None:
             return False
@@ -214,7 +215,7 @@ class Spawns:
         return True
 
     async def _asking(self, caller: Caller) -> str | None:
-        """The model that asks: a fallback may have answered in the place of the chosen one."""
+        """The model of the run that asks: a fallback may have answered in place of the chosen one."""
         if caller.run is None:
             return None
         run_id = caller.run.run_id
@@ -229,8 +230,9 @@ class Spawns:
     def _authority(
         self, caller: Caller, parent: SessionKey, session: Session | None, asking: str | None
     ) -> Authority:
-        """What the parent may, a hop less, and nothing that only a person or a parent may do. A child is
-        its parent's own arm, whoever asks for it, and no more than the model that asks."""
+        """The child's authority: the parent's with a hop less, and nothing that only a person or a parent may
+        do. A child acts on its parent's behalf, whoever asks for it, and may do no more than the model that
+        asks."""
         chosen = caller.run.plan.model if caller.run else None
         model = self._models.in_use(parent.agent_id, chosen or (session.model if session else None))
         given = caller.principal.authority
@@ -247,7 +249,8 @@ class Spawns:
     def _begin(
         self, parent: SessionKey, new: NewRun, task: _Task, where: Address | None
     ) -> list[Op[Any]]:
-        """A client may spawn for a main session that nobody has talked to yet."""
+        """The operations stored with the first run. They make the parent's session too: a client may spawn
+        for a main session that nobody has talked to yet."""
         at, ids = self._builder.clock.now_ms(), self._builder.ids
         changes = {"model": task.model, "thinking": task.thinking}
         chosen = {name: value for name, value in changes.items() if value is not None}
@@ -259,7 +262,7 @@ class Spawns:
         return [*ops, self._record(parent, new, task, where, at)]
 
     async def _reports_to(self, caller: Caller, parent: SessionKey) -> Address | None:
-        """The chat that it was asked for in, else the parent's."""
+        """Where the report goes: the chat that the task was asked for in, else the parent's."""
         found = await self._find_parent(parent)
         asked_in = caller.run.plan.reply_to if caller.run else None
         return asked_in or address_of(found)
@@ -295,13 +298,13 @@ class Spawns:
 
 
 def _bound(authority: Authority) -> Authority:
-    """What any run in the child may do, whoever sends it: what its first run may, for good. Only the hops and the
-    credentials are those of whoever sends."""
+    """The bound of any run in the child, whoever sends it: what its first run may do, for good. Only the hops
+    and the credentials are those of whoever sends."""
     return msgspec.structs.replace(authority, hops_left=HOPS_UNLIMITED, made_by=frozenset())
 
 
 def _context(parent: SessionKey, child: SessionKey) -> str:
-    """What a sub-agent has to know, for its system prompt: facts, none of its parent's words."""
+    """The facts a sub-agent needs in its system prompt; none of its parent's words."""
     return "\n".join(
         [
             f"You are a sub-agent: session {parent.shown} has given you one task, the message you see.",

@@ -1,8 +1,8 @@
 """Reports of sub-agents: the child is asked what to report, and its parent gets it, once.
 
-Every step is written by the step before: the end of the task's run brings the announce run, the end
-of that one brings the parent's message, the delivery to its chat and the timer that puts the child
-away. A parent that was reset meanwhile hears it in its new transcript; one that was deleted does not.
+Every step is written by the step before: the end of the task's run brings the announce run, the end of that one
+brings the parent's message, the delivery to its chat and the timer that archives the child. A parent that was
+reset meanwhile gets it in its new transcript; one that was deleted does not.
 """
 
 from collections.abc import Callable
@@ -64,7 +64,7 @@ class SpawnReports:
         self._config = builder.config
 
     async def follow(self, run: Run, outcome: Outcome) -> list[Op[Any]]:
-        """What the end of one of a child's runs brings about, to be stored with that end."""
+        """The operations that follow from the end of one of a child's runs, to be stored with that end."""
         spawn = await self._ledger.find_spawn(run.key)
         if spawn is None or spawn.state == "over":
             return []
@@ -131,8 +131,8 @@ class SpawnReports:
         return report_text(status, report, str(stats))
 
     def _post(self, spawn: Spawn, parent: Session, words: str, run: Run) -> list[Op[Any]]:
-        """Into the parent's transcript and to its chat: the one it asked in, else the one it has.
-        Chats on the page hear the words as an event, if the send policy lets them."""
+        """Posts a report into the parent's transcript and to its chat: the one it was asked in, else the
+        parent's own. Chats on the page get the words as an event, if the send policy allows it."""
         at = self._builder.clock.now_ms()
         where = spawn.reply_to or address_of(parent)
         may_say = decide_send(self._config.session.send_policy, parent.key, parent).allowed
@@ -149,7 +149,7 @@ class SpawnReports:
         return Inject(key=parent.key, entries=[entry], at=at, if_there=True, shown=shown)
 
     def _wake(self, spawn: Spawn, parent: Session, words: str, run: Run) -> Submit:
-        """The parent answers it in a run of its own, with no more authority than the child had."""
+        """Submits a run in which the parent answers the report, with no more authority than the child had."""
         where = spawn.reply_to or address_of(parent)
         return self._builder.following(
             run,
@@ -162,7 +162,7 @@ class SpawnReports:
         )
 
     def _put_away(self, spawn: Spawn, child: SessionKey, at: int) -> list[Op[Any]]:
-        """Counted from the child's end. Minutes of 0 keep it for ever."""
+        """Sets the timer that archives or deletes the child, counted from its end. Minutes of 0 keep it for ever."""
         if spawn.cleanup == "delete":
             return [ArmTimer(timer=_timer(CLEANUP, child, at))]
         minutes = self._config.agents.defaults.subagents.archive_after_minutes
@@ -183,7 +183,7 @@ def _timer(kind: str, child: SessionKey, due_at: int) -> Timer:
 
 
 def _from_child(spawn: Spawn) -> Provenance:
-    """A child has no chat of its own."""
+    """The provenance of a report. A child has no chat of its own."""
     return Provenance(
         "announce",
         source_session_key=spawn.child_key,

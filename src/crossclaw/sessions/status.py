@@ -1,4 +1,4 @@
-"""Who may be spawned, and how a session stands: the two small tools beside the four."""
+"""Two small session tools: which agents may be reached, and a session's status."""
 
 from crossclaw.config.agents import AgentConfig
 from crossclaw.domain.errors import Forbidden
@@ -15,7 +15,7 @@ from crossclaw.sessions.choosing import ModelChoices
 from crossclaw.sessions.introductions import Introduction, Introductions
 
 AS_CONFIGURED = ("default", "")
-"""Words that take a session's own model away again."""
+"""Words that remove a session's own model choice."""
 
 
 class AgentsParams(Params, frozen=True):
@@ -26,9 +26,9 @@ class AgentRow(Result, frozen=True):
     id: str
     configured: bool
     can_send: bool
-    """With sessions_send, to its main session."""
+    """Whether sessions_send reaches its main session."""
     can_spawn: bool
-    """With sessions_spawn."""
+    """Whether sessions_spawn may spawn it."""
     session_key: str | None = None
     """Its main session, where it can be sent to."""
     exists: bool | None = None
@@ -74,7 +74,7 @@ class SessionStatus:
         self._budgets = budgets
 
     async def agents(self, caller: Caller, params: AgentsParams) -> AgentsResult:
-        """Itself first, then the others that it may reach, and how."""
+        """The caller's agent first, then the others that it may reach, and how."""
         agents, principal = self._config.agents, caller.principal
         own = principal.agent_id or agents.default_id
         key = principal.session or SessionKey.main(own)
@@ -123,7 +123,7 @@ class SessionStatus:
         return await self._changing.patch(session.key, {"model": chosen})
 
     def _refuse_escape(self, session: Session, chosen: str | None) -> None:
-        """Rules for the model in use hold on: no session gets out of them by choosing another one."""
+        """Refuses a model that would escape the rules for the model in use."""
         agent_id = session.key.agent_id
         before, after = (
             provider_rules(self._config, agent_id, self._models.in_use(agent_id, model))
@@ -160,7 +160,7 @@ class SessionStatus:
 
 
 def _description(agent: AgentConfig | None, known: Introduction | None) -> str | None:
-    """What stands in its name's column anyway is not said twice."""
+    """The agent's introduction, unless its name says the same."""
     if agent is None or known is None or known.text in ("", agent.name):
         return None
     return known.text

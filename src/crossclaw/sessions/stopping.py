@@ -11,7 +11,8 @@ class Stopping:
         self._lanes = lanes
 
     async def stop(self, key: SessionKey, reason: str) -> list[str]:
-        """The session first, so that it begins no further child meanwhile."""
+        """Stops a session's runs, then its children's: in that order, so that it begins no further child
+        meanwhile."""
         return await self.stop_alone(key, reason) + await self.stop_children(key, reason)
 
     async def stop_children(self, key: SessionKey, reason: str) -> list[str]:
@@ -22,7 +23,7 @@ class Stopping:
         return stopped
 
     async def stop_running(self, key: SessionKey, reason: str) -> list[str]:
-        """Only what is at work now; what is queued behind it comes next."""
+        """Stops only what is running now; what is queued behind it comes next."""
         begun = [run for run in await self._ledger.list_open_runs(key) if run.status != "queued"]
         return [run.run_id for run in begun if await self._lanes.abort(run.run_id, reason)]
 

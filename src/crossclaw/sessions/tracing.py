@@ -41,7 +41,7 @@ class TraceTree(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, r
     """The words that began it."""
     origin: Provenance | None = None
     end: int | None = None
-    """None while something of it is under way."""
+    """When the last of it ended; None while something is under way."""
     runs: int = 0
     failed: int = 0
     truncated: bool = False
@@ -54,7 +54,7 @@ class Tracing:
         self._clock = clock
 
     async def find_root(self, name: str, key: SessionKey | None) -> SeenRun:
-        """By the name of a run or an exchange, or the newest run of a session."""
+        """The first run of a chain, found from a run, an exchange, or the newest run of a session."""
         run = await self._ledger.find_run(name)
         if run is None and (exchange := await self._ledger.find_exchange(name)) is not None:
             run = await self._ledger.find_run(exchange.run_id)
@@ -114,10 +114,11 @@ def _short(text: str) -> str:
 
 
 class _Assembly:
-    """What the ledger has, as spans. What a tool call began lies under that call, with its rounds and its announce."""
+    """Builds the spans from the ledger's rows. What a tool call began lies under that call, with its rounds
+    and its announce."""
 
     def __init__(self, rows: TraceRows, asked: Mapping[tuple[str, str], str]) -> None:
-        """`asked`: by run and call, what a person has to allow first."""
+        """`asked`: the approvals that were asked for, by run and call."""
         self._rows = rows
         self._asked = asked
         self._callers: dict[str, str] = {}
@@ -156,7 +157,8 @@ class _Assembly:
         )
 
     def _parent(self, run: SeenRun) -> str | None:
-        """The call that began it, or its exchange: `run::call`, `run::call::round-1`, `run::call::announce`."""
+        """The parent span: the call that began the run, or its exchange: `run::call`, `run::call::round-1`,
+        `run::call::announce`."""
         name = run.run_id
         while FOLLOWS in name:
             if name in self._callers:

@@ -1,11 +1,11 @@
-"""Where a session's chat is."""
+"""The address of a session's chat."""
 
 from crossclaw.domain.addresses import Address
 from crossclaw.domain.sessions import Session
 
 
 def address_of(session: Session | None) -> Address | None:
-    """Where it was last talked to, else what a group's key says."""
+    """The address the session was last talked to from, else the one in a group's key."""
     if session is None:
         return None
     if session.last_address is not None:
