@@ -1,4 +1,4 @@
-"""The gateway: frames in, `dispatch`, frames out. Thin wire, thick service."""
+"""The gateway's wire: frames in, `dispatch`, frames out. The work itself is done by the services below."""
 
 __all__ = [
     "asking",

@@ -1,4 +1,4 @@
-"""Asking another gateway: one request, encrypted both ways, and never made a second time by itself."""
+"""Requests to another gateway: encrypted both ways, and never repeated automatically."""
 
 from typing import Any
 
@@ -15,11 +15,11 @@ ANSWER_BYTES_MAX = (
     64 * 2**20
 )  # a picture of a device, written as text twice; nobody knows yet who answers
 _NOT_HEARD = frozenset({400, 401, 403, 404, 405, 409, 413, 415, 421, 503})
-"""Answers of the edge, before anything was done."""
+"""Status codes that the other edge answers before anything was done."""
 
 
 class GatewayRequests:
-    """The way from this gateway to the others. `close` ends it."""
+    """Sends requests from this gateway to the others. `close` ends it."""
 
     def __init__(self, key: LinkKey, clock: Clock) -> None:
         self._key, self._clock = key, clock
@@ -27,7 +27,7 @@ class GatewayRequests:
         self._opening = anyio.Lock()
 
     async def carry(self, neighbour: Neighbour, question: bytes, timeout_s: float) -> bytes:
-        """The answer to a question, as its gateway wrote it."""
+        """Sends a question to another gateway and returns its answer as it was written."""
         facts = neighbour.facts
         if not facts.address:
             raise NeighbourUnreached(neighbour.name, "it does not listen yet")
@@ -60,7 +60,8 @@ class GatewayRequests:
         return answer
 
     async def http(self) -> Any:
-        """One for all. Its package and the certificates that it trusts take half a second to read, so in a thread."""
+        """The shared HTTP client. Importing its package and reading the trusted certificates takes half a
+        second, so it is opened in a thread."""
         async with self._opening:
             if self._http is None:
                 self._http = await anyio.to_thread.run_sync(_open)
@@ -72,7 +73,8 @@ class GatewayRequests:
 
 
 def _open() -> Any:
-    """A connection a request: one that was kept open may be gone, and nobody would know what has arrived."""
+    """Opens an HTTP client that uses a connection a request: a kept one may be gone, and nobody would know
+    what has arrived."""
     import httpx2  # noqa: PLC0415  only where there are other gateways
 
     limits = httpx2.Limits(max_connections=None, max_keepalive_connections=0)
@@ -80,7 +82,7 @@ def _open() -> Any:
 
 
 async def _post(client: Any, url: str, body: bytes, **how: Any) -> tuple[int, bytes]:
-    """What was answered; whoever listens there may say any amount."""
+    """Posts a body; returns status and answer. The answer's size is limited, since the peer may send any amount."""
     said = bytearray()
     async with client.stream("POST", url, content=body, **how) as answer:
         async for piece in answer.aiter_raw():

@@ -1,8 +1,8 @@
-"""Who may come in: secrets kept as digests, and a pause for everybody who guesses.
+"""Authentication: secrets kept as digests, and a delay for whoever guesses.
 
-Nothing is trusted for where it comes from; a connection from this machine needs the secret like
-any other. The secret is compared first: a right one enters at once, however many wrong ones others
-have shown; a wrong one is answered after a pause, or not at all.
+No address is trusted; a connection from this machine needs the secret like any other. The secret is compared
+first: a right one enters at once, however many wrong ones others have shown; a wrong one is answered after a
+pause, or not at all.
 """
 
 import hmac
@@ -27,7 +27,7 @@ GATEWAY = "gateway"
 
 
 class Unauthorized(Invalid):
-    """No secret, or not the right one. `kind` is what was expected, `missing` whether none came."""
+    """The secret is missing or wrong. `kind` is what was expected, `missing` whether none came."""
 
     def __init__(self, kind: str, *, missing: bool) -> None:
         super().__init__(f"unauthorized: gateway {kind} {'missing' if missing else 'mismatch'}")
@@ -43,14 +43,14 @@ class DeviceTokenMismatch(Unauthorized):
 
 
 class Offer(msgspec.Struct, frozen=True):
-    """What a client shows."""
+    """The secrets that a client shows."""
 
     token: str | None = None
     password: str | None = None
     device_token: str | None = None
 
     def value(self, kind: str) -> str | None:
-        """One secret an attempt, the expected kind first: two would be two guesses for one."""
+        """The one secret of this attempt, the expected kind first: two would be two guesses for one."""
         first, second = self.token, self.password
         if kind == "password":
             first, second = second, first
@@ -64,7 +64,7 @@ class Lock(msgspec.Struct, frozen=True):
     kind: str = "token"
 
     def opened_by(self, value: str) -> bool:
-        """Compares with all of them, so that the time tells nothing."""
+        """Whether one of the secrets matches. Compares with all of them, so that the time reveals nothing."""
         digest, found = Secret(value).digest(), False
         for kept in self.digests:
             found |= hmac.compare_digest(digest, kept)
@@ -72,8 +72,8 @@ class Lock(msgspec.Struct, frozen=True):
 
 
 def gateway_lock(auth: GatewayAuth, token: Secret, host: str) -> Lock:
-    """The gateway's own lock. The token always opens it; in password mode the password as well.
-    What could be guessed is accepted on loopback only, where existing configs have it."""
+    """The secrets that open the gateway. The token always does; in password mode the password as well. A
+    guessable one is accepted on loopback only, where existing configs have it."""
     secrets = [token]
     if auth.mode == "password":
         if not auth.password:
@@ -104,12 +104,12 @@ def is_loopback(host: str) -> bool:
 
 
 CLOSED = Lock(())
-"""Opened by nothing: a door that is shut."""
+"""No secrets at all: nothing opens it."""
 
 
 class Gatekeeper:
-    """Checks secrets for every transport and every door. A door's own secret is a credential: another
-    one begins a new epoch, and whoever came in before must come in again."""
+    """Checks secrets for every transport and every door. A door's own secret is a credential: changing it
+    begins a new epoch, and whoever came in before must come in again."""
 
     def __init__(
         self,
@@ -138,8 +138,8 @@ class Gatekeeper:
             raise Unauthorized(lock.kind, missing=False)
 
     async def check_device(self, address: str, offer: Offer, own: Lock) -> Lock:
-        """The gateway's secret or the device's own token; answers which of the two locks opened.
-        Old clients show their device's token where the gateway's belongs."""
+        """Checks for the gateway's secret or the device's own token; returns which of the two matched. Old
+        clients show their device's token where the gateway's belongs."""
         lock = self._locks[GATEWAY]
         shown = dict.fromkeys(filter(None, (offer.value(lock.kind), offer.device_token)))
         if not shown:
@@ -161,11 +161,11 @@ class Gatekeeper:
         return door in self._locks
 
     def maker(self, door: str = GATEWAY) -> Maker:
-        """What is begun by a door's own secret carries this."""
+        """The credential that runs begun with a door's own secret carry."""
         return Maker(door, self.credentials.epoch_of(door))
 
     def rotate(self, locks: Mapping[str, Lock]) -> list[str]:
-        """The doors whose secrets are other ones than before: their epoch is new at once."""
+        """Replaces the secrets. Returns the doors whose secrets have changed: their epoch is new at once."""
         before, self._locks = self._locks, dict(locks)
         changed = [door for door in {**before, **locks} if before.get(door) != locks.get(door)]
         for door in changed:
@@ -177,7 +177,7 @@ class Gatekeeper:
 
 
 class RateBudget:
-    """So many at once, then one every `refill_s`."""
+    """A token bucket: so many at once, then one every `refill_s`."""
 
     __slots__ = ("_at_s", "_left", "_most", "_refill_s")
 

@@ -36,7 +36,8 @@ class ServedCertificate(msgspec.Struct, frozen=True):
 
 
 def open_certificate(settings: Tls, paths: Paths, host: str) -> ServedCertificate | None:
-    """What the gateway shows at `host`, or None without TLS. What cannot be used is refused, with what to do."""
+    """The certificate that the gateway shows at `host`, or None without TLS. An unusable one is refused, with
+    what to do."""
     if not settings.enabled:
         return None
     made = paths.certificate_dir
@@ -57,7 +58,8 @@ def _given(written: str | None, paths: Paths) -> Path | None:
 
 
 def _make_missing(settings: Tls, certificate: Path, key: Path, host: str) -> None:
-    """Both are made where neither is; and where only our own key is there, a start was cut off between the two."""
+    """Makes certificate and key where neither exists; also where only our own key does: then a start was
+    interrupted between the two."""
     is_ours = not (settings.cert_path or settings.key_path)
     missing = [path for path in (certificate, key) if not path.exists()]
     if not missing:
@@ -113,7 +115,7 @@ def _why(error: Exception, certificate: Path, key: Path) -> str:
 
 
 def _make(certificate: Path, key: Path, host: str) -> None:
-    """The key first: with it alone, the next start makes the rest."""
+    """Makes a key and a certificate. The key is written first: with it alone, the next start makes the rest."""
     from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415  slow to import
     from cryptography.hazmat.primitives.serialization import (  # noqa: PLC0415
         Encoding,
@@ -158,7 +160,7 @@ def _signed(key: "EllipticCurvePrivateKey", host: str) -> str:
 
 
 def _names(host: str) -> list["GeneralName"]:
-    """By which the gateway may be asked: this machine's own, and the address that it listens at."""
+    """The names by which clients may reach the gateway: this machine's own, and the address that it listens at."""
     from cryptography.x509 import DNSName, IPAddress  # noqa: PLC0415  slow to import
 
     names = ["localhost", "127.0.0.1", "::1"]

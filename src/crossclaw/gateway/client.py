@@ -1,4 +1,4 @@
-"""A client: one connection with its socket, its requests at work and the events it hears."""
+"""A client: one connection with its socket, its requests in progress and the events that it gets."""
 
 import math
 from collections.abc import Awaitable, Callable, Mapping
@@ -40,7 +40,7 @@ Receive = Callable[[], Awaitable[Mapping[str, Any]]]
 
 
 class Socket(Protocol):
-    """What a client needs of its socket. Nothing here waits."""
+    """What a client needs of its socket. No method blocks."""
 
     @property
     def buffered_bytes(self) -> int: ...
@@ -59,15 +59,15 @@ class Socket(Protocol):
 
 
 class ClientGreeter(Protocol):
-    """Who is told that a client came in or went away."""
+    """Is notified when a client comes in or goes away."""
 
     @property
     def ended(self) -> int:
-        """How many credentials have ended so far."""
+        """The number of credentials that have ended so far."""
         ...
 
     def stands(self, principal: Principal) -> bool:
-        """Whether the credential that somebody came in with still opens the door."""
+        """Whether the credential that somebody came in with is still valid."""
         ...
 
     def welcome(self, client: "Client", admitted: Admitted) -> Subscription: ...
@@ -113,12 +113,12 @@ class Client:
 
     @property
     def at_work(self) -> int:
-        """Requests that have no answer yet."""
+        """The number of requests that have no answer yet."""
         return self._at_work
 
     async def serve(self, receive: Receive) -> None:
-        """Until the connection is closed. What was asked and not answered is given up then; runs
-        that were begun go on."""
+        """Serves the connection until it is closed. Unanswered requests are given up then; runs that were
+        begun go on."""
         try:
             async with anyio.create_task_group() as requests:
                 with anyio.CancelScope() as hearing:
@@ -135,7 +135,7 @@ class Client:
     async def _hear(
         self, receive: Receive, requests: TaskGroup, hearing: anyio.CancelScope
     ) -> bool:
-        """One message; whether there may be another. Who then waits for long holds nothing of this one: a
+        """Receives one message; returns whether there may be another. Holds no reference to it afterwards: a
         welcome weighs more than the rest of an idle connection."""
         message = await receive()
         if message["type"] != "websocket.receive":
@@ -200,7 +200,8 @@ class Client:
             requests.start_soon(self._answer, caller, request, name=request.method)
 
     def _stands(self, principal: Principal) -> bool:
-        """Asked again when a credential has ended since; the door asks every time."""
+        """Whether the client's credential is still valid; looked up only when one has ended since the last
+        time. The door checks every time."""
         ended = self._reception.ended
         if ended != self._stood_at and not self._reception.stands(principal):
             return False
@@ -253,7 +254,7 @@ class Client:
     # ── writing ────────────────────────────────────────────────────────────────────────────────
 
     def push(self, frame: EventFrame) -> bool:
-        """An event. Its `seq` counts what this connection really gets."""
+        """Sends an event. Its `seq` counts only what this connection really gets."""
         if frame.droppable and self._behind(self._limits.dropping_share):
             return False
         self._seq += 1
@@ -273,7 +274,7 @@ class Client:
         self._closing = True
 
     def leave(self, reason: str) -> None:
-        """For one who sends itself away: it is told so, asks nothing more, and is closed."""
+        """Closes a client that has ended its own credential, after the answer; it can send nothing more."""
         self._leaving = reason
 
     def close(self, code: int, reason: str) -> None:

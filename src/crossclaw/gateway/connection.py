@@ -43,7 +43,7 @@ class Send(msgspec.Struct, frozen=True):
 
 
 class Welcome(msgspec.Struct, frozen=True):
-    """The client is in: it may have larger frames and hears events from now on."""
+    """The client is in: it may send larger frames and gets events from now on."""
 
     admitted: Admitted
 
@@ -59,7 +59,7 @@ class Dispatch(msgspec.Struct, frozen=True):
 
 
 class RequestRefused(msgspec.Struct, frozen=True):
-    """A request that came to nothing; its owner counts them."""
+    """A request that was refused; the connection's owner counts them."""
 
     frame: bytes
 
@@ -70,7 +70,7 @@ class Close(msgspec.Struct, frozen=True):
 
 
 class Drop(msgspec.Struct, frozen=True):
-    """The connection ends at once and without an answer."""
+    """Ends the connection at once and without an answer."""
 
 
 Action = Send | Welcome | ConnectRequested | Dispatch | RequestRefused | Close | Drop
@@ -131,7 +131,7 @@ class Connection:
                 return []
 
     def time_over(self) -> list[Action]:
-        """The time for the handshake has passed."""
+        """Ends a handshake that has taken too long."""
         return self.close(NORMAL, "handshake timeout") if self.state == "challenged" else []
 
     def close(self, code: int, reason: str) -> list[Action]:
@@ -187,5 +187,5 @@ class Connection:
 
 
 def _short(reason: str) -> str:
-    """Cut to what a close frame can carry, at a whole letter."""
+    """The reason, cut to what a close frame can carry, at a whole letter."""
     return reason.encode()[:REASON_BYTES_MAX].decode(errors="ignore")

@@ -1,4 +1,4 @@
-"""What everything in the gateway needs: time, ids, its numbers, and who counts when everybody waits."""
+"""What everything in the gateway needs: time, ids, its numbers, and the watchdog of the event loop."""
 
 from collections.abc import Awaitable, Callable, Sequence
 
@@ -21,6 +21,6 @@ class GatewayContext(msgspec.Struct, frozen=True, kw_only=True):
     limits: GatewayLimits = GatewayLimits()
     watchdog: Watchdog = msgspec.field(default_factory=Watchdog)
     with_media: WithMedia | None = None
-    """The ledger's: events of messages with pictures carry these. None: they only tell of them."""
+    """The ledger's reading of media, for events of messages with pictures. None: events only name the pictures."""
     neighbours: Neighbours = msgspec.field(default_factory=Neighbours)
     """The other gateways on the same ledger."""

@@ -40,8 +40,8 @@ class Statement(msgspec.Struct, frozen=True, kw_only=True):
     family: str
 
     def signed_texts(self, device: Device, protocol: int) -> list[bytes]:
-        """The spellings that count. The first version had no nonce and could be replayed: it does
-        not."""
+        """The texts whose signature is accepted. The first version had no nonce and could be replayed: it is
+        not among them."""
         parts = [
             device.id,
             self.client_id,
@@ -62,7 +62,7 @@ class Statement(msgspec.Struct, frozen=True, kw_only=True):
 def check_device(
     device: Device, statement: Statement, *, protocol: int, nonce: str, now_ms: int
 ) -> None:
-    """In this order; the first that fails is told."""
+    """Checks a device's identity, time, nonce and signature in this order; raises for the first that fails."""
     key = _decode(device.public_key)
     if key is None or sha256(key).hexdigest() != device.id:
         raise DeviceRefused("device identity mismatch")
@@ -95,7 +95,7 @@ def _verified(key: bytes, signature: bytes, text: bytes) -> bool:
 
 
 def _decode(text: str) -> bytes | None:
-    """base64url, with or without its padding."""
+    """The bytes of base64url text, with or without its padding."""
     try:
         return base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
     except (binascii.Error, ValueError):
@@ -103,5 +103,5 @@ def _decode(text: str) -> bytes | None:
 
 
 def _plain(text: str) -> str:
-    """Trimmed, and lower case for ASCII letters only, as the clients write it."""
+    """The text trimmed, with ASCII letters in lower case, as the clients write it."""
     return "".join(c.lower() if c.isascii() else c for c in text.strip())

@@ -1,8 +1,8 @@
-"""The gateway's own secrets as credentials: known again after a restart, so that a changed one ends what
-the old one began, also when it was changed while no gateway ran.
+"""The gateway's own secrets as credentials: recognised after a restart, so that changing one ends what the old
+one began, also when it was changed while no gateway ran.
 
-What is kept is a slow digest with a salt of its own: a config may have a short token or a password, and
-a copy of the ledger must not tell it.
+Only a slow digest with a salt of its own is kept: a config may have a short token or a password, and a copy of
+the ledger must not reveal it.
 """
 
 import hashlib
@@ -31,8 +31,8 @@ class DoorSecrets:
         self._clock = clock
 
     async def settle(self, locks: Mapping[str, Lock], *, is_agreed: bool = False) -> None:
-        """At the start: each door gets its epoch, another one if its secret is another one. `is_agreed`: other gateways
-        are opened by the secrets that are kept, and this one must be too."""
+        """Gives each door its epoch at the start: a new one if its secret has changed. `is_agreed`: the
+        stored secrets open other gateways, so this one must have the same."""
         kept = {each.credential_id: each for each in await self._doors()}
         for door, lock in locks.items():
             known = kept.get(door)
@@ -50,8 +50,9 @@ class DoorSecrets:
             await self._ledger.do(DeleteCredential(credential_id=door))
 
     async def keep(self, door: str, lock: Lock | None) -> None:
-        """What opens a door from now on; None: it was closed for good. Where another gateway has kept the same secret already,
-        its epoch counts here too: nobody who has come by it is sent away again."""
+        """Stores the secret that opens a door from now on; None: the door is closed for good. Where another
+        gateway has stored the same secret already, its epoch counts here too, so that no client is sent away
+        again."""
         known = {each.credential_id: each for each in await self._doors()}
         if lock is not None and door in known and await _is_of(known[door], lock):
             self._credentials.put(door, known[door].epoch)
@@ -92,5 +93,5 @@ async def _is_of(known: Credential, lock: Lock) -> bool:
 
 
 def _digest(lock: Lock, salt: bytes) -> bytes:
-    """Of all secrets that open it, in any order."""
+    """A digest of all secrets that open it, in any order."""
     return hashlib.scrypt(b"".join(sorted(lock.digests)), salt=salt, **SCRYPT)

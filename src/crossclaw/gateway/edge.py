@@ -1,8 +1,7 @@
-"""The edge: what every HTTP request and every upgrade passes before anything else looks at it.
+"""The edge: the checks that every HTTP request and every upgrade passes before anything else looks at it.
 
-In this order: the path is plain, the Host is ours, no foreign page asks, the route exists, the
-secret is right, the body calls itself JSON (hooks need not) and is not too large. A body is not
-read before all that.
+In this order: the path is plain, the Host is ours, no foreign page asks, the route exists, the secret is right,
+the body is declared as JSON (hooks need not) and is not too large. A body is not read before all that.
 """
 
 import re
@@ -54,37 +53,37 @@ NOBODY = Principal(
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """One route. Whoever calls it has shown the secret of `door`, unless it is open."""
+    """One route. Its callers have shown the secret of `door`, unless it is open."""
 
     method: str
     path: str
     """One that ends in /* stands for all below it."""
     handle: RequestHandler
     door: str | None = GATEWAY
-    """None: anybody may, and learns nothing by it."""
+    """The secret that opens the route; None: anybody may call it, and learns nothing by it."""
     find_token: FindToken | None = None
     """Tokens of others that open it as well."""
     body_bytes_max: int | None = None
 
 
 FindEndpoints = Callable[[str], Mapping[str, Endpoint] | None]
-"""By path, for routes that come and go: method → endpoint."""
+"""Finds routes that come and go by their path: method → endpoint."""
 
 
 def no_webhooks(_path: str) -> None:
-    """Where no chat account has one."""
+    """Finds no webhook: used where no chat account has one."""
 
 
 class Routes(msgspec.Struct, frozen=True):
-    """Where something is served over HTTP."""
+    """The routes that are served over HTTP."""
 
     endpoints: Sequence[Endpoint] = ()
     find_webhooks: FindEndpoints = no_webhooks
-    """Of chat accounts, which come and go; asked for paths that no endpoint has."""
+    """Finds the webhooks of chat accounts, which come and go; asked for paths that no endpoint has."""
 
 
 class EdgeRefusal(Exception):
-    """A request that ends at the edge, with its answer."""
+    """A request that is refused at the edge, with its answer."""
 
     def __init__(self, response: Response) -> None:
         super().__init__(response.status_code)
@@ -146,7 +145,7 @@ class Edge:
         return headers
 
     def _webhooks(self, scope: Scope) -> Mapping[str, Endpoint] | None:
-        """Of a chat account, where the gateway has no route of its own."""
+        """The webhooks of chat accounts at this path, if the gateway has no route of its own there."""
         path = scope["path"]
         if scope["type"] != "http" or path in self._routes or _above(self._routes, path):
             return None
@@ -165,8 +164,8 @@ class Edge:
     async def _serve(
         self, scope: Scope, headers: Mapping[str, str], receive: Receive, send: Send
     ) -> None:
-        """Until the answer is given, or the credential that was shown ends: then nothing more of it is
-        said. A stream that has begun is cut off."""
+        """Serves one request until it is answered, or until the credential that was shown ends: then a stream
+        that has begun is cut off."""
         webhooks = self._webhooks(scope)
         routes = {scope["path"]: webhooks} if webhooks else self._routes
         endpoint = find_endpoint(routes, scope["method"], scope["path"])
@@ -225,8 +224,8 @@ class Edge:
 
 
 class _SharedRoom:
-    """Memory for what callers send before they have shown who they are: webhooks are signed over the whole body. Small
-    bodies need none of it, so whoever fills it keeps out large ones alone."""
+    """Memory for bodies of callers that are not authenticated yet: webhooks are signed over the whole body.
+    Small bodies need none of it, so whoever fills it keeps out large ones alone."""
 
     def __init__(self, bytes_max: int, small: int) -> None:
         self._left, self._small = bytes_max, small
@@ -250,7 +249,7 @@ class _SharedRoom:
 
 
 def _freely(_size: int) -> None:
-    """Whoever has shown the secret is bounded by the limit of the route alone."""
+    """Reserves nothing: an authenticated caller is bounded by the limit of the route alone."""
 
 
 def _make_known(scope: Scope) -> None:
@@ -262,8 +261,8 @@ def _make_known(scope: Scope) -> None:
 
 
 def read_headers(scope: Scope) -> Mapping[str, str]:
-    """One value a name. Two of those that decide something are an attempt to show each reader
-    another one."""
+    """The headers, one value a name. A second value of a header that decides something is refused: each
+    reader might see another one."""
     found: dict[str, str] = {}
     for raw_name, raw_value in scope["headers"]:
         name = raw_name.decode("latin-1").lower()
@@ -294,7 +293,7 @@ def find_endpoint(routes: Mapping[str, Mapping[str, Endpoint]], method: str, pat
 def _above(
     routes: Mapping[str, Mapping[str, Endpoint]], path: str
 ) -> Mapping[str, Endpoint] | None:
-    """A route that ends in /* has every path below it."""
+    """The route with /* that covers this path."""
     below = (route for route in routes if route.endswith("/*") and path.startswith(route[:-1]))
     return routes.get(next(below, ""))
 
@@ -307,8 +306,8 @@ def bearer(headers: Mapping[str, str]) -> str | None:
 
 
 def check_json(headers: Mapping[str, str]) -> None:
-    """A page may send forms and plain text anywhere without being asked; JSON it may not. Hooks are
-    not held to it: many senders name no type, and no page can add the header with their secret."""
+    """Requires JSON: a foreign page may send forms and plain text without the browser asking first, JSON it
+    may not. Hooks are exempt: many senders name no type, and no page can add the header with their secret."""
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
         raise EdgeRefusal(invalid("content-type must be application/json", 415))
@@ -321,7 +320,8 @@ async def read_body(
     time_s: float,
     grown: Callable[[int], None],
 ) -> bytes:
-    """`grown` is told how long it is by now, and refuses what there is no room for."""
+    """Reads a body within its limits. `grown` is called with the length so far, and refuses what there is no
+    room for."""
     length = headers.get("content-length", "")
     if length.isdecimal() and int(length[:20]) > bytes_max:
         raise EdgeRefusal(too_large(bytes_max))
@@ -343,7 +343,7 @@ async def read_body(
 
 
 def _weighed(body: bytes) -> bytes:
-    """Whatever decodes it afterwards does so in the event loop."""
+    """Refuses JSON that is too heavy to decode: decoding happens in the event loop."""
     try:
         untrusted.check(body)
     except untrusted.TooHeavy as error:
@@ -352,7 +352,7 @@ def _weighed(body: bytes) -> bytes:
 
 
 def remote_address(scope: Scope, headers: Mapping[str, str], proxies: frozenset[str]) -> str:
-    """Where a request comes from: the peer, or what a listed proxy says of its own peer."""
+    """The address that a request comes from: the peer, or what a listed proxy says of its own peer."""
     peer: str = (scope.get("client") or ("unknown",))[0]
     if peer not in proxies:
         return peer
@@ -373,7 +373,7 @@ def _address(text: str) -> str | None:
 
 
 async def _drop(scope: Scope, receive: Receive) -> None:
-    """The connection ends without an answer; nobody waits for one any more when this returns."""
+    """Ends the connection without an answer; it is closed when this returns."""
     if (ticket := scope.get("crossclaw.ticket")) is not None:
         ticket.cut()
     while (await receive())["type"] != "http.disconnect":
@@ -381,7 +381,7 @@ async def _drop(scope: Scope, receive: Receive) -> None:
 
 
 class _Saying:
-    """The way out, and whether anything went it."""
+    """Wraps ASGI send and remembers whether a response has begun."""
 
     def __init__(self, send: Send) -> None:
         self._send = send

@@ -1,7 +1,7 @@
-"""Frames: requests in, responses and events out. The one place of their wire names and error codes.
+"""Frames: requests in, responses and events out. Their wire names and error codes stand here and nowhere else.
 
-Responses and events are put together around a payload that is already JSON, so that an event for
-many clients is encoded once; only `seq` differs.
+Responses and events are put together around a payload that is already JSON, so that an event for many clients
+is encoded once; only `seq` differs.
 """
 
 import logging
@@ -20,7 +20,7 @@ FrameText = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
 
 
 class InvalidFrame(Invalid):
-    """Not a request. `request_id` is the id it named, if one can be read."""
+    """A frame that is not a request. `request_id` is the id it named, if one can be read."""
 
     def __init__(self, message: str, request_id: str | None = None) -> None:
         super().__init__(message)
@@ -42,8 +42,8 @@ encode = _encoder.encode
 
 
 def decode_request(data: str | bytes) -> Request:
-    """Refused is it under its id, also what is no JSON (other languages write half an emoji or NaN and call it
-    so): a client that hears of no id of its own waits for ever."""
+    """Decodes a request. What is no JSON (other languages write half an emoji or NaN and call it so) is
+    refused under its id too: a client that gets no answer with its own id waits for ever."""
     try:
         check_weight(data)
         request = _requests.decode(data)
@@ -71,7 +71,7 @@ def refusal(request_id: str, error: dict[str, Any], payload: Any = None) -> byte
 
 
 def error_body(error: BaseException, protocol: int) -> dict[str, Any]:
-    """What a client hears of a failure. Of one that nobody foresaw it hears only that it happened."""
+    """The error that a client gets. For an unforeseen failure it says only that it happened."""
     if not isinstance(error, CrossclawError):
         return {
             "code": "UNAVAILABLE",
@@ -103,7 +103,7 @@ def _details(error: CrossclawError, protocol: int) -> dict[str, Any] | None:
 
 
 def log_unforeseen(what: str, error: BaseException) -> None:
-    """The places and the kind of a failure. Its own text may hold a person's words: not that."""
+    """Logs the kind and the places of an unforeseen failure. Its own text may hold a person's words: not that."""
     places = "".join(traceback.format_tb(error.__traceback__))
     log.error("%s failed: %s\n%s", what, type(error).__name__, places)
 
@@ -116,7 +116,7 @@ class EventFrame(msgspec.Struct, frozen=True):
 
     head: bytes
     droppable: bool = False
-    """The next one of its kind says it all again, so a slow client can go without this one."""
+    """Whether a slow client can go without it, since the next one of its kind repeats it all."""
 
     def numbered(self, seq: int) -> bytes:
         return b'%b,"seq":%d}' % (self.head, seq)

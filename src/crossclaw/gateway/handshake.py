@@ -1,4 +1,4 @@
-"""The handshake: from what a client says of itself to a principal, or a refusal with its close code."""
+"""The handshake: turns what a client says of itself into a principal, or into a refusal with its close code."""
 
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Literal
@@ -88,7 +88,7 @@ class ProtocolMismatch(Invalid):
 
 
 class ConnectRefused(CrossclawError):
-    """The connection ends here: an answer to `connect`, then a close."""
+    """The client is refused: it gets an answer to `connect`, then a close."""
 
     def __init__(self, error: CrossclawError, close_code: int = POLICY_VIOLATION) -> None:
         super().__init__(str(error))
@@ -97,13 +97,13 @@ class ConnectRefused(CrossclawError):
 
 
 class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a connection without asking it."""
+    """The facts of a connection that are known without asking it."""
 
     address: str
     host: str | None = None
     origin: str | None = None
     local: bool = False
-    """A program on this machine, with no proxy between. It still needs a secret."""
+    """Whether it is a program on this machine, with no proxy between. It still needs a secret."""
 
 
 class Admitted(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,10 +114,10 @@ class Admitted(msgspec.Struct, frozen=True, kw_only=True):
     caps: frozenset[str]
     device_id: str | None
     commands: tuple[str, ...] = ()
-    """What a node offers to do."""
+    """The commands that a node offers."""
     method: Literal["token", "device-token"] = "token"
     new_token: Secret | None = None
-    """For the device to keep and to come in with."""
+    """A new token for the device to keep and to come in with."""
 
     @property
     def shown_scopes(self) -> list[str]:
@@ -125,13 +125,13 @@ class Admitted(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def may_read(self) -> bool:
-        """A node may not, nor may a client that is there for pairing alone."""
+        """Whether the client may read sessions: not a node, nor a client that is there for pairing alone."""
         return self.principal.has("operator.read")
 
     @property
     def is_page(self) -> bool:
-        """Pages and chats of protocol 3 know no subscriptions: they are told of everything that they
-        could ask for. What a client calls itself gives it no right."""
+        """Whether it is a page or a chat of protocol 3, which knows no subscriptions: it gets every event
+        that it could ask for. What a client calls itself gives it no right."""
         return self.protocol == 3 and self.client.mode in ("webchat", "ui") and self.may_read
 
 
@@ -163,8 +163,8 @@ class Handshake:
     async def admit(
         self, raw: Any, nonce: str, known: Circumstances, on_secret: Callable[[], None]
     ) -> Admitted:
-        """The secret is checked before a signature: verifying costs more, and only friends get it.
-        `on_secret` is called as soon as it was right."""
+        """Admits a client or raises. The secret is checked before a signature, which costs more to verify.
+        `on_secret` is called as soon as the secret was right."""
         try:
             params = read_params(CONNECT, raw)
         except Invalid as error:
@@ -270,7 +270,7 @@ class Handshake:
             raise ConnectRefused(error) from None
 
     def _check_still(self, made_by: frozenset[Maker]) -> None:
-        """Secrets may have changed while the device was written down."""
+        """Refuses if the credential has ended while the device was stored."""
         if not self._gatekeeper.credentials.stands(made_by):
             raise ConnectRefused(Unauthorized("token", missing=False))
 
@@ -281,7 +281,8 @@ def _principal(
     scopes: frozenset[str],
     made_by: frozenset[Maker],
 ) -> Principal:
-    """A node is no person: it sees what was given to it, and what it begins is not the owner's."""
+    """The principal of a client. A node is no person: it sees what was given to it, and what it begins is not
+    the owner's."""
     device_id = params.device.id if params.device else None
     name = f"device:{device_id}" if device_id else "token"
     if role == "operator":
@@ -309,8 +310,8 @@ def _particulars(client: ClientSays, device: Device, known: Circumstances) -> Pa
 
 
 def granted_scopes(role: str, asked: Sequence[str], protocol: int) -> frozenset[str]:
-    """The shared secret may everything an operator may; a client narrows that by what it asks for.
-    One that asks for nothing is an old one of protocol 3, or may nothing."""
+    """The scopes that are granted: with the shared secret all of an operator's, narrowed by what the client
+    asks for. A client of protocol 3 that asks for nothing gets all, any other one none."""
     if role == "node":
         return frozenset({"node"})
     if not asked and protocol == 3:
@@ -335,7 +336,7 @@ def _role(params: ConnectParams) -> Literal["operator", "node"]:
 
 
 def _with_hint(error: Unauthorized, client: ClientSays) -> Unauthorized:
-    """The way to the right secret, for the program that the person sits before."""
+    """Adds where the right secret is entered in the program that the person uses."""
     if client.id == "cli":
         hint = "set gateway.remote.token to the gateway's token"
     elif client.mode == "webchat":

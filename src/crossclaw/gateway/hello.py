@@ -1,4 +1,4 @@
-"""Hello: what a client learns when it comes in, and who else is here."""
+"""The hello-ok payload: what a client learns when it comes in, and who else is connected."""
 
 from collections.abc import Callable, Iterable
 from itertools import islice
@@ -19,13 +19,13 @@ CAPABILITIES = ("published-model-catalog",)
 
 
 class ServerFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What the gateway tells of itself."""
+    """The gateway's facts about itself."""
 
     version: str
     default_agent_id: str = "main"
     session_scope: str = "per-sender"
     began_ms: int | None = None
-    """When the program began, which may have opened anew since; None: now."""
+    """When the program began, which may have reopened since; None: now."""
 
 
 class Presence:
@@ -56,7 +56,8 @@ class Presence:
         return [*self.entries_here(), *self._elsewhere]
 
     def others_changed(self) -> None:
-        """Kept as it is until the next change: everybody who comes in is told all of it."""
+        """Reads anew who is connected elsewhere. The list is kept until the next change, since every newcomer
+        gets all of it."""
         most = self._limits.presence_entries_max
         self._elsewhere = sorted(self._others(), key=_is_client)[:most]
         self.version += 1
@@ -77,7 +78,7 @@ class Presence:
 
 
 def _is_client(entry: dict[str, Any]) -> tuple[bool, int]:
-    """In the order in which those of other gateways are shown: the gateways, then their newest clients."""
+    """Sorts entries of other gateways: the gateways, then their newest clients."""
     return entry.get("mode") != "gateway", -entry.get("ts", 0)
 
 
@@ -104,14 +105,15 @@ _BARE = ("ok", "ts")
 
 
 class Health:
-    """The last known state of the gateway, and how often it has been looked at."""
+    """The gateway's last known health, and how often it has been determined."""
 
     def __init__(self) -> None:
         self.snapshot: Any = {}
         self.version = 1
 
     def told(self, may_read: bool) -> Any:
-        """All of it names the newest sessions; to others, that the gateway is well."""
+        """The health that a client gets: all of it, which names the newest sessions, or only that the gateway
+        is well."""
         return self.snapshot if may_read else {k: v for k, v in self.snapshot.items() if k in _BARE}
 
     def update(self, snapshot: Any) -> None:

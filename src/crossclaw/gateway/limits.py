@@ -9,19 +9,20 @@ MIB = 1024 * KIB
 class GatewayLimits(msgspec.Struct, frozen=True, kw_only=True):
     # ── before somebody is known ───────────────────────────────────────────────────────────────
     strangers_max: int = 1024
-    """Sockets of nobody known yet; for one more the oldest goes. At about 20 KiB each this is 20 MiB
-    at worst."""
+    """Unauthenticated connections; for one more the oldest goes. At about 20 KiB each this is 20 MiB at worst."""
     strangers_share: float = 0.25
-    """And at most this share of the files that the process may have open: the rest is kept for whoever
-    has shown the right secret, and for the ledger."""
+    """Their largest share of the files that the process may have open: the rest is kept for authenticated
+    clients, and for the ledger."""
     strangers_per_address_max: int = 256
-    """A program may open hundreds of connections at once on its own machine; each is known within
-    milliseconds. More that stay unknown are no client of ours."""
+    """The same for one address. A program may open hundreds of connections at once on its own machine; each
+    is authenticated within milliseconds. More that stay unknown are no client of ours."""
     stranger_time_s: float = 15.0
-    """From accept to known, whatever happens between: the headers' time and the handshake's together."""
+    """The time from accept to authenticated, whatever happens between: the headers' time and the handshake's
+    together."""
     accepts_at_once: int = 8
-    """In one turn of the loop; the others wait in the kernel while known clients are served. An honest
-    client shows its secret within a few turns, long before so few at a time have pushed it out."""
+    """Connections accepted in one turn of the loop; the others wait in the kernel while known clients are
+    served. An honest client shows its secret within a few turns, long before so few at a time have pushed it
+    out."""
     header_bytes_max: int = 64 * KIB
     """Browsers send the cookies of every program on localhost; 16 KiB has been seen."""
     header_time_s: float = 5.0
@@ -29,29 +30,29 @@ class GatewayLimits(msgspec.Struct, frozen=True, kw_only=True):
     handshake_time_s: float = 10.0
     """OpenClaw's own; its clients answer the challenge within a second."""
     stranger_read_bytes: int = 4 * KIB
-    """Taken from a stranger's socket in one turn of the loop: everything in it is parsed at once, and the
-    smallest frame has six bytes. A `connect` comes in one or two."""
+    """Bytes taken from an unauthenticated socket in one turn of the loop: everything in it is parsed at once,
+    and the smallest frame has six bytes. A `connect` comes in one or two."""
     stranger_pings_max: int = 16
-    """Then it is cut off: pings are for connections that live."""
+    """Pings of an unauthenticated connection until it is cut off: pings are for connections that live."""
     handshake_bytes_max: int = 16 * KIB
     """A `connect` with a signed device has about 1.2 KiB; one with long lists of commands 8."""
 
     # ── guesses at a secret ────────────────────────────────────────────────────────────────────
     pause_s_first: float = 0.05
-    """Before a wrong secret is answered; each further one of the same address waits twice as long."""
+    """The delay before a wrong secret is answered; each further one of the same address waits twice as long."""
     pause_s_max: float = 1.0
     """A program with an old token that comes back every second costs nothing and learns it in time."""
     pauses_max: int = 64
     """Wrong secrets that wait at once; beyond, the connection is dropped. Each holds a socket and a
     task, and nobody honest has so many."""
     pauses_per_address_max: int = 32
-    """So that one guesser does not take the answers of the others."""
+    """The same for one address, so that one guesser does not take the answers of the others."""
     guesses_forgotten_s: float = 60.0
-    """Without another one; then an address begins with the short pause again."""
+    """The time without another wrong secret after which an address begins with the short pause again."""
     addresses_max: int = 4096
     """Addresses remembered with their wrong guesses; the longest silent one is forgotten first."""
     secret_chars_min: int = 32
-    """128 bits even when written in hexadecimal. A shorter one is only for loopback."""
+    """The shortest secret that may be used beyond loopback: 128 bits even when written in hexadecimal."""
 
     # ── a known client ─────────────────────────────────────────────────────────────────────────
     payload_bytes_max_3: int = 512 * KIB
@@ -63,14 +64,14 @@ class GatewayLimits(msgspec.Struct, frozen=True, kw_only=True):
     """What may wait for a client that reads slowly. A whole history of 6 MiB fits twice; OpenClaw's
     50 MiB would let twenty stuck clients take a gigabyte."""
     dropping_share: float = 0.25
-    """From this share of the buffer on, events that the next one replaces are left out."""
+    """The share of the buffer from which on events that the next one replaces are left out."""
     read_bytes: int = 64 * KIB
-    """Taken from a client's socket in one turn of the loop, so that nobody waits for 40,000 tiny frames."""
+    """Bytes taken from a client's socket in one turn of the loop, so that nobody waits for 40,000 tiny frames."""
     fragments_max: int = 4096
-    """Of one message. Browsers cut a large one into pieces of some 100 KiB."""
+    """Fragments of one message. Browsers cut a large one into pieces of some 100 KiB."""
     requests_at_once: int = 2048
-    """Of one connection. One client may carry a thousand sessions, each with a request that waits
-    for its second answer; a task is about 8 KiB."""
+    """Open requests of one connection. One client may carry a thousand sessions, each with a request that
+    waits for its second answer; a task is about 8 KiB."""
     refusals: int = 1000
     """Refused requests in a row before the connection is closed: a program that cannot be helped
     would fill the audit and the log. One that tries every method once stays below."""
@@ -87,43 +88,44 @@ class GatewayLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Clients close after twice this time without a tick."""
     health_s: float = 60.0
     presence_s: float = 1.0
-    """At most one `presence` event a second: a thousand clients that come back at once are one."""
+    """The time between two `presence` events: a thousand clients that come back at once are one."""
     presence_entries_max: int = 100
-    """The newest; a page cannot show more, and every hello carries the list."""
+    """The newest clients that `presence` lists; a page cannot show more, and every hello carries the list."""
     piece_s: float = 0.05
-    """Between two `assistant` events of a run. Each repeats the whole text so far, so sending every
+    """The time between two `assistant` events of a run. Each repeats the whole text so far, so sending every
     token would cost the square of a reply's length."""
     delta_s: float = 0.15
-    """Between two `chat` deltas of a run: OpenClaw's pace."""
+    """The time between two `chat` deltas of a run: OpenClaw's pace."""
     ping_s: float = 60.0
-    """Finds peers that vanished; 10,000 connections make 167 pings a second."""
+    """The time between two pings, which find peers that vanished; 10,000 connections make 167 pings a second."""
     ping_answer_s: float = 30.0
     pongs_bytes_max: int = 512 * KIB
     """Answers to pings that nobody reads. They are never more than a few bytes to an honest client,
     but they follow what else it has not read."""
     close_s: float = 2.0
-    """For a close to be answered; then the socket is cut."""
+    """The time for a close to be answered; then the socket is cut."""
     last_close_s: float = 0.5
     """The same when the gateway closes, which as a whole takes less than two seconds."""
     finish_s: float = 0.25
-    """When the gateway closes: for requests that are nearly done. What waits longer is cut off, and
+    """The time for requests that are nearly done when the gateway closes. What waits longer is cut off, and
     can be asked again."""
 
     # ── HTTP ───────────────────────────────────────────────────────────────────────────────────
     pipelined_max: int = 16
     """Requests behind one that is not answered yet. Clients that send ahead at all send a few."""
     body_bytes_max: int = 2 * MIB
-    """Where a route does not say its own: a tool's arguments. OpenClaw's number."""
+    """The largest body where a route does not say its own: a tool's arguments. OpenClaw's number."""
     body_time_s: float = 20.0
-    """For the whole body. 2 MiB in 20 s is 1 Mbit/s."""
+    """The time for the whole body. 2 MiB in 20 s is 1 Mbit/s."""
     unsigned_bytes_max: int = 64 * MIB
-    """Of all webhooks' bodies together that are being read or looked at; platforms send again what found no room."""
+    """Memory for all webhooks' bodies together that are being read or checked; platforms send again what
+    found no room."""
     unsigned_small_bytes: int = 64 * KIB
     """A body up to here always finds room: nearly every message of a platform is so small."""
 
     # ── tool events ────────────────────────────────────────────────────────────────────────────
     tool_text_chars_max: int = 8000
-    """Of a text in a tool's arguments; an event is a sign of progress, the transcript has it all."""
+    """The longest text of a tool's arguments in an event: it is a sign of progress, the transcript has it all."""
 
     def payload_bytes_max(self, protocol: int) -> int:
         return self.payload_bytes_max_3 if protocol == 3 else self.payload_bytes_max_4

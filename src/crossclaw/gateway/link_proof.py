@@ -1,6 +1,8 @@
-"""How gateways that share a ledger know each other: each proves that it has the secret which all of them have, and shows it
-to nobody. Where the others are is read from the ledger, and whoever can write there must not become the owner by it: so what
-one asks another is also encrypted, as it may have a platform's secret in it.
+"""Authentication between gateways that share a ledger: each proves that it has the secret which all of them
+have, and reveals it to nobody.
+
+The others' addresses are read from the ledger, and whoever can write there must not become the owner by it: so
+what one asks another is also encrypted, as it may have a platform's secret in it.
 """
 
 import hmac
@@ -21,7 +23,7 @@ Side = Literal["question", "reply"]
 
 
 class LinkKey:
-    """The secret that all gateways of a ledger have, as it is now."""
+    """The secret that all gateways of a ledger share, as it is now."""
 
     def __init__(self, secret: Secret) -> None:
         self.secret = secret
@@ -37,14 +39,14 @@ class LinkKey:
         return answer_ticket(self.secret, own, text, now_ms)
 
     def seal(self, side: Side, to: str, ticket: str, body: bytes) -> bytes:
-        """What goes with a ticket, as a question or as its answer, encrypted, as JSON: whoever carries it between the two can neither
-        read nor change it, nor put another in its place."""
+        """Encrypts a question or an answer for its ticket, as JSON: whoever carries it between the two can
+        neither read nor change it, nor put another in its place."""
         nonce = secrets.token_bytes(_NONCE_BYTES)
         about = f"{side} {to} {ticket}".encode("utf-8", "replace")
         return msgspec.json.encode(nonce + self._cipher(ticket).encrypt(nonce, body, about))
 
     def unseal(self, side: Side, to: str, ticket: str, sealed: bytes) -> bytes | None:
-        """None: no gateway has said this for this ticket."""
+        """Decrypts a question or an answer; None: no gateway has written this for this ticket."""
         from cryptography.exceptions import InvalidTag  # noqa: PLC0415  as below
 
         about = f"{side} {to} {ticket}".encode("utf-8", "replace")
@@ -56,27 +58,27 @@ class LinkKey:
             return None
 
     def _cipher(self, ticket: str) -> Any:
-        """With a key for one question and its answer."""
+        """A cipher with a key for one question and its answer."""
         return load_cipher()(bytes.fromhex(_mac(self.secret, f"cipher {ticket}")))
 
 
 def load_cipher() -> Any:
-    """Slow the first time: called in a thread before anybody is asked."""
+    """Imports the cipher. Slow the first time: call it in a thread before anybody is asked."""
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # noqa: PLC0415  only where gateways ask each other
 
     return AESGCM
 
 
 class LinkTicket(NamedTuple):
-    """What is shown to one gateway, for a moment."""
+    """A short-lived proof that is shown to one gateway."""
 
     text: str
     answer: str
-    """What only a gateway with the same secret can say to it."""
+    """The answer that only a gateway with the same secret can give."""
 
 
 def make_ticket(secret: Secret, to: str, now_ms: int) -> LinkTicket:
-    """`to` names the start of the gateway that it is for."""
+    """Makes a ticket. `to` names the start of the gateway that it is for."""
     nonce = secrets.token_hex(16)
     mac = _mac(secret, f"ask {to} {now_ms} {nonce}")
     return LinkTicket(f"{_HEAD}.{now_ms}.{nonce}.{mac}", _mac(secret, f"answer {to} {nonce}"))
@@ -95,13 +97,14 @@ def answer_ticket(secret: Secret, own: str, text: str, now_ms: int) -> str | Non
 
 
 class UsedTickets:
-    """A question is heard once: who has recorded it on its way cannot put it again."""
+    """The tickets used so far: a question is accepted once, so one that was recorded on its way cannot be
+    replayed."""
 
     def __init__(self) -> None:
         self._used: OrderedDict[str, int] = OrderedDict()
 
     def use(self, ticket: str, now_ms: int) -> bool:
-        """False: it was used before. They are forgotten when they are too old to be taken."""
+        """Marks a ticket as used; False if it was before. Tickets that are too old to be accepted are forgotten."""
         while self._used and next(iter(self._used.values())) < now_ms - 2 * LIFE_MS:
             self._used.popitem(last=False)
         if ticket in self._used:

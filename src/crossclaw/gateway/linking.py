@@ -1,7 +1,8 @@
-"""What gateways that share a ledger tell each other of runs: words as they are said, and where to read the rest.
+"""What gateways that share a ledger send each other about runs: text as it is written, and where to read the
+rest.
 
-What is stored is only named, and read from the ledger by whoever hears of it; what is not (pieces of a reply, signs of life
-of a tool) travels whole. A link that breaks loses those pieces and nothing else.
+What is stored is only named, and the receiver reads it from the ledger; what is not (pieces of a reply, signs
+of life of a tool) travels whole. A link that breaks loses those pieces and nothing else.
 """
 
 from collections.abc import Callable
@@ -78,7 +79,8 @@ _decoder = msgspec.json.Decoder(LinkedEvent)
 
 
 class LinkWriter:
-    """One neighbour's ear for the feed, and for who is connected here (`clients`). `lines` is what it has not read yet."""
+    """One neighbour's subscription to the feed, and to who is connected here (`clients`). `lines` is what it
+    has not read yet."""
 
     def __init__(self, clients: Callable[[], ConnectedClients] | None = None) -> None:
         self._clients = clients or ConnectedClients
@@ -103,12 +105,12 @@ class LinkWriter:
         self._news.set()
 
     def tell_clients(self) -> None:
-        """Somebody has come or gone."""
+        """Queues the new list of clients: somebody has come or gone."""
         self._clients_changed = True
         self._news.set()
 
     async def take(self, patience_s: float) -> bytes:
-        """What there is, after a while at least a sign of life."""
+        """Waits for lines; after a while returns at least a sign of life."""
         if self._clients_changed:
             patience_s = min(patience_s, max(0.0, self._clients_from - anyio.current_time()))
         with anyio.move_on_after(patience_s):
@@ -162,7 +164,7 @@ class LinkWriter:
         return LinkedEvent("thought", run_id, thought.key.text, thought.key.agent_id)
 
     def _said(self, said: ReplyPiece) -> LinkedEvent:
-        """The text so far only once; then what was added."""
+        """The event for a piece of a reply: the whole text the first time; then what was added."""
         told = LinkedEvent("piece", said.run_id, said.key.text, said.key.agent_id, piece=said.piece)
         told.flag = said.restarted
         if said.restarted or said.run_id not in self._spoken or said.text == said.piece:
@@ -174,7 +176,7 @@ class LinkWriter:
 
 
 class LinkReader:
-    """Lines of a link as events, with what was only named read from the ledger."""
+    """Turns lines of a link into events; what was only named is read from the ledger."""
 
     def __init__(
         self, ledger: Ledger, hear_clients: Callable[[ConnectedClients], None] = lambda _: None

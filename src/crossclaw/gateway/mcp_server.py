@@ -1,7 +1,7 @@
 """The MCP server: session tools for agents outside of the gateway. Imported when a client asks for it.
 
-It keeps nothing between two requests, so a restart of the gateway is not noticed by its clients. A client
-that says hello is given a session id all the same: by that it is known again, and two are told apart.
+It keeps nothing between two requests, so its clients do not notice a restart of the gateway. A client that says
+hello is given a session id all the same: it identifies the client, and tells two apart.
 """
 
 from collections.abc import MutableMapping
@@ -99,7 +99,7 @@ class _Asked(msgspec.Struct):
 
 
 def _named_at_hello(receive: Receive, send: Send) -> tuple[Receive, Send]:
-    """The answer to `initialize` gives the client its session id."""
+    """Adds a session id for the client to the answer to `initialize`."""
     is_hello = False
 
     async def hear() -> MutableMapping[str, Any]:

@@ -41,7 +41,7 @@ _STOP_WORDS = {
 
 
 def wire_message(message: Message, at: int = 0) -> dict[str, Any]:
-    """`at` is when it was stored, for a message that does not say its own time."""
+    """A message in the wire's form. `at` is when it was stored, for a message without a time of its own."""
     match message:
         case UserMessage():
             return _user(message, at)
@@ -57,7 +57,7 @@ def entry_message(entry: Entry) -> dict[str, Any]:
 
 
 def short_message(entry: Entry, size: int) -> dict[str, Any]:
-    """One that is too large for the answer: clients show its beginning as they show any words."""
+    """A message that is too large for the answer: clients show its beginning like any text."""
     return _known(entry, short_wire_message(entry, size))
 
 
@@ -83,7 +83,7 @@ def short_wire_message(entry: Entry, size: int) -> dict[str, Any]:
 async def waiting_message(
     ledger: Ledger, run_id: str, message: UserMessage, at: int
 ) -> dict[str, Any]:
-    """What a run was asked, which may not be in a transcript yet; many may stand in one answer."""
+    """The message that a run answers, which may not be in a transcript yet; many may stand in one answer."""
     entry = Entry(session_id="", seq=0, entry_id=run_id, at=at, type="message", message=message)
     entries = await with_small_media(ledger, [entry], WAITING_BYTES_MAX)
     return fitting(entries, WAITING_BYTES_MAX, _wire, short_wire_message)[0]
@@ -98,8 +98,8 @@ def _wire(entry: Entry) -> dict[str, Any]:
 
 
 def _known(entry: Entry, wire: dict[str, Any]) -> dict[str, Any]:
-    """By what stands under `__openclaw` a client knows again what it has sent, or heard of a run, and
-    does not show it twice."""
+    """Adds `__openclaw`, by which a client recognises what it has sent or received before, and does not show
+    it twice."""
     known: dict[str, Any] = {"id": entry.entry_id, "seq": entry.seq}
     if entry.run_id is not None and wire["role"] == "user":
         known["idempotencyKey"] = f"{entry.run_id}:user"
@@ -163,7 +163,7 @@ def _tool_result(message: ToolResultMessage, at: int) -> dict[str, Any]:
 
 
 def _standing_of_call(message: ToolResultMessage) -> dict[str, Any]:
-    """Said of a call that failed: `isError` is the tool's own word, a program's exit code is not in it."""
+    """The state of a failed call: `isError` is the tool's own word, a program's exit code is not in it."""
     state = call_state(message.tool_name, message.content, is_error=message.is_error)
     return {} if state.name == "ok" else {"standing": msgspec.to_builtins(state)}
 
@@ -213,7 +213,7 @@ def _image(block: Image) -> dict[str, Any]:
 
 
 def _document(block: Document) -> dict[str, Any]:
-    """A file stands as a line of text: clients know no other kind of block, and its bytes are none of a chat's."""
+    """A file as a line of text: clients know no other kind of block, and a chat does not need its bytes."""
     source = block.source
     size = source.size or len(source.data or "") * 3 // 4
     kind = source.media_type or "file"

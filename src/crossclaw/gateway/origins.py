@@ -1,7 +1,7 @@
-"""Hosts and origins: whether a request was meant for us, and by which web page.
+"""Hosts and origins: whether a request was meant for us, and which web page it comes from.
 
-A name that an attacker's DNS points at 127.0.0.1 is refused by its Host; a foreign page is refused
-by its Origin. Programs send no Origin, and need the secret.
+A name that an attacker's DNS points at 127.0.0.1 is refused by its Host; a foreign page is refused by its
+Origin. Programs send no Origin, and need the secret.
 """
 
 from collections.abc import Iterable
@@ -29,8 +29,8 @@ class Origins:
         self._hosts = LOOPBACK_NAMES | {bound_host.lower()} | hosts
 
     def host_allowed(self, host_header: str | None, local_address: str | None) -> bool:
-        """`local_address` is the one the connection came in on: as a number it needs no list,
-        because no DNS answer can forge a number."""
+        """Whether a Host header is ours. `local_address` is the one the connection came in on: as a number it
+        needs no list, because no DNS answer can forge a number."""
         found = _authority(host_header)
         if found is None:
             return False
@@ -54,7 +54,7 @@ def is_loopback_name(host_header: str | None) -> bool:
 
 
 def _same(origin: tuple[str, str, int], host_header: str | None) -> bool:
-    """Our own page: served under the name by which we are asked now. The names of loopback are one."""
+    """Whether the origin is our own page: served under the name of this request. The names of loopback are one."""
     scheme, host, port = origin
     own = _authority(host_header)
     if own is None:

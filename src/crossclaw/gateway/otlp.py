@@ -19,7 +19,7 @@ SEND_S = 30.0
 
 
 def trace_id(root: str) -> int:
-    """The same for the same root cause, whoever exports it and how often."""
+    """The trace's id: the same for the same root cause, whoever exports it and how often."""
     return int.from_bytes(sha256(f"trace of {root}".encode()).digest()[:16]) or 1
 
 
@@ -113,7 +113,7 @@ def _agent(key: str) -> str:
 
 
 def otlp_json(tree: TraceTree) -> dict[str, Any]:
-    """As OTLP's own JSON, whose ids are hex: a file that a collector takes."""
+    """The trace as OTLP's own JSON, whose ids are hex: a file that a collector accepts."""
     spans = readable_spans(tree)
     from google.protobuf.json_format import MessageToDict  # type: ignore[import-untyped]  # noqa: PLC0415
     from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans  # noqa: PLC0415
@@ -149,7 +149,8 @@ _KINDS = {
 
 
 def send_trace(tree: TraceTree, endpoint: str, headers: Mapping[str, str]) -> int:
-    """To a collector, over HTTP. Blocks: call it in a thread, or in a command. Answers how many spans went."""
+    """Sends a trace to a collector over HTTP. Blocks: call it in a thread, or in a command. Returns the
+    number of spans."""
     spans = readable_spans(tree)
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415
     from opentelemetry.sdk.trace.export import SpanExportResult  # noqa: PLC0415

@@ -56,22 +56,22 @@ class PairingRequired(CrossclawError):
 
 
 class PairingRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A device that has proved its key, and what it wants to come in as."""
+    """A device that has proved its key, and the role and scopes it asks for."""
 
     device_id: str
     role: str
     scopes: tuple[str, ...]
     particulars: Particulars
     trusted: bool
-    """It is on this machine and has shown the gateway's own secret."""
+    """Whether it is on this machine and has shown the gateway's own secret."""
     token_epoch: int | None = None
-    """Of the credential whose token it has shown; None: it has shown the gateway's secret."""
+    """The epoch of the credential whose token it has shown; None: it has shown the gateway's secret."""
 
 
 class Paired(msgspec.Struct, frozen=True):
     credential: Credential
     token: Secret | None = None
-    """A new one for the device to keep; it is nowhere else."""
+    """A new token for the device; it is stored nowhere else."""
 
 
 class Pairings(HeldCredentials):
@@ -91,7 +91,7 @@ class Pairings(HeldCredentials):
         self._pending: dict[str, Credential] = {}
 
     async def _load(self) -> None:
-        """Who asked on another gateway, and was answered there, is told of as here."""
+        """Reads the devices; sends events of requests that came and were answered on another gateway."""
         waited = {each.credential_id: each for each in self.pending}
         stored = [
             each
@@ -119,13 +119,13 @@ class Pairings(HeldCredentials):
         return self._devices.get(_credential_id(device_id, role))
 
     def lock(self, device_id: str, role: str) -> Lock:
-        """What the device's tokens open; that of an unknown one is opened by nothing."""
+        """The device's tokens, as digests; nothing matches an unknown one's."""
         found = self.find(device_id, role)
         return Lock(tuple(bytes.fromhex(each) for each in found.digests) if found else ())
 
     def find_token(self, value: str) -> Principal | None:
         """The device whose token this is, where it cannot sign: as a person's client, with what it was
-        granted. Tokens are random, so that looking one up tells nothing."""
+        granted. Tokens are random, so a lookup by value reveals nothing by its timing."""
         digest = Secret(value).digest().hex()
         for each in self._devices.values():
             if each.role == "operator" and digest in each.digests:
@@ -164,7 +164,8 @@ class Pairings(HeldCredentials):
             raise PairingRequired(await self._ask(wish), self._why(found, wish))
 
     async def _welcome_back(self, found: Credential, wish: PairingRequest) -> Paired:
-        """A token that nobody has shown yet may have been lost on its way: another one is given."""
+        """Admits a paired device. A token that was never shown may have been lost on its way: another one is
+        given."""
         now, used_at = self._clock.now_ms(), found.used_at
         if wish.token_epoch is None:
             return await self._give_token(found) if used_at is None else Paired(found)
@@ -197,7 +198,7 @@ class Pairings(HeldCredentials):
         scopes: Iterable[str],
         particulars: Particulars,
     ) -> Credential:
-        """With all that was granted before, unless that was taken away."""
+        """The device's credential with all that was granted before, unless that was revoked."""
         now = self._clock.now_ms()
         if found is not None and found.revoked_at is None:
             wider = tuple(sorted({*found.scopes, *scopes}))
@@ -214,7 +215,8 @@ class Pairings(HeldCredentials):
         )
 
     def _crowded(self) -> list[Credential]:
-        """Who must go for a new one: those let in without asking can be let in so again."""
+        """The device that is removed for a new one when there are too many: one that was let in without
+        asking can be let in so again."""
         if len(self._devices) < DEVICES_MAX:
             return []
         silent = [each for each in self._devices.values() if each.particulars.silent]
@@ -225,7 +227,7 @@ class Pairings(HeldCredentials):
     # ── asking ─────────────────────────────────────────────────────────────────────────────────
 
     async def _ask(self, wish: PairingRequest) -> str:
-        """One request a device and role. The same wish again is the same request."""
+        """Stores a request for approval, one a device and role. Asking again for the same is the same request."""
         known = [each for each in self.pending if each.subject == wish.device_id]
         former = next((each for each in known if each.role == wish.role), None)
         if former is not None and former.scopes == wish.scopes:
@@ -287,7 +289,7 @@ class Pairings(HeldCredentials):
         return request
 
     async def remove(self, device_id: str, by: Principal) -> list[str]:
-        """The device is a stranger again, in every role. Answers the jobs of its making, which stop."""
+        """Removes a device in every role. Returns its jobs, which stop."""
         async with self._changing:
             known = [each for each in self._pending.values() if each.subject == device_id]
             rows = [*self.of(device_id), *known]
@@ -309,7 +311,7 @@ class Pairings(HeldCredentials):
     async def rotate(
         self, device_id: str, role: str, scopes: tuple[str, ...] | None, by: Principal
     ) -> Paired:
-        """A new token in place of all earlier ones; it may be given fewer scopes, never more."""
+        """Gives a new token in place of all earlier ones; it may have fewer scopes, never more."""
         async with self._changing:
             found = self._get(device_id, role)
             if found.revoked_at is not None:
@@ -328,8 +330,8 @@ class Pairings(HeldCredentials):
     async def revoke(
         self, device_id: str, role: str, by: Principal
     ) -> tuple[Credential, list[str]]:
-        """No token opens this role, and the next time somebody has to say yes, wherever it is. Its jobs
-        stop."""
+        """Revokes a device's role: no token opens it, and the next time somebody has to approve it, wherever
+        it is. Its jobs stop."""
         async with self._changing:
             found = self._get(device_id, role)
             ended = msgspec.structs.replace(
@@ -352,7 +354,7 @@ class Pairings(HeldCredentials):
     # ── keeping ────────────────────────────────────────────────────────────────────────────────
 
     async def _put(self, credential: Credential, *more: Op[Any]) -> Any:
-        """Answers what the last of `more` does. Over what is held here and nothing else: another gateway may have
+        """Stores a credential; returns what the last of `more` returns. Refused if another gateway has
         changed it meanwhile."""
         held = self._devices.get(credential.credential_id)
         put = PutCredential(credential=credential, over=held.epoch if held else 0)
@@ -412,7 +414,7 @@ def described(request: Credential) -> dict[str, Any]:
 
 
 def shown_device(credential: Credential, **more: Any) -> dict[str, Any]:
-    """What a device says of itself, and what is known of it; without what nobody has said."""
+    """The device's own data and what is known of it; unknown fields are left out."""
     said = credential.particulars
     shown = {
         "deviceId": credential.subject,

@@ -1,9 +1,9 @@
-"""Pauses: what a wrong secret costs. Each further one of an address waits longer for its answer, up to a
+"""Pauses: the delay before a wrong secret is answered. Each further one of an address waits longer, up to a
 second. Only so many wait at once; beyond that a guesser's connection is dropped without an answer.
 
-A pause slows down programs that come again and again with an old secret, and people who try passwords
-by hand. It is no wall against many connections at once: a right secret is never kept waiting, so whoever
-is not let in at once knows that it was wrong. What could be guessed is for loopback only.
+A pause slows down programs that come again and again with an old secret, and people who try passwords by hand.
+It does not stop many connections at once: a right secret is never kept waiting, so whoever is not let in at
+once knows that it was wrong. Guessable secrets are for loopback only.
 """
 
 from collections import Counter, OrderedDict
@@ -70,13 +70,14 @@ class Pauses:
 
 
 def pause_s(wrong: int, limits: GatewayLimits) -> float:
-    """After so many wrong secrets in a row: twice as long each time, up to the longest."""
+    """The delay after so many wrong secrets in a row: twice as long each time, up to the longest."""
     doublings = min(wrong - 1, 16)
     return min(limits.pause_s_max, limits.pause_s_first * float(1 << doublings))
 
 
 def network_of(address: str) -> str:
-    """One household has a whole /64 of IPv6 addresses: it is one guesser, and one stranger."""
+    """The network that an address counts as: one household has a whole /64 of IPv6 addresses, so it is one
+    guesser, and one stranger."""
     try:
         parsed = ip_address(address)
     except ValueError:

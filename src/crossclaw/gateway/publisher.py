@@ -1,7 +1,7 @@
-"""The event publisher: from the feed of the gateway to the frames of those who subscribed.
+"""The event publisher: from the gateway's feed to the frames of the subscribers.
 
-Every event is encoded once for all listeners that see it alike, whatever their number. Text of a
-reply goes out at once when it begins and then at a steady pace; the end always says the whole.
+Every event is encoded once for all listeners that see it alike, whatever their number. Text of a reply goes out
+at once when it begins and then at a steady pace; the end always has the whole text.
 """
 
 import logging
@@ -60,7 +60,7 @@ RunStep = CallRepeated | ToolStarted | ToolProgress | ToolEnded | CompactionPhas
 
 
 class EventPublisher:
-    """Hears everything (`hear` is a listener of the feed) and tells each client its part."""
+    """Gets every event (`hear` is a listener of the feed) and sends each client its part."""
 
     def __init__(
         self,
@@ -134,7 +134,7 @@ class EventPublisher:
             tasks.start_soon(self._send_pictured, name="events: pictures")
 
     async def _send_text(self) -> None:
-        """Send text that waited for its time. Sleeps while no reply is being written."""
+        """Sends text that waited for its time. Sleeps while no reply is being written."""
         while True:
             await self._work.wait()
             await anyio.sleep(self._limits.piece_s)
@@ -268,7 +268,7 @@ class EventPublisher:
             self._tell_entry(key, entry)
 
     async def _send_pictured(self) -> None:
-        """Entries with pictures, in their order; others of the same sessions wait behind them."""
+        """Sends entries with pictures, in their order; others of the same sessions wait behind them."""
         while True:
             await self._pictures_wait.wait()
             self._pictures_wait = anyio.Event()
@@ -298,7 +298,7 @@ class EventPublisher:
             subscription.subscriber.push(frame)
 
     def _injected(self, key: SessionKey, entry: Entry) -> None:
-        """Words without a run reach chats as a `final` of their own."""
+        """Sends words without a run to chats as a `final` of their own."""
         if entry.message is None:
             return
         payload = {
@@ -331,7 +331,7 @@ class EventPublisher:
 
 
 def _as_said(message: Message, at: int) -> dict[str, Any]:
-    """Chats show what is said to them; a report of a sub-agent is said, though it is no assistant's."""
+    """The message as chats show it: a sub-agent's report counts as said, though it is no assistant's."""
     if isinstance(message, UserMessage):
         return text_message(words_of(message), at)
     return wire_message(message, at)

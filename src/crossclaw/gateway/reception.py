@@ -1,4 +1,4 @@
-"""Reception: who is here, and what everybody hears: tick, health, presence, the closing."""
+"""The connected clients, and the events that all of them get: tick, health, presence, shutdown."""
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable
@@ -31,7 +31,7 @@ LookAtHealth = Callable[[], Awaitable[Any]]
 
 
 class Admission(msgspec.Struct, frozen=True):
-    """By which secrets and devices one comes in, and what a newcomer is told."""
+    """What is needed to admit clients: secrets, devices, and the facts of hello-ok."""
 
     gatekeeper: Gatekeeper
     pairings: Pairings
@@ -101,12 +101,12 @@ class Reception:
         self._context.neighbours.own_changed()
 
     def _others_changed(self) -> None:
-        """Somebody came to another gateway, or left it."""
+        """Updates presence: somebody came to another gateway, or left it."""
         self.presence.others_changed()
         self._changed.set()
 
     def _send_away(self) -> None:
-        """All whose credential no longer stands. Who has ended its own hears the answer first."""
+        """Closes the clients whose credential is no longer valid. Who has ended its own gets the answer first."""
         call = call_under_way()
         for client in list(self._clients):
             if client.admitted is None or self.stands(client.admitted.principal):
@@ -137,7 +137,7 @@ class Reception:
             await self._tell_everyone(self._health_frame(True), self._health_frame(False))
 
     async def _tell_presence(self) -> None:
-        """Those who came are told how the gateway is; pages are told who is here."""
+        """Sends newcomers the gateway's health, and pages who is connected."""
         while True:
             await self._changed.wait()
             self._changed = anyio.Event()
@@ -165,7 +165,7 @@ class Reception:
     # ── closing ────────────────────────────────────────────────────────────────────────────────
 
     async def close(self, reason: str) -> None:
-        """Tell everybody, let nearly finished answers out, then close."""
+        """Announces the shutdown, lets nearly finished answers out, then closes all connections."""
         limits = self._context.limits
         frame = event("shutdown", {"reason": reason})
         for client in list(self._clients):

@@ -1,8 +1,7 @@
 """The events of one run on the wire, from its start to its end.
 
-`agent` events count from 1 in each run; `chat` events carry the number of the `agent` event before
-them. Both say the text so far. Payloads are made without the session's key, which is spelled as
-each listener knows it.
+`agent` events count from 1 in each run; `chat` events carry the number of the `agent` event before them. Both
+have the text so far. Payloads are made without the session's key, which is spelled as each listener knows it.
 """
 
 from typing import Any
@@ -33,12 +32,12 @@ _CLOSED_KINDS = frozenset({"round", "announce", "cron", "hook", "node"})
 
 
 class RunEvent(msgspec.Struct, frozen=True):
-    """One event of a run, to be spelled for its listeners."""
+    """One event of a run; the session key is added for each listener."""
 
     name: str
     payload: dict[str, Any]
     delta_text: str | None = None
-    """Of a `chat` delta: what protocol 4 wants beside the text so far."""
+    """The new piece of a `chat` delta, which protocol 4 has beside the text so far."""
     replace: bool = False
     tools_only: bool = False
 
@@ -47,7 +46,7 @@ class RunEvent(msgspec.Struct, frozen=True):
         return self.delta_text is not None
 
     def body(self, protocol: int, session_key: str, *, whole: bool = False) -> dict[str, Any]:
-        """`whole` says all the text anew, for a listener that missed a delta."""
+        """The event's payload. `whole` repeats all the text, for a listener that missed a delta."""
         body = {**self.payload, "sessionKey": session_key}
         if not self.is_delta or protocol == 3:
             return body
@@ -100,12 +99,12 @@ class RunEvents:
         return [self._agent("lifecycle", {"phase": "start", "startedAt": run.started_at}, now_ms)]
 
     def may_speak(self, allowed: bool) -> None:
-        """By the send policy, which may change while a reply is written. Words that answer whoever
-        asked for them, and nobody's chat, are not its concern."""
+        """Applies the send policy, which may change while a reply is written. It concerns chats only, not
+        words that answer their caller."""
         self._silenced = self.kind in SAID_IN_CHAT and not allowed
 
     def said(self, piece: ReplyPiece, now_ms: int) -> list[RunEvent]:
-        """A new turn, or the same one begun anew, starts from an empty text."""
+        """Takes a piece of the reply. A new turn, or the same one begun anew, starts from an empty text."""
         if not self._open:
             return []
         told: list[RunEvent] = []
@@ -118,7 +117,8 @@ class RunEvents:
         return told
 
     def call_repeated(self, event: CallRepeated, now_ms: int) -> list[RunEvent]:
-        """Ours, not OpenClaw's: its clients pass over streams that they do not know."""
+        """The event of a repeated model call. Ours, not OpenClaw's: its clients ignore streams that they do
+        not know."""
         data = {"phase": "retry", "reason": event.reason, "waitMs": round(event.wait_s * 1000)}
         if event.model is not None:
             data = {**data, "phase": "fallback", "model": event.model}
@@ -171,26 +171,26 @@ class RunEvents:
         return told
 
     def _count_on(self, run: Run) -> None:
-        """A run that was carried out before, by a process that is gone, was told of before."""
+        """Continues the numbers of a run that a process before this one had begun, and sent events of."""
         self.seq = max(self.seq, (run.epoch - 1) * SEQ_AN_EPOCH)
 
     # ── the text, at its pace ──────────────────────────────────────────────────────────────────
 
     @property
     def waiting(self) -> bool:
-        """Whether there is text that nobody has been told yet."""
+        """Whether there is text that was not sent yet."""
         untold = self._piece_chars < len(self._text) or self._chat_text != self._text
         return self._open and not self._silenced and untold and not self._may_be_token
 
     @property
     def _may_be_token(self) -> bool:
-        """A token is for the gateway alone, so nothing is shown of a text that may yet become one."""
+        """Whether the text may yet become a token, which is for the gateway alone: then nothing of it is shown."""
         words = self._text.strip()
         return any(token.startswith(words) for token in CONTROL_TOKENS)
 
     def due(self, now_ms: int, piece_ms: float, delta_ms: float) -> list[RunEvent]:
-        """Each telling repeats the whole text, so a long one is told more rarely: a client's line
-        carries about two megabytes a second of it, however long it gets."""
+        """The events whose time has come. Each repeats the whole text, so for a long one they are rarer:
+        about two megabytes a second for a client, however long it gets."""
         slower = len(self._text) / CHARS_A_MS
         told: list[RunEvent] = []
         if now_ms - self._piece_at_ms >= max(piece_ms, slower):
@@ -200,7 +200,8 @@ class RunEvents:
         return told
 
     def _last_pieces(self, run: Run, silent: bool, now_ms: int) -> list[RunEvent]:
-        """Clients expect some text before the end, also of a model that does not stream."""
+        """The last text events of a run. Clients expect some text before the end, also from a model that does
+        not stream."""
         if silent if run.status == "ok" else self._may_be_token:
             return []
         unheard = not self._text and bool(run.reply) and run.status == "ok"

@@ -70,7 +70,7 @@ class GatewayServer:
         return self._reception.presence.entries()
 
     def presence_here(self) -> list[dict[str, Any]]:
-        """Without those of other gateways."""
+        """The clients of this gateway alone."""
         return self._reception.presence.entries_here()
 
     def clients(self) -> list[Client]:
@@ -78,13 +78,14 @@ class GatewayServer:
 
     @property
     def endpoints(self) -> list[Endpoint]:
-        """Every route that there is over HTTP."""
+        """Every HTTP route."""
         ui = self._settings.control_ui
         page = page_endpoints(ui.base_path) if ui.enabled else []
         return [*live_endpoints(), *page, *self._routes.endpoints]
 
     def rotate(self, locks: Mapping[str, Lock]) -> list[str]:
-        """New secrets: whoever came in with the old ones is sent away at once. The doors that changed."""
+        """Replaces the secrets and closes all clients that came in with the old ones. Returns the doors that
+        changed."""
         return self._gatekeeper.rotate(locks)
 
     # ── serving ────────────────────────────────────────────────────────────────────────────────
@@ -97,8 +98,8 @@ class GatewayServer:
         *,
         task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Until cancelled; then everybody is told, and the doors are closed within two seconds. The
-        listener stays open: who comes afterwards waits for the next one who serves it."""
+        """Serves until cancelled; then all clients are notified, and closed within two seconds. The listener
+        stays open: whoever connects afterwards waits for the next gateway that serves it."""
         limits = self._context.limits
         application = self._application(host, encrypted=tls is not None)
         wire = TlsWireConfig(application, limits, tls) if tls else WireConfig(application, limits)
@@ -195,7 +196,7 @@ def _circumstances(scope: Scope) -> Circumstances:
 
 
 class _Server(Server):
-    """uvicorn without its signal handlers and without its clock: we say when it ends."""
+    """uvicorn without its signal handlers and without its timer: we say when it ends."""
 
     def __init__(self, config: WireConfig, listener: socket.socket) -> None:
         super().__init__(config)
@@ -205,7 +206,7 @@ class _Server(Server):
         self.stop = anyio.Event()
 
     async def serve_shielded(self) -> None:
-        """A cancelled gateway still closes its doors properly: it sets `stop`."""
+        """Serves until `stop` is set, which a cancelled gateway does: so it still closes all connections properly."""
         with anyio.CancelScope(shield=True):
             await self.serve([self._listener])
         for connection in tuple(self.server_state.connections):
@@ -213,8 +214,8 @@ class _Server(Server):
         self._turnstile.cut_all()  # those whose handshake of TLS is not done are no connections yet
 
     async def admit_nobody(self) -> None:
-        """Before anything else closes. What is being accepted while asyncio's server closes would be an open
-        socket that nobody reads; so nothing more is accepted, and what was gets its turns."""
+        """Stops accepting before anything else closes. A connection accepted while asyncio's server closes
+        would be an open socket that nobody reads; those accepted so far get their turns."""
         loop: Any = anyio.lowlevel.current_token().native_token
         loop.remove_reader(self._listener)
         for _ in range(ACCEPTING_TURNS):

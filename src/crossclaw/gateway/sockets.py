@@ -1,10 +1,9 @@
-"""Sockets: uvicorn's protocols with a turnstile in front and a direct way to write.
+"""Sockets: uvicorn's protocols with a limit on unauthenticated connections in front and a direct way to write.
 
-What uvicorn leaves to its user is limited here: how long it may take from accept until somebody is
-known, how long a request's headers may take and how large they may be, how many strangers there may
-be and who of them goes, how large a frame may be before somebody is known. A client's frames are
-written straight to the transport, whose buffer is the queue: what waits there is what a slow client
-has not read.
+What uvicorn leaves to its user is limited here: how long it may take from accept until a client is
+authenticated, how long a request's headers may take and how large they may be, how many strangers there may be
+and who of them goes, how large a frame may be before that. A client's frames are written straight to the
+transport, whose buffer is the queue: what waits there is what a slow client has not read.
 """
 
 import resource
@@ -31,9 +30,11 @@ _TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0
 
 
 class Turnstile:
-    """The places of strangers, in the order in which they came. Each has one deadline from accept until
-    it is known. When all places of an address are taken, its oldest goes for the next; when all are, the
-    oldest of the address that has the most."""
+    """The unauthenticated connections ("strangers"), in the order in which they came.
+
+    Each has one deadline from accept until it is authenticated. When all places of an address are taken, its
+    oldest goes for the next; when all are, the oldest of the address that has the most.
+    """
 
     def __init__(self, limits: GatewayLimits, files_max: int | None = None) -> None:
         if files_max is None:
@@ -78,7 +79,7 @@ class Turnstile:
 
 
 class Ticket:
-    """One socket's place among the strangers, until it is known or gone."""
+    """One connection's place among the unauthenticated, until it is authenticated or closed."""
 
     __slots__ = ("_transport", "_turnstile", "due", "is_known", "network")
 
@@ -91,11 +92,11 @@ class Ticket:
         self.is_known = False
 
     def secret_shown(self) -> None:
-        """It was the right one: nobody's coming takes this place away. The deadline stays."""
+        """The right secret was shown: no newcomer takes this place any more. The deadline stays."""
         self._turnstile.leave(self)
 
     def known(self) -> None:
-        """Or gone by itself."""
+        """The connection is authenticated (or closed): it no longer counts as unauthenticated."""
         self.is_known = True
         self._read(self._turnstile.limits.read_bytes)
         self._turnstile.leave(self)
@@ -104,20 +105,20 @@ class Ticket:
             self.due = None
 
     def _read(self, bytes_max: int) -> None:
-        """How much is taken from the socket in one turn of the loop. asyncio's transports have it as an attribute,
-        and with TLS the protocol that reads from them."""
+        """Sets how much is taken from the socket in one turn of the loop. asyncio's transports have it as an
+        attribute, and with TLS the protocol that reads from them."""
         self._transport.max_size = bytes_max  # type: ignore[attr-defined]
         if isinstance(reader := self._transport.get_protocol(), SSLProtocol):
             reader.max_size = bytes_max  # type: ignore[misc]
 
     def cut(self) -> None:
-        """At once: closing would wait for a peer that does not read."""
+        """Cuts the connection at once: closing would wait for a peer that does not read."""
         self.known()
         self._transport.abort()
 
 
 class WireConfig(Config):
-    """uvicorn's config, and with it what our protocols need."""
+    """uvicorn's config, with what our protocols need."""
 
     def __init__(self, app: Any, limits: GatewayLimits, *, http: Any = None) -> None:
         self.limits = limits
@@ -147,11 +148,11 @@ class WireConfig(Config):
 class GuardedHttp(HttpToolsProtocol):
     config: WireConfig
     below: Transport | None = None
-    """What carries the encrypted bytes, where there is TLS."""
+    """The transport of the encrypted bytes, where there is TLS."""
     _entered: Ticket | None = None
 
     def enter_below(self, transport: Transport) -> Ticket:
-        """Before the handshake of TLS: `connection_made` comes after it."""
+        """Takes a place before the TLS handshake: `connection_made` comes after it."""
         self.below = transport
         address = (get_remote_addr(transport) or ("",))[0]
         self._entered = self.config.turnstile.enter(address, transport, self.loop)
@@ -248,8 +249,7 @@ class ClientSocket(WebSocketsSansIOProtocol):
         super().connection_lost(exc)
 
     def handle_ping(self) -> None:
-        """Every ping is answered; who asks without reading the answers is cut off, and so is a stranger
-        that does little else."""
+        """Answers a ping; a client that reads no answers is cut off, and so is a stranger that does little else."""
         unread = self._unread_bytes > self.config.limits.pongs_bytes_max
         if unread or self._only_pings():
             self.transport.abort()
@@ -268,7 +268,7 @@ class ClientSocket(WebSocketsSansIOProtocol):
         return self._pings > self.config.limits.stranger_pings_max
 
     def handle_cont(self, event: Frame) -> None:
-        """Fragments may be empty, so a message's size does not bound how many there are."""
+        """Counts fragments: they may be empty, so a message's size does not limit their number."""
         if len(self.frames) >= self.config.limits.fragments_max:
             self.transport.abort()
             return
@@ -279,7 +279,7 @@ class ClientSocket(WebSocketsSansIOProtocol):
             self.ticket.secret_shown()
 
     def known(self) -> None:
-        """No longer a stranger (or gone)."""
+        """The client is authenticated (or gone)."""
         if self.ticket is not None:
             self.ticket.known()
             self.ticket = None
@@ -296,7 +296,7 @@ class ClientSocket(WebSocketsSansIOProtocol):
 
     @property
     def _unread_bytes(self) -> int:
-        """With TLS, what is encrypted waits below."""
+        """Bytes that the client has not read yet. With TLS, encrypted ones wait below."""
         if self.below is None:
             return self.transport.get_write_buffer_size()
         if self.transport.is_closing():  # asyncio's forgets its own buffer then
@@ -304,7 +304,7 @@ class ClientSocket(WebSocketsSansIOProtocol):
         return self.transport.get_write_buffer_size() + self.below.get_write_buffer_size()
 
     def write(self, frame: bytes) -> None:
-        """Frames of one turn of the loop go out in one packet."""
+        """Writes a frame. Frames of one turn of the loop go out in one packet."""
         if self.conn.state is not State.OPEN or self.transport.is_closing():
             return
         self.conn.send_text(frame)
@@ -318,7 +318,7 @@ class ClientSocket(WebSocketsSansIOProtocol):
             self.transport.write(b"".join(self.conn.data_to_send()))
 
     def close(self, code: int, reason: str) -> None:
-        """A close frame behind all that was written, and the socket cut if it is not answered."""
+        """Sends a close frame behind all that was written, and cuts the socket if it is not answered."""
         if self.close_sent or self.conn.state is not State.OPEN:
             return
         self.conn.send_close(code, reason)

@@ -1,4 +1,4 @@
-"""Subscribers: which client hears of which run and session, without asking all of them."""
+"""Subscribers: which client gets the events of which run and session, without asking all of them."""
 
 from collections.abc import Iterator, MutableMapping, MutableSet
 from typing import Generic, Protocol, TypeVar
@@ -13,7 +13,7 @@ K = TypeVar("K")
 
 
 class Subscriber(Protocol):
-    """A client as the events see it."""
+    """A client as the publisher sees it."""
 
     @property
     def protocol(self) -> int: ...
@@ -22,12 +22,12 @@ class Subscriber(Protocol):
     def hears_tools(self) -> bool: ...
 
     def push(self, frame: EventFrame) -> bool:
-        """Whether it went out; a droppable one may not."""
+        """Sends an event; returns whether it went out: a droppable one may not."""
         ...
 
 
 class _Index(Generic[K]):
-    """From a run or a session to those who listen to it."""
+    """Maps a run or a session to its subscribers."""
 
     def __init__(self) -> None:
         self._subscription: dict[K, set[Subscription]] = {}
@@ -65,11 +65,11 @@ class Audience:
         self._pages.discard(subscription)
 
     def watchers(self) -> list[Subscriber]:
-        """Whoever shows the whole gateway: pages, and those who follow all sessions."""
+        """The clients that show the whole gateway: pages, and those who follow all sessions."""
         return [subscription.subscriber for subscription in self._pages | self.of_all_sessions]
 
     def of_run(self, run_id: str, key: SessionKey) -> list[tuple[Subscriber, str | None]]:
-        """With the session key as each one spelled it, for those who began the run."""
+        """The subscribers of a run, each with the session key as it spelled it, if it began the run."""
         began = self.runs.get(run_id)
         found = [(subscription.subscriber, subscription.runs.get(run_id)) for subscription in began]
         found += [
@@ -79,20 +79,20 @@ class Audience:
         return found
 
     def of_session(self, key: SessionKey) -> set[Subscriber]:
-        """Whoever hears all of its runs."""
+        """The subscribers of all runs of a session."""
         return {subscription.subscriber for subscription in self._followers(key)}
 
     def _followers(self, key: SessionKey) -> set["Subscription"]:
         return {*self.sessions.get(key), *self.of_all_sessions, *self._pages}
 
     def ended(self, run_id: str) -> None:
-        """Nothing follows of this run: those who began it need not be remembered."""
+        """Forgets the subscriptions of a run that has ended."""
         for subscription in tuple(self.runs.get(run_id)):
             subscription.runs.pop(run_id, None)
 
 
 class Subscription(Listening):
-    """What one client listens to, known to the audience as soon as it changes."""
+    """What one client listens to; a change is known to the audience at once."""
 
     sessions: MutableSet[SessionKey]
     runs: MutableMapping[str, str]

@@ -1,7 +1,6 @@
-"""TLS before HTTP: a stranger has its place and its deadline from accept on, not only after the handshake.
-
-asyncio's own server would show us a connection when its handshake is done, and wait a minute for that.
-"""
+"""TLS before HTTP: an unauthenticated connection has its place and its deadline from accept on, not only
+after the handshake. asyncio's own server would show us a connection when its handshake is done, and wait a
+minute for that."""
 
 import math
 import ssl
@@ -20,7 +19,7 @@ _PLAIN = (
 
 
 class TlsWireConfig(WireConfig):
-    """The same wire, with TLS before it."""
+    """The wire's config with TLS."""
 
     def __init__(self, app: Any, limits: Any, context: ssl.SSLContext) -> None:
         super().__init__(app, limits, http=_enter)
@@ -28,7 +27,7 @@ class TlsWireConfig(WireConfig):
 
 
 class TlsEntrance(Protocol):
-    """Until its first bytes: then it is a handshake, or somebody who does not know that this is TLS."""
+    """A connection until its first bytes: then it is a handshake, or a client that does not know that this is TLS."""
 
     def __init__(self, http: GuardedHttp) -> None:
         self._http = http
@@ -52,7 +51,7 @@ class TlsEntrance(Protocol):
 
 
 class TlsConnection(SSLProtocol):
-    """asyncio's own, reading as much at once as a stranger's or a client's socket may."""
+    """asyncio's TLS protocol, reading at once only as much as a stranger's or a client's socket may."""
 
     max_size = 4096  # a stranger's; asyncio's own is a buffer of 256 KiB for everybody who comes
 

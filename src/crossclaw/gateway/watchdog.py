@@ -1,9 +1,9 @@
-"""The watchdog: counts the times at which the event loop stood still, because everybody waits then.
+"""The watchdog: counts the times at which the event loop was blocked, because everybody waits then.
 
-A turn of the loop is what happens between two looks at the sockets. One that takes longer than a tenth of a
-second is a stall: `busy` when the processor was at work for all that time (something large was decoded), otherwise
-`waiting` (a file that does not answer, or a machine with too little processor). Measured is at the selector
-itself, so nothing wakes up for it while nothing happens.
+A turn of the loop is what happens between two polls of the sockets. One that takes longer than a tenth of a
+second is a stall: `busy` when the processor was at work for all that time (something large was decoded),
+otherwise `waiting` (a file that does not answer, or a machine with too little processor). It is measured at the
+selector itself, so nothing wakes up for it while nothing happens.
 """
 
 import logging
@@ -32,7 +32,7 @@ class Watchdog:
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """The loop that this is called in, until the block is left."""
+        """Watches the current event loop until the block is left."""
         loop: Any = anyio.lowlevel.current_token().native_token
         selector = loop._selector
         select = selector.select

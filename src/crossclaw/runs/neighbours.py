@@ -1,8 +1,8 @@
-"""Neighbours: the other gateways on the same ledger, as far as the ledger does not tell: who is connected to them, and a way to
-ask them for what only they can do, because a device or a chat account is theirs.
+"""Neighbours: the other gateways on the same ledger, as far as the ledger does not tell: who is connected to
+them, and a way to ask them for what only they can do, because a device or a chat account is theirs.
 
-Nothing of this is stored. What a neighbour has told of its clients is forgotten with the link to it, and a question whose
-neighbour is gone ends with an error; it is never put a second time.
+Nothing of this is stored. The list of a neighbour's clients is forgotten with the link to it, and a question
+whose neighbour is gone ends with an error; it is never repeated.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
@@ -21,11 +21,11 @@ ASK_S = 20.0  # for an answer that takes no person's yes
 
 
 class ConnectedClients(msgspec.Struct, frozen=True, kw_only=True):
-    """What a gateway tells the others of those who are connected to it."""
+    """The clients of one gateway, as the other gateways get them."""
 
     presence: Sequence[dict[str, Any]] = ()
     nodes: Sequence[dict[str, Any]] = ()
-    """As `node.list` shows them."""
+    """Its nodes as `node.list` shows them."""
     devices: Sequence[str] = ()
     guests: Sequence[str] = ()
     """Sessions whose guests call there."""
@@ -45,14 +45,14 @@ class Neighbour:
 
 
 class NeighbourUnreached(CrossclawError):
-    """It was not asked: nothing was done."""
+    """The neighbour was not reached: nothing was done."""
 
     def __init__(self, name: str, why: str) -> None:
         super().__init__(f"gateway {name} cannot be reached, so nothing was done: {why}")
 
 
 class NeighbourLost(CrossclawError):
-    """It was asked, and nobody knows what became of it."""
+    """The neighbour was asked, and the outcome is unknown."""
 
     def __init__(self, name: str, why: str) -> None:
         super().__init__(
@@ -61,7 +61,7 @@ class NeighbourLost(CrossclawError):
 
 
 class NeighbourRefused(CrossclawError):
-    """What it answered in place of a result, with its own code and details."""
+    """The neighbour answered with an error; it has that one's code and details."""
 
     def __init__(self, refusal: "AskRefusal") -> None:
         super().__init__(refusal.message)
@@ -120,7 +120,7 @@ async def _no_way(neighbour: Neighbour, _question: bytes, _timeout_s: float) -> 
 
 
 class Neighbours:
-    """Empty for a gateway that has its ledger for itself."""
+    """The other gateways; empty for a gateway that has its ledger for itself."""
 
     def __init__(self) -> None:
         self._known: dict[str, Neighbour] = {}
@@ -136,7 +136,7 @@ class Neighbours:
     # ── who is connected ───────────────────────────────────────────────────────────────────────
 
     def settle(self, others: Iterable[SharingGateway]) -> None:
-        """Those whose lease runs now."""
+        """Replaces the list of neighbours by those whose lease runs now."""
         found = {each.incarnation: each for each in others}
         for gone in self._known.keys() - found.keys():
             neighbour = self._known.pop(gone)
@@ -150,7 +150,7 @@ class Neighbours:
                 known.facts = facts
 
     def hear(self, incarnation: str, clients: ConnectedClients) -> None:
-        """What a neighbour tells of its clients; none of them when the link to it has ended."""
+        """Takes the list of a neighbour's clients; empty when the link to it has ended."""
         if (neighbour := self._known.get(incarnation)) is not None:
             self._tell(neighbour, clients)
 
@@ -197,7 +197,7 @@ class Neighbours:
             each()
 
     def listen(self, listener: Callable[[], None]) -> Callable[[], None]:
-        """Called when clients of this gateway come or go. Answers the way to end it."""
+        """Calls `listener` when clients of this gateway come or go. Returns a function that ends it."""
         self._on_own[id(listener)] = listener
 
         def end() -> None:
@@ -222,7 +222,7 @@ class Neighbours:
             scope.cancel()
 
     async def answer_one(self, question: bytes) -> bytes | None:
-        """None: this gateway closes, and cannot tell what becomes of it."""
+        """Answers a neighbour's question; None: this gateway closes, and the outcome is unknown."""
         asked = msgspec.json.decode(question, type=AskQuestion)
         with anyio.CancelScope() as answering:
             self._answering.add(answering)
@@ -246,7 +246,7 @@ class Neighbours:
     async def ask(
         self, neighbour: Neighbour, kind: str, body: Any, result: type[T], timeout_s: float = ASK_S
     ) -> T:
-        """Once. `NeighbourUnreached`: nothing was done; `NeighbourLost`: nobody knows."""
+        """Asks a neighbour, once. `NeighbourUnreached`: nothing was done; `NeighbourLost`: the outcome is unknown."""
         question = msgspec.json.encode(AskQuestion(kind, body))
         said: bytes | None = None
         with anyio.CancelScope() as asking:
@@ -264,7 +264,7 @@ class Neighbours:
 
 
 def _named(entry: Mapping[str, Any], neighbour: Neighbour) -> dict[str, Any]:
-    """A gateway shows itself as such; to the clients of another one it has a name."""
+    """The entry with the neighbour's name: a gateway lists itself without one."""
     if entry.get("reason") != "self":
         return dict(entry)
     name = neighbour.name

@@ -1,4 +1,5 @@
-"""Guests that call another gateway than the one that has their message: it is got from there, and answered there."""
+"""Guests that call another gateway than the one that holds their message: it is fetched from there, and
+answered there."""
 
 import logging
 from typing import Any

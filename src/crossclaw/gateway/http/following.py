@@ -1,4 +1,4 @@
-"""Following a run over HTTP: its words as they are said, until it has ended."""
+"""Following a run over HTTP: its text as it is written, until it has ended."""
 
 import anyio
 
@@ -11,15 +11,15 @@ LOOK_AGAIN_S = 5.0  # should a run have ended before it was followed, it is noti
 
 
 class SaidOtherwise(CrossclawError):
-    """Words that were sent do not hold any more, and a stream cannot take them back."""
+    """Text that was already sent no longer holds, and a stream cannot take it back."""
 
     retryable = True
 
 
 class Following:
-    """What was said since it was last looked at. Nothing queues: words join, whoever reads slowly
-    gets longer pieces. A turn that begins anew (another attempt, another model) takes the place of
-    its own beginning: what was sent of it already is not sent again."""
+    """The text of one run that was not sent yet. Nothing queues: pieces join, so a slow reader gets longer
+    ones. A turn that begins anew (another attempt, another model) replaces its own beginning: what was
+    already sent of it is not sent again."""
 
     def __init__(self) -> None:
         self._earlier = ""  # of turns before this one, not read yet
@@ -55,7 +55,7 @@ class Following:
 
     @property
     def over(self) -> bool:
-        """It has ended, and all that it said was read."""
+        """Whether the run has ended and all its text was read."""
         return self._ended and not self._unread
 
     @property
@@ -63,8 +63,8 @@ class Following:
         return self._earlier + self._turn[len(self._sent) :]
 
     async def next(self) -> str:
-        """What was said next. Nothing: it ended, or for a while nobody spoke, and it is time to look
-        whether it goes on."""
+        """Waits for the next piece of text. Empty: the run has ended, or nothing came for a while and it is
+        time to look whether it still goes on."""
         with anyio.move_on_after(LOOK_AGAIN_S):
             await self._changed.wait()
         self._changed = anyio.Event()
@@ -74,7 +74,7 @@ class Following:
         return piece
 
     def check(self) -> None:
-        """What was sent still holds."""
+        """Raises if text that was sent no longer holds."""
         if self._is_broken:
             raise SaidOtherwise(
                 "the model was asked again and says something else than what was sent; ask for the"
@@ -83,14 +83,15 @@ class Following:
 
 
 class Followers:
-    """One ear for the whole feed, so that a thousand streams cost an event no more than one does."""
+    """All streams share one subscription to the feed, so that a thousand of them cost an event no more than
+    one does."""
 
     def __init__(self, feed: Feed) -> None:
         self._by_run: dict[str, list[Following]] = {}
         feed.subscribe(self._hear, ReplyPiece, ToolStarted, RunEnded, outward=True)
 
     def follow(self, run_id: str) -> Following:
-        """From now on, until it has ended: call it before the run begins, and nothing is missed."""
+        """Follows a run until it has ended. Call it before the run begins, and nothing is missed."""
         following = Following()
         self._by_run.setdefault(run_id, []).append(following)
         if len(self._by_run) > FOLLOWED_MAX:

@@ -1,4 +1,4 @@
-"""Signs of life, for whoever restarts a gateway or sends it clients: no secret is asked for, and no detail told."""
+"""Health checks, for whoever restarts a gateway or sends it clients: no secret is needed, and no detail revealed."""
 
 from collections.abc import Awaitable, Callable
 
@@ -14,7 +14,7 @@ IsReady = Callable[[], Awaitable[bool]]
 
 
 def live_endpoints() -> list[Endpoint]:
-    """It answers: then it need not be restarted."""
+    """The liveness check: while it answers, the gateway need not be restarted."""
 
     async def handle(_request: Request, _principal: Principal) -> Response:
         return json_answer({"ok": True})
@@ -26,7 +26,7 @@ def live_endpoints() -> list[Endpoint]:
 
 
 def ready_endpoint(is_ready: IsReady) -> Endpoint:
-    """It takes work, or answers 503: then clients go elsewhere, or wait."""
+    """The readiness check: 503 tells clients to go elsewhere, or to wait."""
 
     async def handle(_request: Request, _principal: Principal) -> Response:
         is_so = await is_ready()

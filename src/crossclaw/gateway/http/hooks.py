@@ -1,4 +1,4 @@
-"""POST /hooks/…: from a program's request to a call at the door, with a principal of its own."""
+"""POST /hooks/…: turns a program's request into a call at the door, with a principal of its own."""
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
@@ -47,7 +47,7 @@ HookDispatch = Callable[[Principal, str, dict[str, Any]], Awaitable[Any]]
 
 
 class HookRefused(Exception):
-    """What is wrong with a request, for its sender."""
+    """The request is wrong; the text is for its sender."""
 
 
 def hook_lock(hooks: HooksConfig, gateway_token: Secret, host: str) -> Lock | None:
@@ -104,8 +104,8 @@ class _NotMapped(Exception):
 
 
 class _NotRun(Exception):
-    """The mapping needs a module of Node.js. What it would have left out must not come in another way, so no
-    other mapping is looked for."""
+    """The mapping needs a module of Node.js. Its request must not come in another way, so no other mapping is
+    looked for."""
 
 
 def _failed(text: str, status: int) -> Response:
@@ -121,7 +121,7 @@ def _body(raw: bytes) -> dict[str, Any]:
 
 
 def _call(hooks: HooksConfig, request: Request, body: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Which method, with which parameters."""
+    """The method and the parameters of a hook's request."""
     where = request.url.path.removeprefix(hooks.base_path).strip("/")
     once = _once(request.headers, body)
     if where == "wake":
@@ -206,7 +206,7 @@ def _mapped(mapping: HookMapping, context: _Context) -> tuple[str, dict[str, Any
 
 
 def _key_from(template: str) -> KeyFrom:
-    """Who chooses the session: what a template takes out of the request is the sender's choice."""
+    """Who chooses the session: a template that takes it out of the request leaves it to the sender."""
     if not _TEMPLATE.search(template):
         return "config"
     return "template" if template.strip().startswith("hook:") else "request"

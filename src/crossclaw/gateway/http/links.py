@@ -1,5 +1,5 @@
-"""The links between two gateways that share a ledger: one reads what the other's feed tells, a line an event, and asks it for
-what only that one can do."""
+"""The links between two gateways that share a ledger: one reads the other's feed, a line an event, and asks
+it for what only that one can do."""
 
 from collections.abc import AsyncGenerator
 
@@ -41,8 +41,12 @@ def _finder(key: LinkKey, own: str, clock: Clock) -> FindToken:
 def link_endpoint(
     feed: Feed, neighbours: Neighbours, key: LinkKey, own: str, clock: Clock, used: UsedTickets
 ) -> Endpoint:
-    """For a gateway that proves that it has the secret of all, or for whoever shows it: they may see everything anyway.
-    The first line proves the same to the other side. `own` names this gateway's start. A ticket in `used` opens nothing more."""
+    """Streams this gateway's feed to another one that proves that it has the shared secret, or to whoever shows
+    it: they may see everything anyway.
+
+    The first line proves the same to the other side. `own` names this gateway's start. A ticket in `used` opens
+    nothing more.
+    """
 
     async def handle(request: Request, principal: Principal) -> Response:
         ticket, now_ms = bearer(request.headers) or "", clock.now_ms()
@@ -72,7 +76,8 @@ async def _lines(feed: Feed, neighbours: Neighbours, proof: str) -> AsyncGenerat
 def ask_endpoint(
     neighbours: Neighbours, key: LinkKey, own: str, clock: Clock, used: UsedTickets
 ) -> Endpoint:
-    """For gateways alone: what is asked here may be an act, so the question is sealed with its ticket, and heard once."""
+    """Answers questions of other gateways. They may ask for actions, so a question is sealed with its ticket,
+    and accepted once."""
 
     async def handle(request: Request, principal: Principal) -> Response:
         ticket, body = bearer(request.headers) or "", await request.body()

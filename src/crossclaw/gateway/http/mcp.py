@@ -37,7 +37,7 @@ def mcp_endpoint(tools: GuestTools, find_token: FindToken) -> Endpoint:
 
 
 def mcp_leaving_endpoint(tools: GuestTools, find_token: FindToken) -> Endpoint:
-    """DELETE /mcp: a client ends its session, as MCP has it."""
+    """DELETE /mcp: a client ends its session, as MCP defines it."""
 
     async def handle(request: Request, _principal: Principal) -> ASGIApp:
         if client_id := _client_id(request):

@@ -34,7 +34,7 @@ async def _no_runs() -> list[SeenRun]:
 
 
 class EventCounter:
-    """Listens from the start; costs an addition an event."""
+    """Counts events from the start on; an event costs one addition."""
 
     def __init__(
         self,
@@ -156,7 +156,7 @@ def _samples(
 
 
 def _open(runs: Sequence[SeenRun]) -> MetricSamples:
-    """The same words as everywhere: queued, running, waiting, needs approval."""
+    """Open runs by status, in the words used everywhere: queued, running, waiting, needs approval."""
     counted = Counter(run.standing.name for run in runs if run.standing is not None)
     values: dict[tuple[str, ...], float] = {(name,): counted[name] for name in sorted(UNDER_WAY)}
     text = "Runs that have not ended, by how they stand"

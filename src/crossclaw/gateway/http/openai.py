@@ -1,9 +1,9 @@
-"""OpenAI's HTTP interface, what its two ways to ask have in common: from a request to a run.
+"""The common part of OpenAI's two HTTP interfaces: from a request to a run.
 
 An agent is a model: `openclaw/<agent>` (also `openclaw:<agent>`, `agent:<agent>`), or the header
-x-openclaw-agent-id; any other name means the default agent, because many programs cannot be told
-another one. The agent's own model for this request: the header x-openclaw-model. Which session: the
-header x-openclaw-session-key, else one for `user`, else a new one.
+x-openclaw-agent-id; any other name means the default agent, because many programs cannot be configured
+otherwise. The agent's own model for this request: the header x-openclaw-model. Which session: the header
+x-openclaw-session-key, else one for `user`, else a new one.
 """
 
 from collections.abc import AsyncGenerator, Callable, Mapping
@@ -35,7 +35,7 @@ STILL_HERE = b": the agent is at work\n\n"
 
 
 class Streamable(Protocol):
-    """A body of a request that says whether the answer is wanted piece by piece."""
+    """A request body that says whether the answer is wanted piece by piece."""
 
     @property
     def stream(self) -> bool | None: ...
@@ -49,13 +49,13 @@ class UnknownModel(NotFound):
 
 
 class OpenAiRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What a request asks for, whichever way it came."""
+    """A request of either interface, in one form."""
 
     model: str
     words: str
     system: str = ""
     earlier: str = ""
-    """What was said before, as the client tells it; a session that remembers needs none of it."""
+    """Earlier messages as the client gives them; a session that remembers needs none of it."""
     pictures: tuple[dict[str, str], ...] = ()
     user: str | None = None
     session: str | None = None
@@ -78,12 +78,12 @@ class RunOutcome(msgspec.Struct, frozen=True):
 
 
 class HttpWay(NamedTuple, Generic[A]):
-    """One of the two ways to ask: how its body reads, and how it answers."""
+    """One of the two interfaces: how its body is read, and how it answers."""
 
     asked: type[A]
     wish_of: Callable[[A], OpenAiRequest]
     prefix: str
-    """Of the names of sessions that it begins."""
+    """The prefix of the names of sessions that it begins."""
     stream: Callable[[Principal, RunUnderWay, A], AsyncGenerator[bytes]]
     whole: Callable[[RunUnderWay, A, "RunOutcome"], dict[str, Any]]
 
@@ -190,7 +190,7 @@ class OpenAiRuns:
     async def words(
         self, principal: Principal, begun: RunUnderWay
     ) -> AsyncGenerator[str | RunOutcome]:
-        """Pieces as they are said (an empty one: it goes on), at last what became of it."""
+        """The pieces of a reply as they come (an empty one: still running), then the outcome."""
         spoken = False
         try:
             # A repeated request may mean a run that is over, of which nothing more is to be heard.
@@ -245,7 +245,7 @@ def data_picture(url: str) -> dict[str, Any]:
 
 
 class HttpRunFailed(Exception):
-    """What became of a run that had begun, as its cause."""
+    """A run that had begun has failed; `__cause__` says how."""
 
 
 _ONCE = {"x-should-retry": "false"}
@@ -253,8 +253,8 @@ _ONCE = {"x-should-retry": "false"}
 
 
 def failed(error: Exception) -> Response:
-    """A failure in OpenAI's shape. Of one that nobody foresaw only that it happened is told. To be
-    repeated is only what was refused before a run began and may be taken later."""
+    """A failure in OpenAI's shape. An unforeseen one is not described. Clients may repeat only what was
+    refused before a run began and may be accepted later."""
     match error:
         case HttpRunFailed(__cause__=Exception() as cause):
             answer = failed(cause)

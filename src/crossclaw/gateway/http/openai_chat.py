@@ -44,7 +44,7 @@ class StreamOptions(msgspec.Struct, frozen=True):
 
 
 class ChatAsked(msgspec.Struct, frozen=True):
-    """What counts here; an agent has its own temperature and its own tools."""
+    """The fields of a request that are used; an agent has its own temperature and its own tools."""
 
     messages: list[ChatMessage]
     model: str = MODEL
@@ -131,7 +131,7 @@ def _usage(said: RunOutcome) -> dict[str, int]:
 
 
 def wish_of(asked: ChatAsked) -> OpenAiRequest:
-    """The last message is what is asked; what an agent should know beside is its system prompt."""
+    """The request in common form: the last message is what is asked; system messages go into the system prompt."""
     system = [text_of(m.content) for m in asked.messages if m.role in ("system", "developer")]
     spoken = [m for m in asked.messages if m.role not in ("system", "developer")]
     if not spoken or spoken[-1].role not in ("user", "tool", "function"):

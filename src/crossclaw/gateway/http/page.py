@@ -69,7 +69,7 @@ def _serving(file: Path) -> RequestHandler:
 
 
 def _read(file: Path, small: bool) -> bytes:
-    """Kept in memory by its time of change, so that whoever works on the page sees what they wrote."""
+    """A file's bytes, cached by its time of change, so that whoever works on the page sees changes."""
     return _kept(file, file.stat().st_mtime_ns, small)
 
 

@@ -23,12 +23,13 @@ ANSWER_S = 20.0  # platforms give up sooner and send it again
 AT_ONCE = 64  # each holds a body in memory; beyond, the platform sends it again later
 
 FindWebhook = Callable[[str], AccountWebhook | None]
-"""By path; None where no account has one there."""
+"""Finds an account's webhook by its path."""
 
 
 class PassingWebhooks:
-    """Those of the accounts here, and those of accounts that another gateway keeps: what arrives for these is passed on to it,
-    as it came, and its answer is the platform's. So nothing is acknowledged that it has not stored."""
+    """Webhooks of the accounts here, and of accounts that another gateway keeps: a request for these is
+    passed on to it, as it came, and its answer is the platform's. So nothing is acknowledged that it has not
+    stored."""
 
     def __init__(
         self,
@@ -65,7 +66,7 @@ class Webhooks:
         self._under_way = 0
 
     def find_endpoints(self, path: str) -> dict[str, Endpoint] | None:
-        """Asked for paths that the gateway itself does not have."""
+        """The endpoints of a webhook; asked for paths that the gateway itself does not have."""
         if (call := self._find(path)) is None:
             return None
 
@@ -80,7 +81,8 @@ class Webhooks:
         }
 
     async def _answer(self, call: AccountWebhook, request: Request) -> Response:
-        """What could not be stored is not acknowledged: the platform sends it again."""
+        """Answers a platform's request. A message that could not be stored is not acknowledged: the platform
+        sends it again."""
         if self._under_way >= AT_ONCE:
             return PlainTextResponse("busy", 503, headers={"retry-after": "5"})
         self._under_way += 1

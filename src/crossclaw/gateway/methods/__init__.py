@@ -1,1 +1,1 @@
-"""What a client may ask for, by name: thin handlers over the sessions room."""
+"""The methods that a client may call: thin handlers over the services of `sessions` and others."""

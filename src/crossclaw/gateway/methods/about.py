@@ -28,7 +28,7 @@ class HealthParams(Params, frozen=True):
 
 class HealthStatusParams(Params, frozen=True):
     include_channel_summary: bool | None = None
-    """The summary is always there."""
+    """Accepted and not needed: the summary is always there."""
 
 
 class AgentListing(Result, frozen=True):
@@ -138,7 +138,7 @@ class About:
         return {"key": shown_key(session.key), "updatedAt": session.updated_at, "age": age}
 
     def key_faults(self) -> list[str]:
-        """Of agents whose model cannot answer for want of a key, with what to do."""
+        """Faults of models that cannot answer for want of a key: which agents use them, and what to do."""
         users: dict[str, list[str]] = {}
         for agent_id in self._config.agents.ids():
             model = self._config.model_for(agent_id, self._environ).primary
@@ -226,7 +226,7 @@ class About:
         return listed
 
     def _known_models(self) -> dict[str, dict[str, Any]]:
-        """By `provider/model`: what the providers' own lists tell."""
+        """The models in the providers' own lists, by `provider/model`."""
         return {
             f"{provider}/{model.id}": {
                 "id": model.id,
@@ -253,6 +253,6 @@ def _facts(config: Config, model: str) -> dict[str, Any]:
 
 
 def _named_model(config: Config, reference: str) -> dict[str, Any]:
-    """One that no provider lists."""
+    """A model that no provider lists."""
     provider, _, model_id = reference.partition("/")
     return {"id": model_id, "name": model_id, "provider": provider} | _facts(config, reference)

@@ -95,7 +95,7 @@ class FileParams(AgentParams, frozen=True):
 
 class GetFileParams(FileParams, frozen=True, kw_only=True):
     with_hash: bool = False
-    """Ours: with the hash by which `set` knows that nobody has written meanwhile."""
+    """Ours: whether to add the hash by which `set` knows that nobody has written meanwhile."""
 
 
 class SetFileParams(GetFileParams, frozen=True, kw_only=True):
@@ -235,7 +235,7 @@ class AgentMethods:
 
 
 def _as_asked(file: AgentFile, params: GetFileParams) -> AgentFile:
-    """OpenClaw's answer is closed: it has no hash."""
+    """The file without its hash, unless it was asked for: OpenClaw's answer is closed."""
     return file if params.with_hash else msgspec.structs.replace(file, hash=None)
 
 
@@ -249,7 +249,8 @@ def _write(place: WorkPlace, params: SetFileParams) -> AgentFile:
 
 
 def _listed(folder: Path, name: str) -> AgentFile:
-    """What an agent has put in its place, such as a link out of its workspace, hides no other file; to get it says why."""
+    """A file's row in the list. One that an agent has replaced, for example by a link out of its workspace,
+    does not hide the others; reading it says why."""
     try:
         return _look(folder, name)
     except (CrossclawError, OSError):

@@ -14,9 +14,9 @@ class Held(Result, frozen=True):
     before: str
     now: str
     digest: str
-    """Pass it to `mcp.agree`: what was agreed to is what was looked at."""
+    """The digest to pass to `mcp.agree`, so that what is agreed to is what was looked at."""
     is_new: bool
-    """The server did not have it when it was first seen."""
+    """Whether the server did not have the tool when it was first seen."""
 
 
 class HeldResult(Result, frozen=True):

@@ -1,5 +1,5 @@
-"""exec.approval.*: calls that wait for a person's yes, as OpenClaw's clients ask for them; approvals.*: what was
-allowed for good. Ours: OpenClaw keeps that in a file."""
+"""exec.approval.*: calls that wait for a person's approval, as OpenClaw's clients ask for them; approvals.*:
+what was allowed for good. Ours: OpenClaw keeps that in a file."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -21,7 +21,7 @@ class AnswerParams(Params, frozen=True):
     id: FrameText
     decision: ApprovalAnswer
     reviewer: dict[str, Any] | None = None
-    """Of OpenClaw's channels; nothing is decided by it."""
+    """A field of OpenClaw's channels; it decides nothing."""
 
 
 class Resolved(Result, frozen=True):
@@ -55,19 +55,19 @@ class Allowed(Result, frozen=True):
     tool: str
     created_at_ms: int
     counts: bool
-    """False: the credential that it was allowed by is gone, so it is asked about again."""
+    """Whether it is still in force; not if the credential that allowed it is gone: then it is asked about again."""
     program: str | None = None
     is_pattern: bool = False
-    """`program` is a glob of paths."""
+    """Whether `program` is a glob of paths."""
     arguments: tuple[str, ...] | None = None
-    """None: whatever they are."""
+    """The arguments that were allowed; None: any."""
     folder: str | None = None
-    """Where it may be run; elsewhere it is asked about."""
+    """The folder it may be run in; elsewhere it is asked about."""
     sandboxed: bool = False
-    """That folder is one within a sandbox."""
+    """Whether that folder is one within a sandbox."""
     security: str | None = None
     ask: str | None = None
-    """Of an imported rule: commands are treated at least so strictly."""
+    """The least strictness of an imported rule: commands are treated at least so strictly."""
     granted_by: str = ""
 
 
@@ -201,7 +201,7 @@ def telling_approvals(clients: Callable[[], Sequence[Client]]) -> Callable[[Feed
 
 
 def request_of(approval: Approval) -> dict[str, Any]:
-    """OpenClaw's shape, with ours beside it where it has none."""
+    """An approval in OpenClaw's shape, with our fields beside it."""
     wish = approval.wish
     request = {
         "command": wish.shown,

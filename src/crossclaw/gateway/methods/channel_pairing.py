@@ -1,4 +1,5 @@
-"""chat.pairing.*: who asks to talk on chat accounts, and who may. OpenClaw's `channels.pairing.*` has other answers."""
+"""chat.pairing.*: who asks to talk on chat accounts, and who may. OpenClaw's `channels.pairing.*` has other
+answers."""
 
 from typing import Any
 
@@ -13,7 +14,7 @@ from crossclaw.sessions.channel_pairing import ChannelPairing
 
 class PairingListParams(Params, frozen=True):
     channel: str | None = None
-    """Only of this one."""
+    """Only requests of this channel."""
 
 
 class PairingListing(Result, frozen=True):

@@ -1,4 +1,4 @@
-"""channels.*: the chat accounts and how they are, as OpenClaw's clients read it."""
+"""channels.*: the chat accounts and their status, as OpenClaw's clients read it."""
 
 import logging
 from typing import Any
@@ -26,10 +26,10 @@ Shown = dict[str, Any]
 
 class ChannelsParams(Params, frozen=True):
     probe: bool | None = None
-    """Ask every platform now who we are."""
+    """Whether to ask every platform now who we are."""
     timeout_ms: int | None = None
     channel: str | None = None
-    """Only this one."""
+    """Only this channel."""
 
 
 class ChannelAccountParams(Params, frozen=True):
@@ -78,7 +78,8 @@ class ChannelMethods:
     async def _shown(
         self, listed: list[AccountStatus], params: ChannelsParams
     ) -> dict[tuple[str, str], Shown]:
-        """Each as the gateway that keeps it tells; where that cannot be asked, as this one sees it."""
+        """The status of each account as its own gateway reports it; where that cannot be reached, as this one
+        sees it."""
         here = [each for each in listed if not self._is_away(each)]
         rows = {(each.channel, each.account_id): _account(each, None) for each in listed}
         async with anyio.create_task_group() as asking:
@@ -99,12 +100,13 @@ class ChannelMethods:
         return list({each.facts.incarnation: each for each in found if each}.values())
 
     def _find_holder(self, status: AccountStatus) -> Neighbour | None:
-        """The other gateway that keeps it."""
+        """The other gateway that keeps this account."""
         role = role_of(status.channel, status.account_id)
         return None if status.is_ours else self._neighbours.find_holder(role)
 
     def _is_away(self, status: AccountStatus) -> bool:
-        """One that nobody could open is asked here why."""
+        """Whether another gateway has to be asked about this account. For one that no gateway could open,
+        this one knows why."""
         return status.state == "elsewhere" or self._find_holder(status) is not None
 
     async def _ask_status(
@@ -136,7 +138,7 @@ class ChannelMethods:
     async def _probe(
         self, listed: list[AccountStatus], params: ChannelsParams
     ) -> dict[tuple[str, str], dict[str, Any]]:
-        """All at once: one platform that is away does not hold up the others."""
+        """Probes all accounts at once: one platform that is away does not hold up the others."""
         found: dict[tuple[str, str], dict[str, Any]] = {}
 
         async def ask(each: AccountStatus) -> None:
@@ -225,7 +227,7 @@ def _by_channel(
 
 
 def _channel(name: str, accounts: list[dict[str, Any]]) -> dict[str, Any]:
-    """The default account, or the first: how OpenClaw sums a channel up."""
+    """A channel's summary as OpenClaw has it: its default account, or the first."""
     if name == WEBCHAT:
         return {"configured": True, "running": True}
     default = _default(accounts)

@@ -89,7 +89,7 @@ class ChatAbortParams(Params, frozen=True):
     session_key: Filled
     run_id: str | None = None
     preserve_side_runs: bool | None = None
-    """OpenClaw's terminal page says it with every abort; there are no side runs here."""
+    """Sent by OpenClaw's terminal page with every abort; there are no side runs here."""
 
 
 class ChatAbortResult(Result, frozen=True):
@@ -216,14 +216,14 @@ class Chat:
 
 
 def status_word(run: Run | None) -> str:
-    """What a repeated request hears about its run."""
+    """The run's status in the answer to a repeated request."""
     if run is None or not run.ended:
         return "in_flight"
     return "ok" if run.status == "ok" else "error"
 
 
 async def blocks_of(attachments: Sequence[ClientAttachment]) -> tuple[Image | Document, ...]:
-    """Large ones in a thread: the event loop is everybody's."""
+    """The attachments as blocks. Large ones are decoded in a thread: the event loop is everybody's."""
     if sum(len(each.content) for each in attachments) <= SLICE_CHARS:
         return tuple(map(_block, attachments))
     return await anyio.to_thread.run_sync(lambda: tuple(map(_block, attachments)))

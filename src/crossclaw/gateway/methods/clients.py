@@ -1,4 +1,4 @@
-"""What OpenClaw's clients ask beside talking: commands, the agent's name, the log, and sends by `key`."""
+"""Further methods of OpenClaw's clients: commands, the agent's name, the log, and sends by `key`."""
 
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -69,8 +69,8 @@ class TailResult(Result, frozen=True):
 
 
 class SessionsSendParams(SendToolParams, frozen=True):
-    """With `key`, as OpenClaw's clients have it: the run is begun and events bring the reply. With
-    `sessionKey`, `label` or `agentId` the answer is the reply itself."""
+    """Parameters of sessions.send. With `key`, as OpenClaw's clients have it, a run is begun and events bring
+    the reply. With `sessionKey`, `label` or `agentId` the answer is the reply itself."""
 
     key: Filled | None = None
     thinking: ThinkingLevel | None = None
@@ -100,7 +100,7 @@ class Clients:
         "The name of an agent, or of the one a session belongs to.",
     )
     async def identity(self, caller: Caller, params: IdentityParams) -> IdentityResult:
-        """Asked by a session, of an agent that may be gone: it has no name then."""
+        """An agent's name. Asked by a session whose agent is gone, it is empty."""
         agents = self._config.agents
         if params.agent_id is None and params.session_key:
             key = SessionKey.parse(params.session_key, agent_id=agents.default_id)
@@ -143,7 +143,7 @@ class Clients:
 
 
 def _plain(answer: Result) -> dict[str, Any]:
-    """There are two answers, and one method has one type."""
+    """The answer as a plain object: the method has two kinds of answers and one result type."""
     plain: dict[str, Any] = msgspec.to_builtins(answer)
     return plain
 
@@ -163,7 +163,7 @@ def _command(name: str) -> CommandInfo:
 
 
 def read_tail(path: Path, params: TailParams) -> TailResult:
-    """Whole lines only: one that is still being written comes with the next look."""
+    """The end of the log, in whole lines: one that is still being written comes with the next read."""
     try:
         with path.open("rb") as file:
             size = file.seek(0, 2)

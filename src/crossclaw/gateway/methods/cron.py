@@ -45,7 +45,8 @@ class CronListParams(Params, frozen=True):
     compact: bool | None = None
     include_delivery_previews: bool | None = None
     include_makers: bool | None = None
-    """Ours: who made each job, and how its last tick stands in our words. OpenClaw's clients know a job by its published fields alone, so only whoever asks gets more."""
+    """Ours: whether to add who made each job, and the state of its last tick in our words. OpenClaw's clients
+    know a job by its published fields alone, so only whoever asks gets more."""
 
 
 class CronListResult(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -56,7 +57,7 @@ class CronListResult(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     has_more: bool
     next_offset: int | None
     snapshot_revision: str
-    """Of all that was found, in its order: pages that name the same one belong together."""
+    """A hash of all that was found, in its order: pages with the same one belong together."""
 
 
 class CronStatusResult(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -80,7 +81,7 @@ class AddParams(Params, frozen=True):
 
 
 class JobParams(Params, frozen=True):
-    """`id`, or as older clients say it, `jobId`."""
+    """Parameters that name a job: by `id`, or as in older clients, by `jobId`."""
 
     id: Filled | None = None
     job_id: Filled | None = None
@@ -105,7 +106,7 @@ class RunsParams(JobParams, frozen=True):
     limit: Annotated[int, msgspec.Meta(ge=1, le=RUNS_MAX)] = RUNS_DEFAULT
     sort_dir: Literal["asc", "desc"] = "desc"
     include_standing: bool | None = None
-    """Ours: how each tick stands, in our words."""
+    """Ours: whether to add the state of each tick, in our words."""
 
 
 class RemoveResult(Result, frozen=True):
@@ -225,8 +226,8 @@ class CronMethods:
         }
 
     def _maker(self, job: Job) -> dict[str, Any]:
-        """Who made it, whether that was with a token which has been changed since, and why the
-        gateway has switched it off."""
+        """The fields about who made a job, whether its token has been changed since, and why the gateway has
+        switched the job off."""
         named = [self._name_maker(maker) for maker in sorted_makers(job.spec.authority)]
         told: dict[str, Any] = {"madeBy": [name for name, _stands in named]}
         if job.enabled and not all(stands for _name, stands in named):
@@ -278,7 +279,7 @@ def _state(job: Job, latest: Any, *, standing: bool) -> dict[str, Any]:
 
 
 def _entry(tick: Tick, *, standing: bool) -> dict[str, Any]:
-    """A missed tick has OpenClaw's word for one that did not run."""
+    """A tick in OpenClaw's shape; a missed one has its word for one that did not run."""
     missed = tick.status == "missed"
     entry = {
         "ts": tick.ended_at or tick.at,

@@ -1,4 +1,4 @@
-"""deliveries.wait: what became of a message that was sent to a chat. Ours: OpenClaw has none."""
+"""deliveries.wait: the outcome of a message that was sent to a chat. Ours: OpenClaw has none."""
 
 from typing import Annotated
 
@@ -19,13 +19,13 @@ SETTLED = ("ok", "failed", "uncertain")
 
 class DeliveryWaitParams(Params, frozen=True):
     message_id: Annotated[str, msgspec.Meta(min_length=1, max_length=600)]
-    """As `send` has answered."""
+    """The message's id, from the answer of `send`."""
     timeout_ms: Annotated[int, msgspec.Meta(ge=0, le=60_000)] = 10_000
 
 
 class DeliveryWaited(Result, frozen=True):
     standing: State
-    """Still queued or waiting when the time was over."""
+    """The delivery's state: still queued or waiting if the time was over."""
 
 
 class DeliveryMethods:

@@ -1,6 +1,6 @@
-"""device.*: who may come in with a device, decided by those who may, and taken back at once.
+"""device.*: which devices may come in, decided by those who may, and revoked at once.
 
-A device that is no administrator decides about itself only, and nobody gives away more than they have.
+A device that is no administrator decides about itself only, and nobody can grant more than they have.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -21,7 +21,7 @@ from crossclaw.runs.neighbours import Neighbours
 
 ListClients = Callable[[], Sequence[Client]]
 EndRuns = Callable[[], Awaitable[Sequence[str]]]
-"""Ends the runs whose credentials have ended; answers which."""
+"""Ends the runs whose credentials have ended; returns their ids."""
 
 
 class RequestParams(Params, frozen=True):
@@ -61,7 +61,7 @@ class Removed(Result, frozen=True):
     ended_runs: tuple[str, ...] = ()
     """Ours, as in the two below: runs that ended with the credential."""
     stopped_jobs: tuple[str, ...] = ()
-    """Ours: jobs that it had made and that are switched off now."""
+    """Ours: its jobs, which are switched off now."""
 
 
 class Rotated(Result, frozen=True):
@@ -95,7 +95,7 @@ def telling(clients: ListClients) -> TellEvent:
 
 
 class Devices:
-    """`clients` answers who is connected."""
+    """The device methods. `clients` returns who is connected."""
 
     def __init__(
         self,
@@ -167,7 +167,8 @@ class Devices:
         "A new token for a device in place of the old ones.",
     )
     async def rotate(self, caller: Caller, params: RotateParams) -> Rotated:
-        """The new token is told to the device itself only; another hears that it was changed."""
+        """Gives the device a new token. Only the device itself gets it; any other caller learns that it was
+        changed."""
         _refuse_others(caller.principal, params.device_id)
         paired = await self._pairings.rotate(
             params.device_id, params.role, params.scopes, caller.principal
@@ -207,7 +208,7 @@ class Devices:
     # ── who may what ───────────────────────────────────────────────────────────────────────────
 
     def _request(self, caller: Caller, request_id: str) -> Credential:
-        """Another device's request and none at all are the same to a device."""
+        """Finds a request. To a device, another device's request is the same as none."""
         request, mine = self._pairings.request(request_id), _bound_to(caller.principal)
         if mine is not None and request.subject != mine:
             raise NotFound("unknown requestId")
@@ -221,7 +222,7 @@ class Devices:
                 raise MissingScope(scope)  # type: ignore[arg-type]
 
     def _send_away(self, caller: Caller, device_id: str, role: str | None, why: str) -> None:
-        """At once, with all they have asked for and not yet heard; the caller after its answer."""
+        """Closes a device's connections at once, with all their open requests; the caller's own after its answer."""
         for client in self._clients():
             admitted = client.admitted
             if admitted is None or admitted.device_id != device_id:

@@ -1,5 +1,5 @@
-"""Display for pages: Markdown in, HTML out that may be put in as it is. An addition to OpenClaw's
-methods; its clients do not know it, and do without."""
+"""Rendering for pages: Markdown in, HTML out that is safe to insert. An addition to OpenClaw's methods; its
+clients do not know it, and do without."""
 
 from collections import OrderedDict
 from collections.abc import Iterable
@@ -37,7 +37,7 @@ class RenderResult(Result, frozen=True):
 
 
 class Renderer:
-    """Never on the loop: however short a text is, what it costs is its author's choice."""
+    """Renders Markdown off the event loop: however short a text is, its author decides what it costs."""
 
     def __init__(self) -> None:
         self._threads = anyio.CapacityLimiter(THREADS_MAX)

@@ -23,10 +23,10 @@ Filter = Annotated[str, msgspec.Meta(max_length=300)]
 
 class FiguresParams(Params, frozen=True):
     since_ms: Moment | None = None
-    """Milliseconds since 1970; an hour ago when it is not said."""
+    """The beginning, in milliseconds since 1970; by default an hour ago."""
     until_ms: Moment | None = None
     step_ms: Annotated[int, msgspec.Meta(ge=SLOT_MS, le=2**53)] | None = None
-    """How long a point is; when it is not said, there is one point."""
+    """The length of a point; by default there is one point."""
     by: Dimension | None = None
     agent_id: Filter | None = None
     model: Filter | None = None
@@ -34,7 +34,7 @@ class FiguresParams(Params, frozen=True):
 
 
 class FigurePoint(Result, frozen=True):
-    """What happened in one step, or in all of them."""
+    """The figures of one step, or of all of them."""
 
     at: int
     turns: int
@@ -49,14 +49,14 @@ class FigurePoint(Result, frozen=True):
     took_avg_ms: int | None = None
     took_median_ms: int | None = None
     took_95_ms: int | None = None
-    """Ninety-five of a hundred turns took at most that long. Read from classes, so about right."""
+    """The time in which 95 of 100 turns ended. Read from classes, so approximate."""
 
 
 class FigureSeries(Result, frozen=True):
     name: str
     total: FigurePoint
     points: list[FigurePoint]
-    """Those in which something happened, in their order."""
+    """The points in which something happened, in order."""
 
 
 class FiguresResult(Result, frozen=True):
@@ -66,7 +66,7 @@ class FiguresResult(Result, frozen=True):
     step_ms: int
     total: FigurePoint
     series: list[FigureSeries]
-    """What spent the most tokens comes first."""
+    """The series, those with the most tokens first."""
 
 
 class FigureMethods:

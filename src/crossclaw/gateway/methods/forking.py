@@ -15,14 +15,14 @@ from crossclaw.runs.context import ServiceContext
 class ForkParams(Params, frozen=True):
     session_key: Filled
     entry_id: Filled | None = None
-    """Ours: without it the whole history is taken."""
+    """Ours: optional; without it the whole history is taken."""
     agent_id: str | None = None
 
 
 class ForkResult(Result, frozen=True):
     session_key: str
     editor_text: str | None = None
-    """Of a fork at a person's message, which is not in it: its words, to be said otherwise."""
+    """The words of the person's message that was forked at: it is not in the fork, to be said otherwise."""
 
 
 class Forking:
@@ -40,7 +40,7 @@ class Forking:
         "A new session with the history up to an entry; at a person's message it ends before it.",
     )
     async def fork(self, caller: Caller, params: ForkParams) -> ForkResult:
-        """Nothing of the first session is changed, whatever goes on in it."""
+        """Copies a history into a new session. Nothing of the first session is changed, whatever goes on in it."""
         require_person(self._resolver, caller)
         principal = caller.principal
         handle = await self._resolver.resolve(

@@ -1,4 +1,4 @@
-"""gateways.*: those that share a ledger, for the people who look after them."""
+"""gateways.*: the gateways that share a ledger, for the people who operate them."""
 
 from collections.abc import Callable, Sequence
 
@@ -19,21 +19,21 @@ class GatewayListed(Result, frozen=True):
     version: str
     joined_at: int
     lease_ms: int
-    """Left of its lease; none: the others take over what it has."""
+    """Time left of its lease; after that the others take over what it has."""
     draining: bool
     runs: int
-    """Under way on it."""
+    """Runs under way on it."""
     roles: Sequence[str]
     here: bool
-    """The one that answers."""
+    """Whether it is the one that answers."""
     config_hash: str
     """The same for gateways whose configs agree."""
     config_epoch: int
     """The number of its config; the highest one counts."""
     agents: Sequence[str] = ()
-    """Those whose workspaces are on its machine."""
+    """The agents whose workspaces are on its machine."""
     why_no_runs: str | None = None
-    """Why it takes no runs: which settings are others than elsewhere, and what would work."""
+    """Why it takes no runs: which settings differ from the others', and what would work."""
 
 
 class GatewaysListResult(Result, frozen=True):
@@ -52,7 +52,7 @@ class GatewaysDrainResult(Result, frozen=True):
 
 
 class GatewayMethods:
-    """`owner` names this gateway's start, as its ledger does."""
+    """The gateways' methods. `owner` names this gateway's start, as its ledger does."""
 
     def __init__(
         self, membership: Membership | None, owner: str, why_no_runs: Callable[[], str | None]

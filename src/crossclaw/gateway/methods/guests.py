@@ -22,7 +22,7 @@ class GuestList(Result, frozen=True):
 class GuestAdded(Result, frozen=True):
     name: str
     token: str
-    """Told once; only its digest is kept."""
+    """The guest's token, shown once; only its digest is kept."""
     ended_runs: tuple[str, ...] = ()
 
 

@@ -12,7 +12,7 @@ DRAIN_MS = 60_000  # most runs are over by then; the others go on at the next st
 DRAIN_MS_MAX = 24 * 3600 * 1000
 
 Leave = Callable[[float], None]
-"""Called with the seconds that runs under way have."""
+"""Stops the gateway; called with the seconds that runs under way have."""
 
 
 class StopParams(Params, frozen=True):

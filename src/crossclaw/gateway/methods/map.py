@@ -28,7 +28,7 @@ IDLE_MAX = 400  # of those that took no part: a page folds them, and shows some 
 
 class MapParams(Params, frozen=True):
     since_ms: Annotated[int, msgspec.Meta(ge=0, le=2**53)] | None = None
-    """Milliseconds since 1970; an hour ago when it is not said."""
+    """The beginning, in milliseconds since 1970; by default an hour ago."""
     after: Annotated[int, msgspec.Meta(ge=0, le=2**53)] = 0
 
 
@@ -42,9 +42,9 @@ class MapResult(Result, frozen=True):
     waits: list[SeenWait]
     spawns: list[SeenSpawn]
     totals: dict[str, int] | None = None
-    """On a first look: how many sessions each agent has, those that are not named here included."""
+    """The number of sessions of each agent, those that are not named here included; in the first answer."""
     truncated: bool = False
-    """More happened than one answer holds: these are the newest."""
+    """Whether more happened than one answer holds: these are the newest."""
 
 
 class Map:
@@ -89,12 +89,12 @@ class Map:
         )
 
     def _is_settled(self, run: SeenRun, now: int) -> bool:
-        """Whether no run with a lower number can still turn up: where several gateways write, numbers are given
-        before commits, and those of the last moments are told again."""
+        """Whether no run with a lower number can still turn up: where several gateways write, numbers are
+        given before commits, and those of the last moments are sent again."""
         return not self._ledger.shared or run.created_at < now - SETTLED_MS
 
     async def _nodes(self, keys: list[str], *, whole: bool) -> list[TableRow]:
-        """Whoever took part, and on a first look the newest of the others."""
+        """Rows of the sessions that took part, and in the first answer the newest of the others."""
         sessions = {each.key.text: each for each in await self._watching.sessions(keys[:NODES_MAX])}
         if whole and len(sessions) < NODES_MAX:
             room = min(IDLE_MAX, NODES_MAX - len(sessions))
@@ -104,7 +104,7 @@ class Map:
 
 
 def require_person(resolver: Resolver, caller: Caller) -> None:
-    """Who looks at the whole gateway looks past every visibility: that is for people alone."""
+    """Raises unless the caller is a person's client: the whole gateway is shown regardless of visibility."""
     if not resolver.sees_everything(caller.principal):
         raise Forbidden("only a person's client may look at all sessions")
 
@@ -123,7 +123,7 @@ def _named(
 
 
 def _shown(run: SeenRun) -> SeenRun:
-    """The shared session has the name that people know."""
+    """The run with the shared session under the name that people know."""
     if SHARED not in (run.key, run.source):
         return run
     main = SessionKey.main(run.agent_id).text

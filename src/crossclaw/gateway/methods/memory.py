@@ -35,7 +35,7 @@ class CompactResult(Result, frozen=True):
 
 
 class PinParams(Params, frozen=True):
-    """Without `entryId` the newest message of a person."""
+    """Parameters of sessions.pin. By default it pins the newest message of a person."""
 
     key: Filled
     entry_id: Filled | None = None

@@ -28,20 +28,20 @@ WHEN_IDLE = "when no run is under way"
 QUESTION = "Are you there? Answer in one short sentence."
 
 Trial = Callable[[str, Secret | None, str | None, str | None], Providers]
-"""A provider as the config has it, with another key, or at another address."""
+"""Makes a provider as the config has it, with another key, or at another address."""
 
 
 class KeyKeeper(Protocol):
-    """Where keys that were given over the wire are kept."""
+    """The store of keys that were given over the wire."""
 
     def renew(self, provider: str) -> None:
-        """What is kept counts from the next call on."""
+        """Makes the stored key count from the next call on."""
         ...
 
     async def keep(self, provider: str, key: Secret, base_url: str | None) -> None: ...
 
     async def forget(self, provider: str) -> bool:
-        """Whether there was one."""
+        """Removes a provider's key; returns whether there was one."""
         ...
 
 
@@ -60,14 +60,14 @@ class TestModelParams(Params, frozen=True):
     base_url: ServiceUrl | None = None
     """Tried in place of the service's own address. No key goes there but the one that is given with it."""
     api: Api | None = None
-    """What is spoken there."""
+    """The protocol that is spoken there."""
 
 
 class TestModelResult(Result, frozen=True):
     ok: bool
     model: str
     text: str
-    """What it said, or why it did not."""
+    """The model's answer, or why there was none."""
     took_ms: int
     input_tokens: int = 0
     output_tokens: int = 0
@@ -84,14 +84,14 @@ class SetServiceParams(Params, frozen=True):
     base_url: ServiceUrl
     api: Api | None = None
     key: KeyText | None = None
-    """Kept for this address alone. Keys that were given for another one are not used here."""
+    """A key to keep for this address alone. Keys that were given for another one are not used here."""
 
 
 class SetKeyResult(Result, frozen=True):
     ok: bool
     provider: str
     counts: str
-    """From when on."""
+    """When the change takes effect."""
 
 
 class RemoveKeyParams(Params, frozen=True):
@@ -174,7 +174,7 @@ class ModelTrials:
         "Ours: keep the key of a model service in credentials/, for the gateway alone.",
     )
     async def set_key(self, caller: Caller, params: SetKeyParams) -> SetKeyResult:
-        """Written, never shown: no method answers a key."""
+        """Stores a key. It is never shown: no method returns a key."""
         if params.provider not in self._providers.names:
             raise Invalid(
                 f"there is no model service {params.provider!r}: give its address too, as a new service"
@@ -203,8 +203,8 @@ class ModelTrials:
         "Ours: where a model service is reached, and its key for that address.",
     )
     async def set_service(self, caller: Caller, params: SetServiceParams) -> SetKeyResult:
-        """The address stands in the config, by the rules of every change over the wire: keys that were given for
-        another one do not follow."""
+        """Writes the address to the config, by the rules of every change over the wire. Keys that were given
+        for another address are not used there."""
         if params.provider in BUILT_IN - {"ollama"}:
             raise Invalid(
                 f"{params.provider} has an address of its own: give your service another name"

@@ -1,4 +1,4 @@
-"""agents.prompt: exactly what a model is told before the first message. An addition of ours."""
+"""agents.prompt: exactly what a model gets before the first message. An addition of ours."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
@@ -22,7 +22,7 @@ SystemOf = Callable[[Run, Mapping[str, Tool[Any]]], Awaitable[str]]
 class PromptParams(Params, frozen=True):
     agent_id: str | None = None
     session_key: str | None = None
-    """Whose session it is made for; its agent's main one where nothing is said."""
+    """The session it is made for; by default the agent's main one."""
 
 
 class PromptTool(Result, frozen=True):
@@ -113,7 +113,7 @@ def _counted(key: SessionKey, model: str, system: str, tools: list[PromptTool]) 
 
 
 def _run_in(key: SessionKey, authority: Authority) -> Run:
-    """A run that is never carried out: what is told before a message depends on nothing else of it."""
+    """A run that is never carried out: the prompt depends on nothing else of it."""
     return Run(
         run_id="",
         key=key,

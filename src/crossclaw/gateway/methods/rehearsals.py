@@ -43,7 +43,7 @@ class RehearsalListed(Result, frozen=True):
 class RehearsalsResult(Result, frozen=True):
     rehearsals: list[RehearsalListed]
     playing: Staged | None = None
-    """Of a gateway that is a stage: how far it is."""
+    """The progress of a gateway that plays a scene."""
 
 
 class PlayParams(Params, frozen=True):
@@ -52,7 +52,7 @@ class PlayParams(Params, frozen=True):
 
 class PlayResult(Result, frozen=True):
     url: str
-    """The page of the stage, with its token; it waits for a visitor for a minute."""
+    """The address of the scene's page, with its token; it waits for a visitor for a minute."""
 
 
 class RehearsalMethods:

@@ -1,4 +1,4 @@
-"""agent and agent.wait: set an agent to work, and hear how it ended."""
+"""agent and agent.wait: begin a run of an agent, and wait for its end."""
 
 from typing import Annotated, Any
 
@@ -73,7 +73,7 @@ class ReplyPayload(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class AgentResult(Result, frozen=True):
-    """The first answer says when it was accepted, the second what came of it."""
+    """The two answers of `agent`: the first says when it was accepted, the second how it ended."""
 
     run_id: str
     status: str

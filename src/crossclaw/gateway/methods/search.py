@@ -54,7 +54,7 @@ class SearchHit(Result, frozen=True):
     timestamp: int
     snippet: str
     score: float
-    """The newest has the highest: 1, then 1/2, 1/3 …"""
+    """A rank: the newest has the highest, 1, then 1/2, 1/3 …"""
 
 
 class SearchHits(Result, frozen=True):
@@ -80,16 +80,18 @@ class SearchResult(Result, frozen=True):
 
 
 class EntriesParams(Params, frozen=True):
-    """With `after` the oldest entries after it, so that a slow reader misses none; otherwise the newest."""
+    """Parameters of sessions.entries. With `after` the oldest entries after it, so that a slow reader misses
+    none; otherwise the newest."""
 
     key: SearchText
     before: Seq | None = None
     after: Seq | None = None
     limit: Annotated[int, msgspec.Meta(ge=1, le=ENTRIES_MAX)] = 100
     whole: bool = False
-    """Messages of any size as they are, for an export: each that is too large in a page of its own."""
+    """Whether messages of any size come as they are, for an export: each that is too large in a page of its own."""
     exchanges: bool = False
-    """With the kind of each entry's run, and the sends and spawns that the entries belong to. For a person's client."""
+    """Whether to add the kind of each entry's run, and the sends and spawns that the entries belong to. For a
+    person's client."""
 
 
 class ShownEntry(Result, frozen=True):
@@ -111,7 +113,7 @@ class OpenRun(Result, frozen=True):
     status: str
     created_at: int
     message: dict[str, Any] | None = None
-    """Of a run that has not begun: what it was asked."""
+    """The message of a run that has not begun."""
 
 
 class EntriesResult(Result, frozen=True):
@@ -123,7 +125,7 @@ class EntriesResult(Result, frozen=True):
     before: int | None = None
     """Pass it as `before` to read further back; missing at the beginning."""
     after: int | None = None
-    """Of a page that was asked for with `after`: pass it as `after` to read on; missing at the end."""
+    """The number to pass as `after` to read on, in a page that was asked for with `after`; missing at the end."""
     exchanges: list[SeenExchange] | None = None
 
 
@@ -143,9 +145,9 @@ class TranscriptRow(Result, frozen=True):
 class TranscriptsResult(Result, frozen=True):
     key: str
     transcripts: list[TranscriptRow]
-    """The oldest first."""
+    """The transcripts, the oldest first."""
     more: bool = False
-    """Whether there are others beyond these; `offset` reads on."""
+    """Whether there are more; `offset` reads on."""
 
 
 class Search:
@@ -171,7 +173,7 @@ class Search:
         "sessions.search", "operator.read", "read", "The newest messages that have all the words."
     )
     async def search_for_clients(self, caller: Caller, params: ClientsSearchParams) -> SearchHits:
-        """As OpenClaw's clients know it: words that were said, without what tools answered."""
+        """Searches as OpenClaw's clients know it: among what people and agents said, without tools' results."""
         wanted = SearchParams(query=params.query, limit=HITS_MAX, agent_id=params.agent_id)
         found = (await self.search(caller, wanted)).hits
         said = [hit for hit in found if hit.role in ("user", "assistant")]
@@ -338,14 +340,15 @@ def _belonging(entry: ShownEntry, run: SeenRun | None) -> ShownEntry:
 
 
 def _exchange_of(run: SeenRun) -> str | None:
-    """Of a child's runs the child's key; a run that a report begins in the parent has the child as its source."""
+    """The exchange of a run; for a child's runs the child's key. A run that a report begins in the parent has
+    the child as its source."""
     if run.exchange_id is not None or run.kind not in ("spawn", "announce"):
         return run.exchange_id
     return run.key if run.kind == "spawn" else run.source or run.key
 
 
 def _reporter(entry: ShownEntry) -> str | None:
-    """A report that begins no run names the child that it comes from."""
+    """The child that a report comes from, if it began no run."""
     source: dict[str, Any] = (entry.message or {}).get("provenance") or {}
     return source.get("sourceSessionKey") if source.get("kind") == "announce" else None
 

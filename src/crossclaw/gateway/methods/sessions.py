@@ -1,4 +1,4 @@
-"""sessions.*: what there is, and what may be set, begun anew or ended."""
+"""sessions.*: list, read, change, reset and delete sessions."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -382,7 +382,7 @@ class SessionMethods:
         "Make a session, by a name of yours or one of ours.",
     )
     async def create(self, caller: Caller, params: CreateParams) -> CreateResult:
-        """A session by a name of the client's, or by one of ours."""
+        """Creates a session under the client's name for it, or under one of ours."""
         agent = self._config.agents.get(params.agent_id).id if params.agent_id else None
         name = params.key or f"chat-{self._ids.short()}"
         handle = await self._resolver.resolve(caller.principal, name, "create", agent)

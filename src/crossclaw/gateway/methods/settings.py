@@ -21,8 +21,8 @@ class ConfigSetParams(Params, frozen=True):
 
 
 class ConfigPatchParams(ConfigSetParams, frozen=True):
-    """What OpenClaw's clients add about the restart that follows is accepted, and not used: a gateway
-    that opens again goes on with everything, and has nobody to be told."""
+    """Parameters of config.patch. What OpenClaw's clients add about the restart that follows is accepted, and
+    not used: a gateway that reopens continues with everything, so nobody has to be notified."""
 
     replace_paths: tuple[Filled, ...] = ()
     session_key: str | None = None
@@ -46,7 +46,7 @@ class EditFault(Result, frozen=True):
 class EditResult(Result, frozen=True):
     ok: bool
     stale: bool = False
-    """Somebody else has changed the file since: get it again. Nothing was written."""
+    """Whether somebody else has changed the file since: get it again. Nothing was written."""
     problems: tuple[EditFault, ...] = ()
     changed: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""Subscribing: which sessions a connection hears of. What it hears is decided elsewhere (audience)."""
+"""Subscribing: which sessions a connection gets events of. Which events these are is decided elsewhere (audience)."""
 
 from crossclaw.domain.errors import Invalid
 from crossclaw.door.registry import Caller, Listening, Params, Result, method

@@ -1,4 +1,4 @@
-"""sessions.table: every session with what goes on in it, page by page. Ours: OpenClaw has none."""
+"""sessions.table: every session with its current state, page by page. Ours: OpenClaw has none."""
 
 from collections.abc import Callable
 from typing import Annotated
@@ -56,14 +56,14 @@ class TableRow(RowBasics, frozen=True, kw_only=True):
     context_used: int
     cost_usd: float
     standing: State
-    """What goes on, else how its last run ended."""
+    """The session's state: what goes on, else how its last run ended."""
     overrides: dict[str, str]
     """What was set on this session: model, thinkingLevel, verboseLevel, sendPolicy."""
     title: str | None = None
     """Of a conversation that nobody has named: how it began."""
     spawned_by: str | None = None
     lane: Lane | None = None
-    """What goes on; nothing when it is at rest."""
+    """What goes on; missing when the session is idle."""
     archived_at: int | None = None
     """Since when it can be read and no longer written to."""
 
@@ -132,7 +132,7 @@ class SessionTable:
         ]
 
     async def _titles(self, sessions: list[Session]) -> dict[str, str]:
-        """Only of those whose key says nothing to a person: this page has made it up."""
+        """Titles of the sessions whose keys were generated and mean nothing to a person."""
         unnamed = [
             each.session_id
             for each in sessions
@@ -201,7 +201,7 @@ def _overrides(session: Session) -> dict[str, str]:
 
 
 def _kinds(wanted: list[str] | None) -> list[str] | None:
-    """Those of keys, and children."""
+    """The kinds to select: those of keys, and children."""
     if wanted is None or CHILD not in wanted:
         return known_kinds(wanted)
     return [CHILD, *(known_kinds([each for each in wanted if each != CHILD]) or ())]

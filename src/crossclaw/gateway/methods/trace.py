@@ -1,4 +1,4 @@
-"""runs.trace and exchanges.trace: what one run did and why there was it; what one send or spawn became.
+"""runs.trace and exchanges.trace: what one run did and why it was begun; what became of one send or spawn.
 Ours: OpenClaw has none."""
 
 from typing import Annotated, Any
@@ -69,7 +69,7 @@ class RunTrace(Result, frozen=True):
     session_id: str
     attempt: int
     asked: dict[str, Any] | None
-    """The message it answers, with where that came from."""
+    """The message it answers, with its provenance."""
     entries: list[TraceEntry]
     spent: RunSpending
     chain: list[SeenRun]
@@ -105,7 +105,7 @@ class ExchangeTrace(Result, frozen=True):
     ended_at: int | None = None
     spawn: SeenSpawn | None = None
     standing: State | None = None
-    """None when all of it went well."""
+    """The state of a failed exchange; None when all of it went well."""
 
 
 class Trace:
@@ -238,7 +238,7 @@ def _entry(entry: Entry) -> TraceEntry:
 
 
 def _alone(entry: Entry) -> TraceEntry:
-    """Shortened where it is too large, so that one picture does not hide a run."""
+    """One entry, shortened if it is too large, so that one picture does not hide a run."""
     (shown,) = fitting([entry], ENTRY_BYTES_MAX, _entry, _short_entry)
     return shown
 

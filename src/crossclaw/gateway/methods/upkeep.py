@@ -1,4 +1,4 @@
-"""sessions.abort, archive, unarchive and cleanup: stopping, putting away, bringing back, throwing away."""
+"""sessions.abort, archive, unarchive and cleanup: stopping, archiving, bringing back, deleting."""
 
 from typing import Annotated
 
@@ -96,7 +96,7 @@ class Upkeep:
         "Stop a run, or all that a session and its sub-agents have running and queued.",
     )
     async def abort(self, caller: Caller, params: SessionAbortParams) -> SessionAbortResult:
-        """One run by its id, or what a session has running and, unless told otherwise, queued."""
+        """Stops one run by its id, or a session's runs: the running ones and, by default, the queued ones."""
         if params.run_id:
             return await self._abort_run(caller, params.run_id, params.key)
         if not params.key:
@@ -150,7 +150,7 @@ class Upkeep:
         "Delete what was archived long ago; names it only, unless enforce is true.",
     )
     async def cleanup(self, caller: Caller, params: CleanupParams) -> CleanupResult:
-        """What was archived long ago goes; without `enforce` it is only named."""
+        """Deletes what was archived long ago; without `enforce` it is only listed."""
         before = self._clock.now_ms() - int(params.older_than_days * DAY_MS)
         agent = normalize_agent_id(params.agent) if params.agent else None
         found = await self._ledger.list_archived(

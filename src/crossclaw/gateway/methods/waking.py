@@ -1,4 +1,4 @@
-"""wake, system-event and heartbeats: words for the main session, and when it looks around."""
+"""wake, system-event and heartbeats: notices for the main session, and whether it has heartbeats."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ class WakeCallParams(Params, frozen=True):
 
 
 class SystemEventParams(Params, frozen=True):
-    """What devices tell of themselves beside the text is for presence and not kept."""
+    """Parameters of system-event. What devices report of themselves beside the text is for presence and not kept."""
 
     text: Filled
     device_id: str | None = None
@@ -112,7 +112,7 @@ class Waking:
         "Stop heartbeats, or let them go on, until the next start.",
     )
     async def set(self, caller: Caller, params: HeartbeatSetParams) -> SetResult:
-        """On all gateways: one of them has the heartbeats, and another may have them next."""
+        """Switches heartbeats on or off on all gateways: one of them runs them, and another may do so next."""
         self._heartbeats.enabled = params.enabled
         for each in self._neighbours:
             await self._neighbours.ask(each, "set-heartbeats", params.enabled, bool)
