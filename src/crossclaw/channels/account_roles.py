@@ -1,5 +1,5 @@
-"""Roles of accounts: of several gateways that share a ledger, one keeps an account of the config, and one speaks as a bot at its
-platform. The second is for two accounts of the config that have one token."""
+"""Roles of accounts: of several gateways that share a ledger, one keeps an account of the config, and one
+acts as a bot at its platform. The second is for two accounts of the config that have one token."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -11,34 +11,35 @@ from crossclaw.channels.accounts import AccountPlace
 
 
 class AccountRoles(Protocol):
-    """What a gateway has of them; raises `StoreError` when the database cannot be reached."""
+    """The roles that a gateway holds; raises `StoreError` when the database cannot be reached."""
 
     def has(self, name: str) -> bool: ...
 
     async def wait_for(self, name: str) -> None:
-        """Until it is ours."""
+        """Waits until this gateway holds the role."""
         ...
 
     async def take(self, name: str) -> bool:
-        """Whether it is ours: taken now or before."""
+        """Takes a role if it is free; returns whether this gateway holds it, since now or before."""
         ...
 
     async def leave(self, name: str) -> None:
-        """Another gateway may take it."""
+        """Gives a role up: another gateway may take it."""
         ...
 
     async def find_holder(self, name: str) -> str | None:
-        """The name of the gateway that has it."""
+        """The name of the gateway that holds a role."""
         ...
 
 
 def role_of(channel: str, account_id: str) -> str:
-    """Of the one of several gateways that keeps an account."""
+    """The role of keeping an account, which one of several gateways holds."""
     return f"channel:{channel}:{account_id}"
 
 
 def bot_role_of(channel: str, platform_id: str) -> str:
-    """Of the one that speaks as a bot. The id is the platform's word; a list of roles is parted by commas."""
+    """The role of acting as a bot. The id is the platform's, so it is quoted: lists of roles are separated by
+    commas."""
     return f"bot:{channel}:{quote(platform_id, safe='@:+')}"
 
 

@@ -1,4 +1,4 @@
-"""Live accounts: those that are open on this start, by channel and account."""
+"""Live accounts: those that are open in this process, by channel and account."""
 
 from collections.abc import Callable, Collection, Iterator
 from math import inf
@@ -31,8 +31,9 @@ class LiveAccount(msgspec.Struct, frozen=True):
         return self.channel, self.account_id
 
     def knows_key(self, tried_at: int, now: int, wait_s: float = 0.0) -> bool:
-        """Whether its platform still recognises the delivery key of an attempt, once we have waited. An attempt in the
-        future says that the clock was set back: nobody knows how long ago it was. Keys of another device are not known."""
+        """Whether its platform still recognises the delivery key of an attempt after the wait. An attempt in
+        the future means that the clock was set back: its age is unknown. Keys of another device are not
+        recognised."""
         if self.host is not None and tried_at < self.host.keys_known_since_ms:
             return False
         knows_s, age_s = self.account.knows_key_for_s(), (now - tried_at) / 1000
@@ -40,7 +41,7 @@ class LiveAccount(msgspec.Struct, frozen=True):
 
 
 class LiveAccounts(Collection[str]):
-    """As a collection: the names of the channels that are set up."""
+    """The open accounts. As a collection: the names of the channels that are set up."""
 
     def __init__(self) -> None:
         self._open: dict[AccountPlace, LiveAccount] = {}
@@ -77,7 +78,7 @@ class LiveAccounts(Collection[str]):
 
     @property
     def are_open(self) -> bool:
-        """Whether any is."""
+        """Whether any account is open."""
         return bool(self._open)
 
     def _tell(self) -> None:
@@ -98,7 +99,7 @@ class LiveAccounts(Collection[str]):
         self._tell()
 
     def find(self, where: Address) -> LiveAccount | None:
-        """Whose chat an address is. One that names no account means the default one, or the only one."""
+        """The open account of an address. One that names no account means the default one, or the only one."""
         place = self.place_of(where)
         return place and self._open.get(place)
 

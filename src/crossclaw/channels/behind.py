@@ -1,4 +1,4 @@
-"""Chats that are behind: what came there while nobody was connected could not be asked for yet."""
+"""Chats that are behind: messages that came while nobody was connected could not be fetched yet."""
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 def readable(found: Sequence[msgspec.Raw], kind: type[T]) -> list[T]:
-    """One message that does not fit does not keep the others back."""
+    """The messages that can be decoded: one that does not fit does not keep the others back."""
     messages = list[T]()
     for raw in found:
         with suppress(msgspec.MsgspecError, UnicodeDecodeError):
@@ -33,8 +33,9 @@ class _Next(NamedTuple):
 
 
 class ChatsBehind:
-    """Each is asked for again, with growing pauses, while the account goes on with all others. What is said there meanwhile is
-    taken, but must not move the mark from which `ask` asks: `chat in behind` says so."""
+    """Asks again for each chat that is behind, with growing pauses, while the account goes on with all
+    others. New messages there are taken meanwhile, but must not move the mark from which `ask` asks: `chat in
+    behind` says so."""
 
     def __init__(
         self,
@@ -51,7 +52,7 @@ class ChatsBehind:
         self._is_connected = anyio.Event()
 
     def connected(self) -> None:
-        """Nothing is taken before it is known who the account is."""
+        """Marks the account as connected: nothing is taken before it is known who the account is."""
         self._is_connected.set()
 
     def __contains__(self, chat: str) -> bool:
@@ -61,7 +62,7 @@ class ChatsBehind:
         return iter(sorted(self._next))
 
     async def catch_up(self, chats: Iterable[str]) -> None:
-        """Now; where there is no answer, later (`serve`)."""
+        """Fetches missed messages of these chats now; where there is no answer, later (`serve`)."""
         chats = sorted(chats)
         self._next |= {chat: _Next() for chat in chats}
         for chat in chats:

@@ -1,8 +1,8 @@
 """The channel contract: what an account of a chat platform does, and what the gateway gives it.
 
-An account hands inbound messages to `host.receive` and carries pieces of replies out. `receive` returns when the
-message is stored, or decided against; only then may the platform be told that it has arrived, and only then a
-cursor moves. If it raises, the message was not stored: do not acknowledge it.
+An account hands inbound messages to `host.receive` and sends pieces of replies. `receive` returns when the
+message is stored, or decided against; only then may it be acknowledged to the platform, and only then a cursor
+moves. If it raises, the message was not stored: do not acknowledge it.
 """
 
 from abc import ABC, abstractmethod
@@ -35,14 +35,14 @@ class Piece(msgspec.Struct, frozen=True, kw_only=True):
     """One message for the platform: the whole reply, or what of it fits into one message."""
 
     address: Address
-    """An address that somebody named may begin with a word that says what it is, `user:`, `group:` or `channel:`
-    (see spelling)."""
+    """Where it goes. An address that somebody named may begin with a word that says what it is, `user:`,
+    `group:` or `channel:` (see spelling)."""
     text: str
-    """Without marks: what is sent where the platform refuses `formatted`."""
+    """The text without marks: it is sent where the platform refuses `formatted`."""
     formatted: str
-    """The same in the dialect of `Traits`."""
+    """The text in the dialect of `Traits`."""
     delivery_key: str
-    """The same at every attempt to send this piece, and no other piece has it."""
+    """An id for this piece: the same at every attempt to send it, and no other piece has it."""
     number: int = 1
     of: int = 1
     reply_to: str | None = None
@@ -51,7 +51,7 @@ class Piece(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Received(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of an inbound message. All of it is durable on return."""
+    """The result of receiving a message. All of it is durable on return."""
 
     what: Literal["accepted", "remembered", "changed", "noted", "pairing", "dropped"]
     """Accepted: it is a run. Remembered: context for a later one. Changed: an edit or deletion of a message that no agent has
@@ -73,13 +73,13 @@ class AccountFacts(msgspec.Struct, frozen=True, kw_only=True):
     detail: str | None = None
     """What else a person should know, in a few words."""
     open_url: str | None = None
-    """Where a person begins a chat with it, or invites it."""
+    """A link with which a person begins a chat with it, or invites it."""
     login: str | None = None
-    """What stays the same as long as it is the same account, where its `id` may not."""
+    """An id that stays the same as long as it is the same account, if `id` may not."""
     device: str | None = None
-    """By which the platform knows delivery keys again, where an account can have several."""
+    """The device by which the platform recognises delivery keys, if an account can have several."""
     is_deaf: bool = False
-    """It would get messages without their words: a switch at the platform is off."""
+    """Whether it would get messages without their words: a switch at the platform is off."""
 
 
 class WebhookRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,9 +87,9 @@ class WebhookRequest(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     query: Mapping[str, str]
     headers: Mapping[str, str]
-    """Their names in lower case."""
+    """The headers; names are in lower case."""
     body: bytes
-    """As it came: signatures are of the raw bytes."""
+    """The raw bytes: signatures are made over them."""
 
 
 class WebhookAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,7 +106,7 @@ class ChannelHost(Protocol):
     http: HttpClients
 
     async def receive(self, inbound: Inbound) -> Received:
-        """Access, then the durable accept, in this order. Raises only when it could not be stored."""
+        """Decides access, then stores the message. Raises only when it could not be stored."""
         ...
 
     async def may_talk(self, inbound: Inbound) -> bool:
@@ -117,45 +117,49 @@ class ChannelHost(Protocol):
     async def load_cursor(self, name: str) -> str | None: ...
 
     async def save_cursor(self, name: str, value: str) -> None:
-        """Durable on return. `name` says what it is a cursor of, and of whom where that can change: an offset
-        belongs to one bot, so that another token does not inherit it."""
+        """Stores a cursor, durably. `name` says what it is a cursor of, and of whom where that can change: an
+        offset belongs to one bot, so that another token does not inherit it."""
         ...
 
     async def confirm_delivery(self, delivery_key: str, platform_id: str | None = None) -> None:
-        """The platform says, later or before it answers, that a piece has arrived: it is not uncertain, any more or at all."""
+        """Reports that a piece has arrived, as the platform says later or before it answers: it is no longer
+        uncertain."""
         ...
 
     async def fail_delivery(self, delivery_key: str, error: str) -> None:
-        """The platform says, later or before it answers, that a piece did not arrive, though it takes it or had taken it."""
+        """Reports that a piece did not arrive, as the platform says later or before it answers, though it
+        accepts it or had accepted it."""
         ...
 
     async def connected(self, facts: AccountFacts) -> None:
-        """The platform has said who the account is, and nothing was taken from it yet. Raises AccountBroken when the
-        same account is already open: under another name in the config, or on another gateway."""
+        """Reports who the account is at the platform; nothing was taken from it yet. Raises AccountBroken
+        when the same account is already open: under another name in the config, or on another gateway."""
         ...
 
     def heard(self) -> None:
-        """A sign of life of the platform, whatever it is."""
+        """Reports a sign of life of the platform."""
         ...
 
     def troubled(self, error: str) -> None:
-        """Something failed and the account goes on."""
+        """Reports a failure after which the account goes on."""
         ...
 
     def now_ms(self) -> int: ...
 
 
 class InvitedHost(ChannelHost, Protocol):
-    """What the gateway gives beside, for platforms with keys of their own."""
+    """Further services of the gateway, for platforms with keys of their own."""
 
     async def private_folder(self) -> Path:
-        """Where the account keeps what only it may read, such as keys of its device."""
+        """The folder for what only the account may read, such as keys of its device."""
         ...
 
 
 class ChannelAccount(ABC):
-    """One account of one channel. `open_account(settings, host)` of the channel's folder makes it. Whatever a
-    platform does not have is left as it is here."""
+    """One account of one channel. `open_account(settings, host)` of the channel's folder makes it.
+
+    Methods for what a platform does not have are left as they are here.
+    """
 
     @abstractmethod
     async def serve(
@@ -164,13 +168,14 @@ class ChannelAccount(ABC):
         *,
         task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Bring inbound messages until cancelled; `started()` when connected. ChannelDown or any other error:
-        the supervisor starts it again, after a pause that grows. AccountBroken: it stays off."""
+        """Receives messages until cancelled; `started()` when connected. ChannelDown or any other error: the
+        supervisor starts it again, after a pause that grows. AccountBroken: it stays off."""
 
     @abstractmethod
     async def send(self, piece: Piece) -> str | None:
-        """Answers the platform's id of the message. A refusal is a DeliveryError that says what it means; not
-        knowing whether it arrived is DeliveryUncertain. It is not tried again here: the outbox does that."""
+        """Sends a piece; returns the platform's id of the message. A refusal is a DeliveryError that says
+        what it means; an unknown outcome is DeliveryUncertain. It is not tried again here: the outbox does
+        that."""
 
     def knows_key_for_s(self) -> float:
         """How long after an attempt the platform still recognises our delivery key, and shows the same message
@@ -179,32 +184,33 @@ class ChannelAccount(ABC):
         return 0.0
 
     async def probe(self) -> AccountFacts:
-        """Ask the platform who we are."""
+        """Asks the platform who we are."""
         return AccountFacts(id="")
 
     async def show_typing(self, where: Address) -> None:  # noqa: B027  not every platform has it
-        """Best effort, never tried again."""
+        """Shows "is typing". Best effort, never repeated."""
 
     async def stop_typing(self, where: Address) -> None:  # noqa: B027  most forget it by themselves
-        """Where it would be shown for longer. Best effort."""
+        """Stops "is typing", if it would be shown for longer. Best effort."""
 
     async def react(  # noqa: B027  not every platform has it
         self, where: Address, message_id: str, emoji: str, *, on: bool = True
     ) -> None:
-        """Best effort, never tried again."""
+        """Adds or removes a reaction. Best effort, never repeated."""
 
     async def edit(  # noqa: B027  not every platform has it
         self, where: Address, platform_id: str, piece: Piece
     ) -> None:
-        """Only called with `Traits.edits`."""
+        """Changes a sent message. Only called with `Traits.edits`."""
 
     async def fetch(self, what: Attachment, limit: int) -> bytes:
         """The file, of at most `limit` bytes; MediaRefused says why not."""
         raise MediaRefused("files cannot be fetched on this channel")
 
     async def webhook(self, request: WebhookRequest) -> WebhookAnswer:
-        """Only called with `Traits.webhook`. Authenticate by the platform's own rule, on the raw bytes, before
-        anything of it is read; answer 200 after everything in it was received."""
+        """Answers a request of the platform. Only called with `Traits.webhook`. Authenticate by the
+        platform's own rule, on the raw bytes, before anything of it is read; answer 200 after everything in
+        it was received."""
         return WebhookAnswer(status=404)
 
 
@@ -218,4 +224,4 @@ class GivenChannel(ChannelAccount):
     account_id: str = DEFAULT_ACCOUNT
     traits: Traits = Traits()
     settings: ChannelSettings | None = None
-    """Who may talk. None: everybody."""
+    """The access rules; None: everybody may talk."""

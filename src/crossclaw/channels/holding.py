@@ -1,4 +1,5 @@
-"""Holding on to a message: for platforms that bring nothing again, where the process has the only copy."""
+"""Keeping a message until it is stored: for platforms that send nothing again, where the process has the only
+copy."""
 
 import anyio
 
@@ -11,8 +12,9 @@ BUSY_S_MAX = 60.0  # one session that is far behind must not silence the chats o
 
 
 async def receive_only_copy(host: ChannelHost, inbound: Inbound) -> Received:
-    """`host.receive` until the message is stored; the next one is read after that. As long as the account is open: who closes it
-    loses this one message. A row that is damaged stays so, and is let out; a session that takes no more for a minute loses it."""
+    """Repeats `host.receive` until the message is stored; the next one is read after that. Closing the
+    account loses this one message. A damaged row stays so and its error is raised; a session that takes no
+    more for a minute loses it."""
     pause_s, busy_s = PAUSE_FIRST_S, 0.0
     while True:
         try:

@@ -25,11 +25,12 @@ IDENTITY = "identity"
 ReceiveInbound = Callable[["AccountHost", Inbound], Awaitable[Received]]
 MayTalk = Callable[["AccountHost", Inbound], Awaitable[bool]]
 FindTwin = Callable[[AccountFacts], Awaitable[str | None]]
-"""Which other account of ours is the same one at the platform, in words."""
+"""Finds another account of ours that is the same one at the platform, and describes it."""
 
 
 class KnownIdentity(msgspec.Struct, frozen=True):
-    """Who an account was when it was last connected, and since when, if it was another one before; the same of its device."""
+    """The account's identity when it was last connected, and since when, if it was another one before; the
+    same of its device."""
 
     id: str
     since_ms: int = 0
@@ -103,8 +104,8 @@ class AccountHost:
         )
 
     async def speaks_since(self) -> int | None:
-        """Since when the account is whom it is at its platform now; 0: it was never another one. None: it was somebody
-        before, and is not connected yet."""
+        """The time since which the account has its current identity at the platform; 0: it never had another
+        one. None: it had one before, and is not connected yet."""
         device = None if self.facts is None else self.facts.device
         known = self._identity
         if known is not None and (known.id, known.device) == (self._login, device):
@@ -123,7 +124,7 @@ class AccountHost:
     def _go_on_from(
         self, before: KnownIdentity | None, login: str, device: str | None
     ) -> KnownIdentity:
-        """A device that was not noted, by an earlier release, is taken for the same."""
+        """The stored identity after this login. A device that an earlier release did not note counts as the same."""
         if before is None:
             return KnownIdentity(login, device=device)
         since_ms, device_since_ms = before.since_ms, before.device_since_ms
@@ -135,13 +136,13 @@ class AccountHost:
 
     @property
     def keys_known_since_ms(self) -> int:
-        """An older delivery key is not known to the account's device; 0: it never had another one. Up to date once
-        `speaks_since` has answered."""
+        """The age limit of delivery keys: older ones are not known to the account's device; 0: it never had
+        another one. Up to date once `speaks_since` has returned."""
         return 0 if self._identity is None else self._identity.device_since_ms
 
     @property
     def _login(self) -> str | None:
-        """What tells the account from others; None: nobody has said yet, or it has nothing such."""
+        """The id that tells the account from others; None: not known yet, or it has none."""
         return (self.facts.login or self.facts.id or None) if self.facts is not None else None
 
     async def confirm_delivery(self, delivery_key: str, platform_id: str | None = None) -> None:

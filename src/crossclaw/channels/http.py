@@ -1,9 +1,9 @@
 """HTTP for channels: one client a base address, and one place that knows at which moment a request failed.
 
-Before the request has left, nothing has happened: it may be tried again. After that nobody knows, unless there is
-an answer. `send` is for requests with an effect that people see, and says which of the two it was; `ask` is for
-those that may be repeated. What prepares a message (an upload, a chat that is opened) is sent inside of
-`before_anything_is_seen`: it has no fate that anybody would have to be asked about.
+Before the request has left, nothing has happened: it may be repeated. After that the outcome is unknown, unless
+there is an answer. `send` is for requests with an effect that people see, and says which of the two it was;
+`ask` is for those that may be repeated. What prepares a message (an upload, a chat that is opened) is sent
+inside of `before_anything_is_seen`: an unknown outcome does not matter there.
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator, Generator, Mapping, Sequence
@@ -40,11 +40,11 @@ USER_AGENT = "crossclaw"
 
 
 class HttpAnswer(msgspec.Struct, frozen=True):
-    """What the other side answered, whatever the status."""
+    """An HTTP answer of any status."""
 
     status: int
     headers: Mapping[str, str]
-    """Their names in lower case."""
+    """The headers; names are in lower case."""
     body: bytes
 
     @property
@@ -56,7 +56,7 @@ class HttpAnswer(msgspec.Struct, frozen=True):
         return seconds_in(self.headers.get("retry-after"))
 
     def json(self) -> Any:
-        """None where it is not JSON: a proxy's page, an empty body."""
+        """The body as JSON; None if it is not: a proxy's page, an empty body."""
         try:
             return msgspec.json.decode(self.body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -65,7 +65,7 @@ class HttpAnswer(msgspec.Struct, frozen=True):
 
 @contextmanager
 def before_anything_is_seen() -> Generator[None]:
-    """Nobody knows whether the request had its effect, and it makes no difference: all of it may be done again."""
+    """Turns an uncertain outcome into a failure that may be repeated: nobody has seen an effect yet."""
     try:
         yield
     except DeliveryUncertain as error:
@@ -102,7 +102,7 @@ class HttpClients:
         timeout_s: float = TIMEOUT_S,
         proxy: str | None = None,
     ) -> "ChannelHttp":
-        """`hosts`: to which else it may go, for downloads; `*.example.org` means all below."""
+        """Opens a client. `hosts`: the hosts it may also go to, for downloads; `*.example.org` means all below."""
         opened = ChannelHttp(
             base_url,
             headers=dict(headers or {}),
@@ -115,7 +115,7 @@ class HttpClients:
         return opened
 
     async def close(self) -> None:
-        """What is just being sent may end: cut off, nobody would know its fate."""
+        """Closes the clients after what is just being sent: cut off, its outcome would be unknown."""
         with anyio.move_on_after(SENDS_S_MAX, shield=True):
             for each in self._opened:
                 await each.wait_sent()
@@ -145,8 +145,8 @@ class ChannelHttp:
         self._sent = anyio.Event()
 
     async def send(self, method: str, path: str, **request: Any) -> HttpAnswer:
-        """With an effect that people see. DeliveryError (to be tried again) when it did not leave,
-        DeliveryUncertain when it may have."""
+        """Sends a request with an effect that people see. DeliveryError (to be repeated) when it did not
+        leave, DeliveryUncertain when it may have."""
         self._sending += 1
         try:
             return await self._request(method, path, **request)
@@ -159,13 +159,13 @@ class ChannelHttp:
             self._sent.set()
 
     async def wait_sent(self) -> None:
-        """Until nothing is on its way by `send`."""
+        """Waits until nothing is on its way by `send`."""
         while self._sending:
             self._sent = anyio.Event()
             await self._sent.wait()
 
     async def ask(self, method: str, path: str, **request: Any) -> HttpAnswer:
-        """May be repeated. ChannelDown when there is no answer."""
+        """Sends a request that may be repeated. ChannelDown when there is no answer."""
         try:
             return await self._request(method, path, **request)
         except (_NotSent, _Lost) as error:
@@ -192,8 +192,9 @@ class ChannelHttp:
     async def download(
         self, url: str, *, limit: int, headers: Mapping[str, str] | None = None
     ) -> bytes:
-        """A file of at most `limit` bytes. Every host on the way must be among ours, and none of it in clear unless all
-        is; what proves who we are (`headers`, and those of this client) goes to the first place and no other."""
+        """Downloads a file of at most `limit` bytes. Every host on the way must be among ours, and none of it
+        in clear unless all is; credentials (`headers`, and those of this client) go to the first place and no
+        other."""
         where, first = self._address(url), _place_of(self._address(url))
         for _hop in range(REDIRECTS_MAX):
             place = _place_of(where)
@@ -299,7 +300,7 @@ class ChannelHttp:
         )
 
     def _words(self, error: Exception) -> str:
-        """Without the address: a token may be in it."""
+        """The error's text without the address: a token may be in it."""
         text = (
             str(error) or "no answer in time" if "Timeout" in type(error).__name__ else str(error)
         )
@@ -308,7 +309,7 @@ class ChannelHttp:
 
 
 def _Kept(transport: "httpx2.AsyncBaseTransport") -> "httpx2.AsyncBaseTransport":  # noqa: N802
-    """One that is closed by whoever gave it, not with a client."""
+    """Wraps a transport that its giver closes, not the client."""
     import httpx2  # noqa: PLC0415  loaded by now
 
     class Kept(httpx2.AsyncBaseTransport):
@@ -319,7 +320,7 @@ def _Kept(transport: "httpx2.AsyncBaseTransport") -> "httpx2.AsyncBaseTransport"
 
 
 def BEFORE_SENT() -> tuple[type[Exception], ...]:  # noqa: N802
-    """Nothing of the request has left when one of these is raised."""
+    """Errors that are raised before anything of the request has left."""
     import httpx2  # noqa: PLC0415  loaded by now
 
     return (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.ProxyError)
@@ -334,7 +335,7 @@ class _Lost(CrossclawError):
 
 
 async def _lines(response: "httpx2.Response") -> AsyncGenerator[bytes]:
-    """Ended by a line feed and nothing else: texts have characters that other readers break lines at."""
+    """Lines ended by a line feed and nothing else: texts have characters that other readers break lines at."""
     rest = bytearray()
     async for part in response.aiter_bytes():
         rest += part
@@ -347,7 +348,7 @@ async def _lines(response: "httpx2.Response") -> AsyncGenerator[bytes]:
 
 
 async def _read(response: "httpx2.Response", limit: int) -> bytes:
-    """A declared size beyond the limit is refused before anything is read."""
+    """Reads a body within the limit. A declared size beyond it is refused before anything is read."""
     declared = response.headers.get("content-length", "")
     if declared.isdigit() and int(declared) > limit:
         raise MediaRefused(f"it has {int(declared):,} bytes; {limit:,} are allowed")
@@ -368,7 +369,7 @@ def _file_of(answer: HttpAnswer) -> bytes:
 
 
 def _place_of(url: str) -> tuple[str, str | None, int | None]:
-    """Who answers there: a port, or the way without TLS, may be another's."""
+    """Scheme, host and port: another port, or the address without TLS, may be another server's."""
     try:
         parts = urlsplit(url)
         return parts.scheme, parts.hostname, parts.port

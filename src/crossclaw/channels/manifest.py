@@ -14,7 +14,7 @@ from crossclaw.domain.keys import ChatType
 
 
 class Rate(msgspec.Struct, frozen=True):
-    """So many messages in so many seconds."""
+    """A rate limit: so many messages in so many seconds."""
 
     messages: int
     seconds: float
@@ -24,25 +24,25 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
     """What a platform can do."""
 
     dialect: str | None = None
-    """In which messages are written (display/dialects), which also says how their length is counted. None: as the
+    """The dialect of messages (display/dialects), which also says how their length is counted. None: as the
     model wrote them."""
     text_limit: int = 4_000
     caption_limit: int | None = None
     """How much text a message with a file can have; what is longer follows as messages of its own. None: as
     any other."""
     media_max_mb: float = 5.0
-    """Where the config says nothing."""
+    """The largest file if the config says nothing."""
     files: bool = False
-    """A message can carry a file (`Piece.media`)."""
+    """Whether a message can carry a file (`Piece.media`)."""
     edits: bool = False
-    """Sent messages can be changed: replies may be shown while they are written."""
+    """Whether sent messages can be changed: then replies may be shown while they are written."""
     edit_every_s: float = 1.5
-    """No more often than this, while a reply is written."""
+    """The shortest time between two changes while a reply is written."""
     typing_every_s: float | None = None
-    """How often "is typing" has to be said again; None: it cannot be said."""
+    """How often "is typing" has to be repeated; None: it cannot be shown."""
     reactions: bool = False
     replies: bool = False
-    """A message can be marked as the answer to another one."""
+    """Whether a message can be marked as the answer to another one."""
     threads: Literal["topic", "thread"] | None = None
     """The word before a thread's id in session keys. None: a thread has a chat id of its own, or there are none."""
     mentions: bool = True
@@ -50,9 +50,9 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
     webhook: str | None = None
     """The path at which the platform calls us where the config says nothing."""
     rate: Rate | None = None
-    """Of all messages of one account."""
+    """The limit for all messages of one account."""
     chat_rate: Rate | None = None
-    """Of the messages to one chat."""
+    """The limit for messages to one chat."""
     history: int = 50
     """Messages of a group that are kept as context where the config says nothing."""
     reply_to_mode: Literal["off", "first", "all"] = "off"
@@ -62,27 +62,28 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Target(msgspec.Struct, frozen=True):
-    """An address as somebody wrote it, understood."""
+    """An address as somebody wrote it, parsed."""
 
     to: str
     thread_id: str | None = None
     types: tuple[ChatType, ...] = ("direct", "group", "channel")
-    """What it may be: one, or several where the spelling does not tell."""
+    """The kinds of chat it may be: one, or several where the spelling does not tell."""
 
 
 class ChannelManifest(msgspec.Struct, frozen=True, kw_only=True):
     name: str
-    """As in session keys and addresses: `telegram`."""
+    """The name in session keys and addresses: `telegram`."""
     title: str
-    """As people call it: `Telegram`."""
+    """The name for people: `Telegram`."""
     settings: type[ChannelSettings]
-    """One account's section."""
+    """The type of one account's section in the config."""
     open: str
-    """`package.module:function`, imported when an account starts; called with its settings and its host, answers
-    a ChannelAccount."""
+    """`package.module:function`, imported when an account starts; called with its settings and its host,
+    returns a ChannelAccount."""
     identify: str | None = None
-    """The same for whoever sets an account up: called with its settings and `HttpClients`, answers `AccountFacts`, or
-    AccountBroken where the platform does not know the token. None: it cannot be asked without a gateway."""
+    """The same for setting an account up: called with its settings and `HttpClients`, returns `AccountFacts`,
+    or raises AccountBroken where the platform does not know the token. None: it cannot be asked without a
+    gateway."""
     aliases: tuple[str, ...] = ()
     """Other names in config, bindings and targets."""
     environ: Mapping[str, str] = msgspec.field(default_factory=dict)
@@ -93,7 +94,8 @@ class ChannelManifest(msgspec.Struct, frozen=True, kw_only=True):
     """Patterns of chats whose spelling tells what they are, such as `-\\d+` for Telegram's groups; the first that fits
     the whole. Only what leaves no doubt: a wrong guess would let a message through where a rule forbids it."""
     read_target: Callable[[str], Target | None]
-    """The platform's spellings of an address; None: this cannot be one. For the channel's own `send`, and for the
-    thread that an address may name."""
+    """Parses the platform's spellings of an address; None: this cannot be one. For the channel's own `send`,
+    and for the thread that an address may name."""
     normalize_sender: Callable[[str], str | None]
-    """An entry of an allow list as the immutable id that it is compared with; None: it is none, such as a name."""
+    """Turns an entry of an allow list into the immutable id that it is compared with; None: it is none, such
+    as a name."""

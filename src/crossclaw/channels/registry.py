@@ -20,7 +20,7 @@ from crossclaw.domain.errors import AccountBroken
 
 
 def find_manifest(name: str) -> ChannelManifest | None:
-    """By the channel's name or another name of it; imports its manifest and nothing else."""
+    """The manifest of a channel, by its name or an alias; imports that and nothing else."""
     found = manifests.find(name)
     return found if isinstance(found, ChannelManifest) else None
 
@@ -31,7 +31,7 @@ def list_manifests() -> list[ChannelManifest]:
 
 
 async def identify_account(manifest: ChannelManifest, settings: ChannelSettings) -> AccountFacts:
-    """Asks the platform who the account is, without a gateway: for whoever sets it up."""
+    """Asks the platform who the account is, without a gateway: for setting it up."""
     assert manifest.identify is not None, "only channels that can be asked are offered"
     module_name, _, function = manifest.identify.partition(":")
     http = HttpClients()
@@ -45,7 +45,7 @@ async def identify_account(manifest: ChannelManifest, settings: ChannelSettings)
 async def open_account(
     manifest: ChannelManifest, settings: ChannelSettings, host: ChannelHost, *, inline: bool = False
 ) -> ChannelAccount:
-    """Its library is imported now, in a thread: others go on meanwhile."""
+    """Opens an account. Its library is imported now, in a thread, so that others go on meanwhile."""
     from crossclaw.display.dialects import DIALECTS  # noqa: PLC0415  nobody needs it to read the config
 
     if manifest.traits.dialect not in (None, *DIALECTS):
@@ -69,7 +69,7 @@ async def open_account(
 
 
 def channel_name(channel: str) -> str:
-    """A channel may have other names."""
+    """The channel's own name for a name or an alias."""
     manifest = find_manifest(channel)
     return manifest.name if manifest else channel
 
@@ -77,7 +77,7 @@ def channel_name(channel: str) -> str:
 def named_address(
     channel: str, to: str, account_id: str | None = None, thread_id: str | None = None
 ) -> Address:
-    """As the platform's own spellings say, where they say it: `-100:topic:7` names a thread too."""
+    """An address from the platform's own spelling: `-100:topic:7` names a thread too."""
     manifest = find_manifest(channel)
     target = manifest.read_target(to) if manifest else None
     if target is not None and target.thread_id:

@@ -31,8 +31,8 @@ _WEBCHAT: _Shape = (re.compile(r".+", re.S), ("direct",))
 
 @lru_cache(maxsize=64)
 def _shapes(channel: str) -> tuple[_Shape, ...]:
-    """The first that fits. A shape goes before a word: `group:4711` is a person all the same where the platform gives
-    such numbers to people."""
+    """The patterns of a channel; the first that fits counts. A pattern goes before a word: `group:4711` is a
+    person all the same where the platform gives such numbers to people."""
     if channel == "webchat":
         return (_WEBCHAT,)
     manifest = find_manifest(channel)
@@ -42,9 +42,9 @@ def _shapes(channel: str) -> tuple[_Shape, ...]:
 
 class Spelled(NamedTuple):
     chat: str
-    """Without a word before it that only says what it is."""
+    """The chat without a word before it that only says what it is."""
     types: tuple[ChatType, ...]
-    """What it may be: one, or several where the name does not tell."""
+    """The kinds of chat it may be: one, or several where the name does not tell."""
 
 
 def read_chat(where: Address) -> Spelled:

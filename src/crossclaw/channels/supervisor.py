@@ -1,8 +1,8 @@
-"""The supervisor: every account that the config names is open, one that fails is started again, and none takes
-another one with it.
+"""The supervisor: keeps every account open that the config names. One that fails is started again, and none
+affects another.
 
-A changed config restarts the accounts that it changes and no other. An account whose token is wrong is left alone
-for half an hour at a time: asking more often helps nobody, and platforms lock out who does.
+A changed config restarts the accounts that it changes and no other. An account whose token is wrong is left
+alone for half an hour at a time: asking more often does not help, and platforms lock out who does.
 """
 
 import logging
@@ -60,7 +60,7 @@ class SameBotElsewhere(AccountBroken):
 
 
 class AccountStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """How an account is, for people."""
+    """The status of an account, for people."""
 
     channel: str
     account_id: str
@@ -69,7 +69,7 @@ class AccountStatus(msgspec.Struct, frozen=True, kw_only=True):
     state: AccountState
     since_ms: int
     error: str | None = None
-    """The last one, also of an account that runs again."""
+    """The last error, also of an account that runs again."""
     error_at_ms: int | None = None
     next_try_ms: int | None = None
     restarts: int = 0
@@ -81,7 +81,7 @@ class AccountStatus(msgspec.Struct, frozen=True, kw_only=True):
     settings: ChannelSettings | None = None
     webhook_path: str | None = None
     is_ours: bool = True
-    """Of several gateways this one has it: it keeps the account open, or tries to."""
+    """Whether this one of several gateways has the account: it keeps it open, or tries to."""
 
 
 class _Kept:
@@ -111,13 +111,13 @@ class _Kept:
         self.have()
 
     def have(self) -> None:
-        """It is this gateway's from now on."""
+        """Notes that the account is this gateway's from now on."""
         self.since_s, self._connected_before = anyio.current_time(), self.host.connected_ms
         self.has_run = False
 
     @property
     def may_have_sent(self) -> bool:
-        """Since it is this gateway's."""
+        """Whether a message may have been sent since the account is this gateway's."""
         return self.has_run or self.host.connected_ms != self._connected_before
 
     def turn(self, state: AccountState, next_try_ms: int | None = None) -> None:
@@ -151,7 +151,7 @@ class ChannelSupervisor:
         self._look = anyio.Event()
 
     def look_again(self) -> None:
-        """The config may name other accounts now."""
+        """Reads the accounts of the config anew."""
         self._look.set()
 
     async def serve(
@@ -209,7 +209,7 @@ class ChannelSupervisor:
         return self._roles is None or self._roles.has(role_of(*kept.place))
 
     async def probe(self, channel: str, account_id: str) -> AccountFacts:
-        """Ask the platform who the account is, now. What it answers or why it does not is remembered."""
+        """Asks the platform now who the account is. Its answer, or the failure, is remembered."""
         kept = self._get(channel, account_id)
         if kept.account is None:
             raise ChannelDown(kept.host.last_error or f"{kept.words} is {kept.state}")
@@ -229,7 +229,7 @@ class ChannelSupervisor:
         return kept.account.webhook
 
     def find_webhook_role(self, path: str) -> str | None:
-        """Of an account that this gateway does not keep, as the role of the one that does is called."""
+        """The role of an account with this webhook path that another gateway keeps."""
         kept = self._find_webhook(path)
         return role_of(*kept.place) if kept is not None and not self._is_ours(kept) else None
 
@@ -240,7 +240,7 @@ class ChannelSupervisor:
         return None
 
     def start_again(self, channel: str, account_id: str) -> None:
-        """Now, instead of after its pause."""
+        """Starts an account now, instead of after its pause."""
         kept = self._get(channel, account_id)
         kept.again.set()
 
@@ -295,7 +295,7 @@ class ChannelSupervisor:
         tasks.start_soon(self._keep, kept, after, name=kept.words)
 
     def _wake_broken(self, channel: str) -> None:
-        """One that was refused because another was the same account may be free now."""
+        """Wakes accounts that were refused because another was the same one: it may be free now."""
         for place, kept in self._kept.items():
             if place[0] == channel and kept.state == "broken":
                 kept.again.set()
@@ -323,7 +323,7 @@ class ChannelSupervisor:
     # ── keeping one ────────────────────────────────────────────────────────────────────────────
 
     async def _keep(self, kept: _Kept, after: anyio.Event | None) -> None:
-        """Never two of the same account: the one before has ended first."""
+        """Keeps one account open, after the one before has ended: there are never two of the same account."""
         try:
             if after is not None:
                 await after.wait()
@@ -341,7 +341,8 @@ class ChannelSupervisor:
             kept.done.set()
 
     async def _wait_to_be_its_gateway(self, kept: _Kept) -> None:
-        """Of several gateways one has the account; the others take it when that one is gone, or cannot open it."""
+        """Waits until this gateway holds the account's role. Of several gateways one has it; the others take
+        it when that one is gone, or cannot open it."""
         if self._roles is not None and not self._is_ours(kept):
             kept.turn("elsewhere")
             kept.settled.set()
@@ -350,9 +351,12 @@ class ChannelSupervisor:
         kept.turn("starting")
 
     async def _let_others_try(self, kept: _Kept) -> None:
-        """What this gateway cannot open, another one may be able to: keys, token files, variables and ways to the platform
-        are each machine's own. One that was connected here stays until this gateway ends: replies may be on their way by
-        it, which another would take for left over, and send again."""
+        """Gives up an account that this gateway cannot open; another one may be able to: keys, token files,
+        variables and routes to the platform are each machine's own.
+
+        One that was connected here stays until this gateway ends: replies may be on their way by it, which
+        another would take for left over, and send again.
+        """
         if self._roles is None or self._bots is None or kept.may_have_sent:
             return
         await self._bots.leave(kept.place)
@@ -361,7 +365,7 @@ class ChannelSupervisor:
             kept.account = None  # what it has in memory may be the past when it is ours again
 
     async def _let_go(self, kept: _Kept) -> None:
-        """The config names it no more, or has changed it."""
+        """Closes an account that the config does not name any more, or has changed."""
         if self._bots is not None:
             await self._bots.leave(kept.place)
         if kept.place not in self._kept:
@@ -392,7 +396,7 @@ class ChannelSupervisor:
             kept.restarts += 1
 
     def _wait_s(self, kept: _Kept, error: Exception, pause_s: float) -> float:
-        """How long nothing is tried, and what is said about it."""
+        """The pause before the next attempt; sets what is shown about it."""
         broken = isinstance(error, AccountBroken)
         wait_s = BROKEN_S if broken else pause_s
         if isinstance(error, SameBotElsewhere):
@@ -462,7 +466,7 @@ def webhook_path(
 
 
 def _digest(config: AccountConfig) -> str:
-    """By which a changed account is known; secrets have no equality of their own."""
+    """A digest of an account's config, by which a change is noticed; secrets have no equality of their own."""
     text = msgspec.json.encode(config, enc_hook=_revealed)
     return sha256(text).hexdigest()
 

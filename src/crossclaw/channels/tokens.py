@@ -8,7 +8,7 @@ TOKEN_CHARS_MAX = 1_000  # no token is so long; what is more is another file
 
 
 def read_token_file(name: str) -> str:
-    """What stands in it; a file that is named and cannot be read means no token, and not another one."""
+    """The token in a file; a file that is named and cannot be read means no token, and not another one."""
     path = Path(name).expanduser()
     try:
         with path.open() as file:

@@ -28,7 +28,7 @@ Dial = Callable[[str, int, bool], Awaitable[anyio.abc.ByteStream]]
 
 
 class SocketDown(CrossclawError):
-    """The connection could not be made, or broke without a word."""
+    """The connection could not be made, or broke without a close."""
 
 
 class SocketClosed(SocketDown):
@@ -49,7 +49,8 @@ async def dial(host: str, port: int, tls: bool) -> anyio.abc.ByteStream:
 
 
 async def pause_if_short(before: int, lasted_s: float) -> int:
-    """After a connection: from the second short one in a row on, a pause that doubles. Answers how many there were."""
+    """Pauses after short connections: from the second in a row on, twice as long each time. Returns how many
+    there were."""
     short = before + 1 if lasted_s < SHORT_S else 0
     if short > 1:
         await anyio.sleep(min(SHORT_S, 2.0 ** (short - 1)))
@@ -60,7 +61,7 @@ async def pause_if_short(before: int, lasted_s: float) -> int:
 async def open_websocket(
     url: str, *, bytes_max: int, dial: Dial = dial, close_code: int = 1000
 ) -> AsyncGenerator["Websocket"]:
-    """`close_code` is what the platform is told when we leave."""
+    """Opens a WebSocket. `close_code` is sent to the platform when we leave."""
     with anyio.move_on_after(OPEN_S_MAX) as patience:
         stream = await _connect(url, dial)
         socket = Websocket(stream, _protocol(url, bytes_max))
@@ -90,7 +91,7 @@ async def _connect(url: str, dial: Dial) -> anyio.abc.ByteStream:
 
 
 def _host(url: str) -> str:
-    """Without path and query: some platforms put a ticket there."""
+    """The host without path and query: some platforms put a ticket there."""
     return urlsplit(url).hostname or "nowhere"
 
 
@@ -134,7 +135,7 @@ class Websocket:
         await self._flush()
 
     async def close(self, code: int) -> None:
-        """Says goodbye; does not wait for the answer of a platform that may be gone."""
+        """Sends a close; does not wait for the answer of a platform that may be gone."""
         from websockets.exceptions import InvalidState  # noqa: PLC0415
 
         try:
@@ -193,7 +194,7 @@ class Websocket:
 
 
 async def _send_eof(stream: anyio.abc.ByteStream) -> None:
-    """TLS has no half-closed connections; there the end comes with the close."""
+    """Ends our side of the stream. TLS has no half-closed connections; there the end comes with the close."""
     try:
         await stream.send_eof()
     except NotImplementedError:

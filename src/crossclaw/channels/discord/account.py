@@ -1,4 +1,4 @@
-"""One Discord bot: what its gateway brings goes to the host, what the host wants to say goes to the REST API."""
+"""One Discord bot: messages from its gateway go to the host, replies go to the REST API."""
 
 import logging
 import re
@@ -51,25 +51,25 @@ INVITE_URL = "https://discord.com/oauth2/authorize"
 VIEW, SPEAK, IN_THREADS = 1 << 10, 1 << 11, 1 << 38
 REACT, FILES, HISTORY = 1 << 6, 1 << 15, 1 << 16
 RIGHTS = VIEW | SPEAK | IN_THREADS | REACT | FILES | HISTORY
-"""What the bot asks for when it is invited; nothing that changes a server."""
+"""The permissions that the bot's invitation asks for; none that changes a server."""
 
 _T = TypeVar("_T")
 
 
 class SeenChat(msgspec.Struct, frozen=True):
-    """The last message of a chat that the host has decided about."""
+    """The last message of a chat that the host has accepted or refused."""
 
     last: str
     guild_id: str | None = None
 
 
 class GatewayMemory(msgspec.Struct, frozen=True):
-    """The durable cursor: where the session goes on, and where REST does if it cannot."""
+    """The durable cursor: where the session resumes, and where REST continues if it cannot."""
 
     point: ResumePoint | None = None
     seen: dict[str, SeenChat] = {}
     behind: list[str] = []
-    """Chats in which what was missed is still to be asked for."""
+    """Chats whose missed messages are still to be fetched."""
 
 
 async def open_account(settings: DiscordSettings, host: ChannelHost) -> "DiscordAccount":
@@ -77,7 +77,7 @@ async def open_account(settings: DiscordSettings, host: ChannelHost) -> "Discord
 
 
 async def identify(settings: DiscordSettings, http: HttpClients) -> AccountFacts:
-    """Who a token belongs to, where the bot is invited, and whether it would hear words."""
+    """The account of a token, where the bot is invited, and whether it would get the words of messages."""
     token = await _read_token(settings)
     client = DiscordClient(http, settings.api_url or API_URL, token)
     me, application = await client.me(), await client.application()
@@ -142,7 +142,7 @@ class DiscordAccount(ChannelAccount):
 
     @property
     def _cursor(self) -> str:
-        """Of this bot: another token's session is not ours."""
+        """The cursor's name for this bot: another token's session is not ours."""
         return f"gateway:{self._me.id}"
 
     async def _load(self) -> GatewayMemory:
@@ -164,7 +164,8 @@ class DiscordAccount(ChannelAccount):
             self._started = None
 
     async def _ready(self, ready: ReadyEvent) -> None:
-        """A new session: what came meanwhile in direct chats is asked for now, in servers when they are described."""
+        """Begins a new session: missed messages of direct chats are fetched now, those of servers when they
+        are described."""
         await self._is_connected(AccountFacts(id=ready.user.id, name=ready.user.name))
         direct = [chat for chat, seen in self._seen.items() if seen.guild_id is None]
         await self._behind.catch_up(direct)
@@ -228,7 +229,7 @@ class DiscordAccount(ChannelAccount):
             self._note_seen(message)
 
     def _hides_missed(self, message: DiscordMessage, is_missed: bool) -> bool:
-        """What was missed before it is still to be asked for, from where we were."""
+        """Whether messages before this one are still to be fetched, so that the chat's mark must stay."""
         return message.channel_id in self._behind and not is_missed
 
     def _read(
@@ -322,7 +323,7 @@ class DiscordAccount(ChannelAccount):
 
 
 def _words(piece: Piece) -> dict[str, Any]:
-    """Nobody is called by what a model writes, whatever it writes."""
+    """The fields of a message's words. Mentions are switched off, whatever a model writes."""
     return {
         "content": piece.formatted or piece.text,
         "allowed_mentions": {"parse": [], "replied_user": False},
@@ -330,7 +331,7 @@ def _words(piece: Piece) -> dict[str, Any]:
 
 
 def _decoded(data: msgspec.Raw, kind: type[_T]) -> _T | None:
-    """None: it does not have the shape that Discord's documents give it, and is left out."""
+    """Decodes an event; None if it does not have the documented shape: it is left out."""
     try:
         return msgspec.json.decode(data, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:

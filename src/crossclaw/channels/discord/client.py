@@ -1,4 +1,4 @@
-"""Discord's REST calls, one method each. What fails says what it means."""
+"""Discord's REST calls, one method each. Failures are raised by what they mean."""
 
 from hashlib import blake2b
 from typing import Any, TypeVar
@@ -35,16 +35,16 @@ from crossclaw.domain.secret import Secret
 
 CDN_HOSTS = ("cdn.discordapp.com", "media.discordapp.net")
 USER_AGENT = f"DiscordBot (https://pypi.org/project/crossclaw, {__version__})"
-"""In the form that Discord asks for; others are turned away before its API."""
+"""The user agent in the form that Discord requires; others are rejected before its API."""
 NONCE_CHARS = 25
 PAGE = 100
-"""Messages of one request: as many as Discord gives."""
+"""Messages a request: the most that Discord gives."""
 
 _T = TypeVar("_T")
 
 
 def nonce_of(delivery_key: str) -> str:
-    """What Discord recognises an attempt by."""
+    """The nonce by which Discord recognises a repeated attempt."""
     return blake2b(delivery_key.encode(), digest_size=16).hexdigest()[:NONCE_CHARS]
 
 
@@ -73,7 +73,7 @@ class DiscordClient:
         return await self._ask("GET", f"channels/{channel_id}", DiscordChannel)
 
     async def messages_after(self, channel_id: str, after: str) -> list[DiscordMessage]:
-        """At most a page of them, the oldest first."""
+        """The messages after this id, at most a page, the oldest first."""
         path = f"channels/{channel_id}/messages"
         found = await self._ask(
             "GET", path, list[msgspec.Raw], params={"after": after, "limit": PAGE}
@@ -154,7 +154,7 @@ class DiscordClient:
 
 
 def route_of(method: str, path: str) -> tuple[str, str]:
-    """The kind of request, and the channel that it is limited by: the limits of two channels are apart."""
+    """The kind of request, and the channel whose limit counts: each channel has its own."""
     parts = path.split("/")
     resource = parts[1] if parts[0] == "channels" and len(parts) > 1 else ""
     kind = [":id" if part.isdigit() else part for part in parts]

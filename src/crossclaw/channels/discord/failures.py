@@ -36,7 +36,7 @@ TOKEN_REFUSED = {40001, 50014}
 
 
 def error_in(answer: HttpAnswer) -> DiscordError:
-    """An answer that is not Discord's (a proxy's page) says nothing but its status."""
+    """The error in an answer. One that is not Discord's (a proxy's page) has only its status."""
     try:
         return msgspec.json.decode(answer.body, type=DiscordError)
     except (msgspec.MsgspecError, UnicodeDecodeError):
@@ -66,8 +66,8 @@ def delivery_error(answer: HttpAnswer) -> DeliveryError:
 
 
 def asking_error(answer: HttpAnswer) -> ChannelDown:
-    """Of a request that nobody sees. A refusal has a number of Discord's; a page of somebody on the way has none, and says
-    nothing of the chat."""
+    """The error for a request without an effect that people see. A refusal has a number of Discord's; a page
+    of a proxy has none, and says nothing of the chat."""
     error = error_in(answer)
     words = f"Discord refused: {error.message} ({error.code or answer.status})"
     is_refusal = 400 <= answer.status < 500 and answer.status not in (408, 429)

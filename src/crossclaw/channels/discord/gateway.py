@@ -76,26 +76,26 @@ BROKEN = {
     " → your application → Bot → Privileged Gateway Intents → Message Content Intent",
 }
 SESSION_ENDED = {1000, 1001, 4003, 4007, 4009}
-"""After these there is nothing to resume."""
+"""Close codes after which there is nothing to resume."""
 
 _Ending = Literal["resume", "anew"]
 _T = TypeVar("_T")
 
 
 class ResumePoint(msgspec.Struct, frozen=True):
-    """Where a session goes on."""
+    """The point from which a session resumes."""
 
     session_id: str
     url: str
     seq: int
     failed: int = 0
-    """Resumes in a row that came to nothing."""
+    """Resumes in a row that failed."""
 
 
 class GatewayEvents(msgspec.Struct, frozen=True, kw_only=True):
-    """Whom the gateway tells, and in which order: `ready` after Identify, which returns when what was missed before is
-    stored, `resumed` after Resume; `happened` returns when an event is stored or known to be nothing; `keep` stores
-    where to go on."""
+    """The callbacks of the gateway, in this order: `ready` after Identify, which returns when what was missed
+    before is stored, `resumed` after Resume; `happened` returns when an event is stored or known to be
+    irrelevant; `keep` stores where to resume."""
 
     find: Callable[[], Awaitable[GatewayPlace]]
     ready: Callable[[ReadyEvent], Awaitable[None]]
@@ -115,7 +115,8 @@ class DiscordGateway:
         self.point = point
 
     async def serve(self) -> None:
-        """Until cancelled. A connection that never got through is ChannelDown: whoever started us waits."""
+        """Keeps the connection until cancelled. One that never got through raises ChannelDown: the caller
+        waits before it starts again."""
         short = 0
         while True:
             began = anyio.current_time()
@@ -172,7 +173,7 @@ class DiscordGateway:
 
 
 class _Connection:
-    """One connection, from Hello to its end. What ended it is in `ending`, `why` and `error`."""
+    """One connection, from Hello to its end. The reason of its end is in `ending`, `why` and `error`."""
 
     def __init__(
         self, token: Secret, events: GatewayEvents, resuming: ResumePoint | None, url: str
@@ -193,7 +194,7 @@ class _Connection:
 
     @property
     def gave_up_session(self) -> bool:
-        """Discord has forgotten the session that we wanted to go on with: an ordinary thing after a while away."""
+        """Whether Discord has forgotten the session that we wanted to resume: ordinary after a while away."""
         return self._resuming is not None and self.ending == "anew"
 
     async def run(self, socket: Websocket) -> None:
@@ -213,7 +214,7 @@ class _Connection:
     async def _until_end(
         self, tasks: anyio.abc.TaskGroup, part: Callable[..., Awaitable[None]], *given: Any
     ) -> None:
-        """The first part that ends, ends them all."""
+        """Runs one part of the connection; the first that ends, ends them all."""
         try:
             await part(*given)
         except SocketClosed as closed:
@@ -248,7 +249,8 @@ class _Connection:
     # ── the three parts ────────────────────────────────────────────────────────────────────────
 
     async def _beat(self, socket: Websocket, every_s: float) -> None:
-        """A heartbeat that was not acknowledged before the next is due: the socket is alive and deaf."""
+        """Sends heartbeats. If one was not acknowledged before the next is due, the connection is dead though
+        its socket is open."""
         await anyio.sleep(every_s * random())
         for number in itertools.count():
             if not self._acknowledged:
@@ -284,7 +286,7 @@ class _Connection:
                     self._acknowledged = True
 
     async def _work(self, waiting: anyio.abc.ObjectReceiveStream[GatewayFrame]) -> None:
-        """Events in their order. Each is accepted before the next is looked at."""
+        """Handles events in their order. Each is accepted before the next is looked at."""
         async for frame in waiting:
             await self._take(frame)
             if self.point is not None and frame.s is not None:
@@ -320,7 +322,7 @@ class _Connection:
 
 
 def _frame(data: bytes) -> GatewayFrame | None:
-    """None: nothing that we could understand, which is no reason to leave."""
+    """Decodes a frame; None if it cannot be read, which is no reason to leave."""
     try:
         return msgspec.json.decode(data, type=GatewayFrame)
     except (msgspec.MsgspecError, UnicodeDecodeError):
@@ -336,7 +338,7 @@ def _decoded(data: msgspec.Raw, kind: type[_T]) -> _T:
 
 
 def is_same_side(url: str, known: str) -> bool:
-    """Whether it belongs to whom we spoke with: the token is shown there."""
+    """Whether the address belongs to the same host as before: the token is sent there."""
     there, here = urlsplit(url), urlsplit(known)
     names = [(part.hostname or "").split(".")[-2:] for part in (there, here)]
     return there.scheme == here.scheme and names[0] == names[1]

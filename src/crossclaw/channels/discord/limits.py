@@ -33,7 +33,7 @@ class RouteLimits:
         self._all_wait_until = 0.0
 
     async def wait(self, route: str, resource: str) -> None:
-        """Until a request is allowed. Raises DeliveryError (try again later) when that is too long."""
+        """Waits until a request is allowed. Raises DeliveryError (try again later) when that takes too long."""
         while (wait_s := self._wait_s(route, resource)) > 0:
             if wait_s > PATIENCE_S:
                 raise DeliveryError(

@@ -15,8 +15,9 @@ _PLURALKIT = re.compile(r"pk:([A-Za-z0-9-]+)", re.I)
 
 
 def read_target(text: str) -> Target | None:
-    """`user:<id>`, `<@id>`, `@<id>`, `discord:<id>`: a person. `channel:<id>`, `<#id>`, a bare id: a channel, a thread
-    or a group chat. Names are none: they can be given up and taken by somebody else."""
+    """Parses an address. `user:<id>`, `<@id>`, `@<id>`, `discord:<id>`: a person. `channel:<id>`, `<#id>`, a
+    bare id: a channel, a thread or a group chat. Names are not accepted: they can be given up and taken by
+    somebody else."""
     chat = text.strip()
     prefixed = _PREFIX.match(chat) is not None
     while found := _PREFIX.match(chat):
@@ -34,8 +35,8 @@ def read_target(text: str) -> Target | None:
 
 
 def normalize_sender(entry: str) -> str | None:
-    """An id, also as `<@id>` or after `discord:` or `user:`; `pk:<id>` for a member of a PluralKit system. A name or a
-    tag is none."""
+    """A sender's id, also as `<@id>` or after `discord:` or `user:`; `pk:<id>` for a member of a PluralKit
+    system. None for a name or a tag."""
     text = entry.strip()
     if found := _SENDER.fullmatch(text):
         return found[1]

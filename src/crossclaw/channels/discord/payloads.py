@@ -26,7 +26,8 @@ class DiscordApplication(msgspec.Struct, frozen=True):
 
     @property
     def hears_words(self) -> bool:
-        """GATEWAY_MESSAGE_CONTENT, or its form for bots on fewer than a hundred servers."""
+        """Whether the bot gets the words of messages: GATEWAY_MESSAGE_CONTENT, or its form for bots on fewer
+        than a hundred servers."""
         return bool(self.flags & (1 << 18 | 1 << 19))
 
 
@@ -65,7 +66,7 @@ class QuotedMessage(msgspec.Struct, frozen=True):
 
     @property
     def by_program(self) -> bool:
-        """Written by a bot or a webhook."""
+        """Whether a bot or a webhook wrote it."""
         return self.webhook_id is not None or (self.author is not None and self.author.bot)
 
 
@@ -131,7 +132,7 @@ class HelloEvent(msgspec.Struct, frozen=True):
 class SessionStartLimit(msgspec.Struct, frozen=True):
     remaining: int = 1
     reset_after: int = 0
-    """Milliseconds."""
+    """The time until the limit is reset, in milliseconds."""
 
 
 class GatewayPlace(msgspec.Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""Reading: from a message of Discord to what arrived, or to the reason why it is nothing for us. Pure."""
+"""Reading: turns a message of Discord into an inbound message, or into the reason why it is skipped. Pure."""
 
 import re
 from collections.abc import Iterator
@@ -27,14 +27,14 @@ _MENTION = re.compile(r"<@!?(\d+)>")
 
 
 class DiscordReader(msgspec.Struct, frozen=True):
-    """Who reads: its own messages and mentions are told apart from others'."""
+    """The bot's own ids, by which its own messages and mentions are recognised."""
 
     id: str
     account_id: str
 
 
 class NothingRead(msgspec.Struct, frozen=True):
-    """A message that brings nothing, and why."""
+    """A message that is skipped, and why."""
 
     why: str
 
@@ -98,7 +98,7 @@ def _why_not(
 
 
 def _address(channel_id: str, direct: str | None, me: DiscordReader) -> Address:
-    """A direct chat by its person: the channel behind it is Discord's matter."""
+    """The address of a chat. A direct chat is named by its person, not by the channel that Discord has for it."""
     to = f"user:{direct}" if direct else f"channel:{channel_id}"
     return Address(CHANNEL, to, me.account_id)
 
@@ -125,7 +125,7 @@ def _reply(message: DiscordMessage, me: DiscordReader) -> ReplyTo | None:
 
 
 def _words(message: DiscordMessage, me: DiscordReader) -> Iterator[str]:
-    """What was passed on is marked: somebody else wrote it, so it is no command either."""
+    """The text of a message. What was passed on is marked: somebody else wrote it, so it is no command either."""
     for passed_on in _passed_on(message):
         yield f"[forwarded]\n{passed_on.content}".strip()
     for sticker in message.sticker_items:
@@ -139,7 +139,7 @@ def _passed_on(message: DiscordMessage) -> list[QuotedMessage]:
 
 
 def _named(message: DiscordMessage, me: DiscordReader) -> str:
-    """Mentions as names. Our own at the beginning only says whom the message is for."""
+    """The text with mentions as names. Our own at the beginning is left out: it only says whom the message is for."""
     text = message.content.strip()
     while (first := _MENTION.match(text)) and first[1] == me.id:
         text = text[first.end() :].lstrip(" ,:\n")

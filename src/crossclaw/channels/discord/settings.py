@@ -13,18 +13,18 @@ API_URL = "https://discord.com/api/v10"
 
 
 class GuildSettings(Section, frozen=True):
-    """One server; what one of its channels does not say is as it is here."""
+    """One server; it holds for its channels where they say nothing themselves."""
 
     require_mention: bool | None = None
     """Whether only messages that mention the agent are answered; true where nothing is said."""
     users: Senders | None = None
     """Who may talk on it, by id; an empty list: nobody."""
     channels: dict[str, GroupSettings] = msgspec.field(default_factory=dict)
-    """Which channels, by id, and what is different there; `*`: all. Threads are as their channel."""
+    """The channels, by id, and what is different there; `*`: all. Threads are as their channel."""
     tools: ToolPolicy | None = None
-    """Which tools messages from here may use, where its channel says nothing."""
+    """The tools that messages from here may use, where its channel says nothing."""
     tools_by_sender: dict[str, ToolPolicy] = msgspec.field(default_factory=dict)
-    """The same by who writes."""
+    """The same by sender."""
     unused = names("slug reactionNotifications roles ignoreOtherMentions")
 
 
@@ -34,7 +34,7 @@ class DiscordSettings(ChannelSettings, frozen=True):
     token_file: str | None = None
     """A file that holds the token and nothing else. OpenClaw does not know this key."""
     guilds: dict[str, GuildSettings] = msgspec.field(default_factory=dict)
-    """Which servers, by id, and what is different there; `*`: all."""
+    """The servers, by id, and what is different there; `*`: all."""
     local = ChannelSettings.local | names("tokenFile")
     alternatives = (("tokenFile", "token"),)
     group_list = "groups"
@@ -69,8 +69,11 @@ class DiscordSettings(ChannelSettings, frozen=True):
     def group(
         self, chat_id: str, parent_id: str | None = None, guild_id: str | None = None
     ) -> GroupSettings | None:
-        """The channel as it is written, over its server. A server that is not listed is refused, and so is a channel
-        where the server lists channels. A group chat without a server is listed by `dm.groupChannels`."""
+        """The channel's settings, over those of its server.
+
+        A server that is not listed is refused, and so is a channel where the server lists channels. A group
+        chat without a server is listed by `dm.groupChannels`.
+        """
         if guild_id is None:
             return self.dm.group_chat(chat_id)
         guild = self.guilds.get(guild_id) or self.guilds.get("*")

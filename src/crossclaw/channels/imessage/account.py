@@ -1,5 +1,5 @@
-"""One BlueBubbles server. Its call only says that there is something: what is new is read from the Mac's own rows, in
-their order, so that a call that got lost, or overtook another, loses and reorders nothing."""
+"""One BlueBubbles server. Its webhook only says that there is something: new messages are read from the Mac's
+own rows, in their order, so that a call that got lost, or overtook another, loses and reorders nothing."""
 
 import hashlib
 import hmac
@@ -29,11 +29,11 @@ from crossclaw.domain.secret import Secret
 log = logging.getLogger(__name__)
 
 ASK_EVERY_S = 60.0
-"""For what the webhook lost: BlueBubbles posts once and never again."""
+"""The time between two reads, for what the webhook lost: BlueBubbles posts once and never again."""
 ASK_WITHOUT_WEBHOOK_S = 5.0
-"""As long as it has not called: then asking is all there is."""
+"""The same as long as the webhook has not called: then reading is all there is."""
 AGE_MAX_MS = 24 * 3_600_000
-"""Older ones are not answered: a Mac that syncs old conversations gets them as new rows."""
+"""The oldest message that is answered: a Mac that syncs old conversations gets them as new rows."""
 KEY_PREFIX = "crossclaw:"
 CURSOR = "messages"
 _TAPBACK_OF = {
@@ -101,7 +101,7 @@ class IMessageAccount(ChannelAccount):
         return AccountFacts(id=str(name or url), detail=more, login=url)
 
     async def _first_row(self, host: ChannelHost) -> int:
-        """What was there before the very first start is not answered."""
+        """The row to begin with: messages from before the very first start are not answered."""
         if text := await host.load_cursor(CURSOR):
             return int(text)
         row = await self._client.newest_row()
@@ -109,7 +109,8 @@ class IMessageAccount(ChannelAccount):
         return row
 
     async def _catch_up(self, host: ChannelHost, row: int) -> int:
-        """In the order of the Mac's rows; the cursor moves past each when it is stored or decided against."""
+        """Receives messages in the order of the Mac's rows; the cursor moves past each when it is stored or
+        decided against."""
         while rows := await self._client.rows_after(row):
             host.heard()
             newest = row
@@ -148,7 +149,8 @@ class IMessageAccount(ChannelAccount):
 
     @property
     def webhook_secret(self) -> Secret:
-        """Of its own, so that whoever sees an address in a log does not have the server's password."""
+        """The webhook's secret: one of its own, so that whoever sees an address in a log does not have the
+        server's password."""
         if self._settings.webhook_secret:
             return self._settings.webhook_secret
         assert self._settings.password
@@ -186,7 +188,7 @@ class IMessageAccount(ChannelAccount):
         return WebhookAnswer()
 
     async def _settle(self, message: BlueMessage, *, failed: bool) -> None:
-        """Our own message comes back with our key: what was uncertain is known now."""
+        """Settles the delivery of our own message, which comes back with our key: its outcome is known now."""
         assert message.temp_guid
         key = message.temp_guid.removeprefix(KEY_PREFIX)
         if failed or message.error:
@@ -216,7 +218,7 @@ class IMessageAccount(ChannelAccount):
         return await self._client.send("message/text", body)
 
     async def _chat_of(self, where: Address) -> str:
-        """The guid of the chat; of a person without one, the handle."""
+        """The guid of the chat; for a person without one, the handle."""
         target = read_target(where.to)
         if target is None:
             raise DeliveryError(
@@ -260,7 +262,7 @@ class IMessageAccount(ChannelAccount):
             await self._try("POST", "message/react", body)
 
     async def _try(self, method: str, path: str, body: dict[str, Any]) -> None:
-        """Best effort, and only where the server can: what nobody waits for must not disturb anybody."""
+        """Calls a method of the server, if it can. Best effort: a failure must not disturb anybody."""
         if not self._has_private_api:
             return
         try:

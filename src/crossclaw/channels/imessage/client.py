@@ -46,7 +46,8 @@ class BlueBubblesClient:
         return max((row.row or 0 for row in rows), default=0)
 
     async def rows_after(self, row: int) -> list[BlueMessage]:
-        """Everything that the Mac's database got since, oldest first; at most a page, so ask again until there is none."""
+        """The messages that the Mac's database got since, oldest first; at most a page, so ask again until
+        there is none."""
         where = {"statement": "message.ROWID > :row", "args": {"row": row}}
         body = {"limit": PAGE, "sort": "ASC", "where": [where]}
         return sorted(await self._query(body), key=lambda each: each.row or 0)

@@ -14,7 +14,7 @@ _NAMED_CHAT = re.compile(r"chat_identifier:(\S+)", re.I)
 
 
 def handle(text: str) -> str | None:
-    """A person as iMessage knows them: a number with its country, or an e-mail address in small letters."""
+    """A person's handle: a number with its country, or an e-mail address in small letters."""
     text = text.strip()
     if _MAIL.fullmatch(text):
         return text.lower()
@@ -40,12 +40,13 @@ def normalize_sender(entry: str) -> str | None:
 
 
 def names_of_chat(guid: str) -> tuple[str, ...]:
-    """A group as lists name it. No handle begins so: a chat that is called like a person is not that person."""
+    """The names of a group in lists. No handle begins so: a chat that is called like a person is not that person."""
     return f"{_CHAT}{guid}", f"{_CHAT}{guid.rpartition(';')[2]}"
 
 
 def read_target(text: str) -> Target | None:
-    """A handle, `chat_guid:iMessage;+;chat…`, or `chat_identifier:chat…`; each also after `imessage:` or `bluebubbles:`."""
+    """Parses an address: a handle, `chat_guid:iMessage;+;chat…`, or `chat_identifier:chat…`; each also after
+    `imessage:` or `bluebubbles:`."""
     text = _bare(text)
     if found := _GUID.fullmatch(text):
         types: tuple[ChatType, ...] = ("direct",) if found[1] == "-" else ("group",)

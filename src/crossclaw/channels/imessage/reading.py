@@ -1,4 +1,5 @@
-"""Reading: from a message of BlueBubbles to what arrived. Pure. Shapes: its server's MessageSerializer (2026-07)."""
+"""Reading: turns a message of BlueBubbles into an inbound message. Pure. Shapes: its server's
+MessageSerializer (2026-07)."""
 
 from collections.abc import Iterator
 
@@ -9,7 +10,7 @@ from crossclaw.domain.addresses import Address, Attachment, Inbound, ReplyTo, ki
 
 CHANNEL = "imessage"
 _OBJECT = "\ufffc"
-"""Stands in the text where a file is."""
+"""The character that stands in the text where a file is."""
 _TAPBACKS = {
     2000: "love",
     2001: "like",
@@ -78,7 +79,8 @@ class PassedOver(msgspec.Struct, frozen=True):
 def read_message(
     message: BlueMessage, account_id: str, *, is_update: bool = False
 ) -> Inbound | PassedOver:
-    """`is_update`: the server tells that something about an old message changed, mostly that it was read."""
+    """Reads a message. `is_update`: the server reports that something about an old message changed, mostly
+    that it was read."""
     if message.is_from_me:
         return PassedOver("our own message")
     if message.item_type or message.group_action_type:
@@ -138,7 +140,7 @@ def _changes(message: BlueMessage, *, is_update: bool) -> dict[str, str]:
 
 
 def _tapback(kind: str | int | None) -> str | None:
-    """2000 to 2999 puts one on, 3000 to 3999 takes it off; newer servers write a word."""
+    """The reaction of a tapback: 2000 to 2999 puts one on, 3000 to 3999 takes it off; newer servers write a word."""
     if isinstance(kind, str) and kind.isdecimal():
         kind = int(kind)
     if isinstance(kind, int):

@@ -7,11 +7,12 @@ from crossclaw.domain.secret import Secret
 
 class IMessageSettings(ChannelSettings, frozen=True):
     server_url: str | None = None
-    """Where the BlueBubbles server is, such as `http://192.168.1.20:1234`."""
+    """The address of the BlueBubbles server, such as `http://192.168.1.20:1234`."""
     password: Secret | None = None
-    """Its password."""
+    """The server's password."""
     webhook_secret: Secret | None = None
-    """What the webhook's address carries as `?secret=…`; without it one is derived from the password, and `crossclaw channels status` shows the address."""
+    """The secret that the webhook's address carries as `?secret=…`; without it one is derived from the
+    password, and `crossclaw channels status` shows the address."""
     webhook_url: str | None = None
     """The address of `webhookPath` as the Mac reaches it; with it the webhook is entered at BlueBubbles by itself."""
     send_read_receipts: bool = True

@@ -56,7 +56,7 @@ def open_account(settings: MatrixSettings, host: InvitedHost) -> "MatrixAccount"
 
 
 class LastHeard(msgspec.Struct, frozen=True):
-    """Which device of the account made the last sync, and when."""
+    """The device of the account that made the last sync, and when."""
 
     device: str
     at_ms: int
@@ -119,7 +119,7 @@ class MatrixAccount(ChannelAccount):
         return self._settings.access_token is None
 
     async def _log_in(self) -> AccountFacts:
-        """Who we are. The device is kept: transaction ids and keys belong to it."""
+        """Logs in; returns who we are. The device is kept: transaction ids and keys belong to it."""
         settings = self._settings
         if self._logs_in:
             user_id = settings.user_id or ""
@@ -144,8 +144,8 @@ class MatrixAccount(ChannelAccount):
         self._syncs = SyncReader(self._client, self._host, settings, self._rooms, self._vault, us)
 
     async def _open_vault(self, connect: Callable[[], Awaitable[None]]) -> "KeyVault":
-        """`connect` is called once the keys are there: a gateway without them was not connected, cannot have sent, and leaves
-        the account to others."""
+        """Opens the keys. `connect` is called once they are there: a gateway without them was not connected,
+        cannot have sent, and leaves the account to others."""
         if not self._device_id:
             raise AccountBroken(
                 "end-to-end encryption needs a device, and this access token has none: "
@@ -169,8 +169,9 @@ class MatrixAccount(ChannelAccount):
         return vault
 
     async def _leave_out_what_others_heard(self) -> None:
-        """An account may become another device, by another access token, and the first one again, which goes on where it was
-        last: weeks ago, perhaps, and the ledger knows messages again for a week only."""
+        """Skips messages that another device of the account has already received. An account may become
+        another device, by another access token, and the first one again, which continues where it was last:
+        weeks ago, perhaps, and the ledger recognises messages for a week only."""
         assert self._syncs is not None
         stored = await self._host.load_cursor(f"heard {self._user_id}")
         last = msgspec.json.decode(stored, type=LastHeard) if stored else None
@@ -179,7 +180,7 @@ class MatrixAccount(ChannelAccount):
         self._heard = None if is_other else last
 
     async def _keep_heard(self) -> None:
-        """After each sync; stored now and then."""
+        """Notes after each sync which device made it; stored now and then."""
         assert self._syncs is not None
         self._syncs.skip_until(0)
         now_ms = self._host.now_ms()
@@ -189,14 +190,14 @@ class MatrixAccount(ChannelAccount):
             await self._host.save_cursor(f"heard {self._user_id}", stored)
 
     async def _first(self, name: str) -> str:
-        """Where nothing is known of before: what was said until now is not answered."""
+        """The first sync of an account: messages from before it are not answered."""
         answer = await self._client.sync(None)
         await self._take(answer, None)
         await self._host.save_cursor(name, answer.next_batch)
         return answer.next_batch
 
     async def _sync(self, since: str) -> SyncAnswer | None:
-        """None: the homeserver does not know where we were."""
+        """Syncs from this point; None: the homeserver does not know it any more."""
         try:
             return await self._client.sync(since)
         except MatrixRefusal as refusal:
@@ -328,7 +329,7 @@ class MatrixAccount(ChannelAccount):
         return await self._rooms.get(target.to)
 
     async def _direct_room(self, user_id: str) -> str:
-        """The room that we have with somebody; made where there is none."""
+        """The room that we have with somebody; made if there is none."""
         assert self._rooms is not None
         direct = await self._client.find_account_data(self._user_id, "m.direct") or {}
         listed = direct.get(user_id)

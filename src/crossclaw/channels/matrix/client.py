@@ -1,5 +1,7 @@
-"""The homeserver's calls that we need: sync, send by transaction id, rooms, media, keys. What it refuses is a
-MatrixRefusal with its status and code; what never got through is as channels/http says it."""
+"""The homeserver's calls that we need: sync, send by transaction id, rooms, media, keys.
+
+A refusal is a MatrixRefusal with its status and code; what never got through is raised as in channels/http.
+"""
 
 import secrets
 from typing import Any, TypeVar
@@ -47,7 +49,7 @@ FIRST_FILTER = FILTER | {
 
 
 class MatrixRefusal(CrossclawError):
-    """The homeserver answered, and said no."""
+    """The homeserver answered with an error."""
 
     def __init__(
         self,
@@ -118,7 +120,7 @@ class MatrixClient:
         return await _decode(_accepted(answer), SyncAnswer)
 
     async def messages_before(self, room_id: str, token: str, until: str | None) -> MessagesPage:
-        """Backwards from one token of a sync, to another where it is given."""
+        """Messages backwards from one token of a sync, to another if it is given."""
         query = {"dir": "b", "from": token, "limit": str(PAGE_EVENTS)}
         query |= {"to": until} if until else {}
         answer = await self._http.ask(
@@ -159,7 +161,7 @@ class MatrixClient:
         return None if found is None else str(found["room_id"])
 
     async def members(self, room_id: str) -> dict[str, str]:
-        """Who is in the room or invited to it, and as what."""
+        """The people in the room or invited to it, with their membership."""
         answer = await self._http.ask("GET", _room(room_id, "members"), headers=self._headers())
         found = await _decode(_accepted(answer), MessagesPage)
         return {

@@ -1,9 +1,11 @@
-"""End-to-end encryption of rooms, by the machine of matrix-nio (vodozemac inside). It speaks with nobody itself: our client
-makes its calls, so that a message is acknowledged after it was accepted and a send says at which point it failed.
+"""End-to-end encryption of rooms, by the machine of matrix-nio (vodozemac inside).
 
-What the machine learns of one sync is one transaction of its store. A room's sending key is new after each start and
-whenever the devices in the room change; it is never written down. Devices are trusted at first sight, unless
-`trustedDevices` lists those of a person, and a device whose key changes is not believed again. Which messages were read is remembered, so that a homeserver cannot bring one once more
+It makes no calls itself: our client does, so that a message is acknowledged after it was accepted and a send
+says at which point it failed. What the machine learns of one sync is one transaction of its store.
+
+A room's sending key is new after each start and whenever the devices in the room change; it is never stored.
+Devices are trusted at first sight, unless `trustedDevices` lists those of a person, and a device whose key
+changes is not trusted again. Which messages were read is remembered, so that a homeserver cannot replay one
 under another id, also after a restart. See docs/decisions for why.
 """
 
@@ -43,8 +45,8 @@ _COUNTED = "signed_curve25519"
 
 READ_MAX = 200_000  # messages that are remembered: some 30 MB; older ones could be brought again
 AGAIN_MS = 6 * 86_400_000
-"""So long the same event may come again, because the gateway ended before it was accepted. The ledger knows an accepted one
-for a day longer."""
+"""The time for which the same event may come again, because the gateway ended before it was accepted. The
+ledger knows an accepted one for a day longer."""
 
 
 class Undecrypted(Exception):
@@ -56,7 +58,7 @@ class Undecrypted(Exception):
 
 
 class KeyHost(Protocol):
-    """Of what the gateway gives to an account, what its keys need."""
+    """The part of an account's host that its keys need."""
 
     async def private_folder(self) -> Path: ...
 
@@ -68,7 +70,7 @@ class KeyHost(Protocol):
 
 
 class KeyVault:
-    """The keys of one device. One thing at a time: the machine is not made for two."""
+    """The keys of one device. Work is serialised: the machine is not made for two at once."""
 
     def __init__(
         self,
@@ -94,8 +96,8 @@ class KeyVault:
         """Whose devices were asked for since the last sync: anybody can send what would have us ask again."""
 
     async def open(self, before_use: Callable[[], Awaitable[None]] | None = None) -> None:
-        """Refuses keys that are not the device's, or not its latest: AccountBroken says what would work. `before_use` may
-        still refuse the account before anybody is told of new keys."""
+        """Opens the keys. Refuses those that are not the device's, or not its latest: AccountBroken says what
+        would work. `before_use` may still refuse the account before new keys are published."""
         self._file = KeyFile(await self._host.private_folder(), self._user_id, self._device_id)
         uploaded, cursor = await self._find_uploaded(), f"keys {self._user_id} {self._device_id}"
         mark, file = await self._host.load_cursor(cursor), self._file
@@ -115,7 +117,7 @@ class KeyVault:
             await self._upload_keys()
 
     async def close(self) -> None:
-        """After what is being stored now; another process may open the keys then."""
+        """Closes the keys after what is being stored now; another process may open them then."""
         file, self._file = self._file, None
         if file is not None:
             with anyio.CancelScope(shield=True):
@@ -129,7 +131,7 @@ class KeyVault:
         return text_in(content_in(device, "keys"), f"ed25519:{self._device_id}")
 
     async def _do(self, work: Callable[[], T]) -> T:
-        """In a thread, all that it stores in one transaction."""
+        """Does work in a thread, with all that it stores in one transaction."""
 
         def in_one_transaction() -> T:
             if self._file is None:
@@ -142,7 +144,7 @@ class KeyVault:
     # ── what comes ─────────────────────────────────────────────────────────────────────────────
 
     async def take(self, answer: SyncAnswer) -> None:
-        """The keys and changes in a sync, before its events are read."""
+        """Takes the keys and changes in a sync, before its events are read."""
         async with self._turn:
             self._looked_up.clear()
             await self._do(lambda: self._take(answer))
@@ -192,13 +194,13 @@ class KeyVault:
         return any(device.curve25519 == sender_key for device in self._devices_of(user_id))
 
     def _devices_of(self, user_id: str) -> list[Any]:
-        """Those that are believed and written to."""
+        """The person's devices that are trusted and written to."""
         devices = self._olm.device_store.active_user_devices(user_id)
         keys = self._trusted.get(user_id.lower())
         return [each for each in devices if keys is None or each.ed25519 in keys]
 
     def _withhold(self, users: Iterable[str]) -> None:
-        """The machine gives no key to the other ones."""
+        """Withholds keys from the devices that are not trusted."""
         olm = self._olm
         for user in users:
             believed = {device.id for device in self._devices_of(user)}
@@ -244,7 +246,7 @@ class KeyVault:
         return made
 
     async def _share_key(self, room_id: str, users: list[str]) -> None:
-        """A key for each group of devices: whoever left cannot read on, and whoever came reads from now on."""
+        """Shares a key for each group of devices: whoever left cannot read on, and whoever came reads from now on."""
         olm = self._olm
         devices = {
             (device.user_id, device.id, device.curve25519)
@@ -311,7 +313,7 @@ class KeyVault:
             await self._do(lambda: self._olm.handle_response(response))
 
     async def _answer_devices(self) -> None:
-        """A session that went out of step is begun anew, and lost keys are asked for."""
+        """Begins sessions anew that went out of step, and asks for lost keys."""
         olm = self._olm
         if olm.wedged_devices:
             await self._claim_keys(olm.get_users_for_key_claiming())
@@ -327,7 +329,7 @@ class KeyVault:
 
 
 def _key(written: str) -> str:
-    """As clients show it to people, in groups of letters."""
+    """The key without the spaces with which clients show it to people."""
     return "".join(written.split())
 
 

@@ -1,4 +1,4 @@
-"""What a homeserver sends, as types. An event that is not one is left out with a warning: others write them, and one
+"""What a homeserver sends, as types. An invalid event is left out with a warning: others write them, and one
 bad event must not hold back those behind it."""
 
 import logging
@@ -21,11 +21,11 @@ class MatrixEvent(msgspec.Struct, frozen=True, kw_only=True):
     state_key: str | None = None
     unsigned: EventContent = msgspec.field(default_factory=dict)
     redacts: str | None = None
-    """Of a redaction, which event is taken back; newer rooms say it in the content."""
+    """The event that a redaction takes back; newer rooms have it in the content."""
 
     @property
     def membership(self) -> str | None:
-        """Of a member event, what the member is now."""
+        """The membership that a member event sets."""
         return text_in(self.content, "membership") if self.type == "m.room.member" else None
 
     @property

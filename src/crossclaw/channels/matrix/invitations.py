@@ -31,7 +31,7 @@ class Invitations:
         self._kept: list[RoomInvitation] | None = None
 
     async def take(self, rooms: SyncedRooms) -> None:
-        """Those of a sync, then those that wait since before: a sync comes at least twice a minute."""
+        """Follows invitations of a sync, then those that wait since before: a sync comes at least twice a minute."""
         first = self._kept is None
         kept = await self._load()
         over = {each for each in kept if each.room_id in rooms.join or each.room_id in rooms.leave}
@@ -64,8 +64,8 @@ class Invitations:
         await self._keep(invitation)
 
     async def _look_again(self, just_seen: set[str], *, looks_up: bool) -> None:
-        """Whoever invited may have been approved meanwhile. Rooms that the config names need a new start to be named, and
-        only then are aliases looked up."""
+        """Checks waiting invitations again: whoever invited may have been approved meanwhile. Rooms that the
+        config names need a new start to be named, and only then are aliases looked up."""
         for each in list(await self._load()):
             if each.room_id in just_seen:
                 continue
@@ -135,7 +135,7 @@ class Invitations:
         await self._store(kept)
 
     async def _forget(self, over: set[RoomInvitation]) -> None:
-        """Followed, withdrawn, or made anew."""
+        """Forgets invitations that were followed, withdrawn, or made anew."""
         if over:
             self._kept = [each for each in await self._load() if each not in over]
             await self._store(self._kept)

@@ -33,8 +33,8 @@ class KeyFile:
         self.store: Any = None
 
     def open(self, uploaded: str | None, mark: str | None) -> str:
-        """`uploaded`: the device's key as the homeserver has it, `mark`: the ledger's; None where there is none. Answers the
-        new mark, which the ledger has to have before the keys are used."""
+        """Opens the file. `uploaded`: the device's key as the homeserver has it, `mark`: the ledger's; None
+        where there is none. Returns the new mark, which the ledger has to have before the keys are used."""
         name = store_name(self._user_id, self._device_id)
         self._take_lock(self._folder / f"{name}.lock")
         make_file(self._folder / name)
@@ -106,7 +106,7 @@ class KeyFile:
         return has_keys and mark is not None and mark not in {row[0] for row in rows}
 
     def _put_mark(self, mark: str | None) -> str:
-        """After the ledger's, which counts until the new one is there."""
+        """Adds a new mark behind the ledger's, which counts until the new one is there."""
         made = secrets.token_hex(16)
         database = self.store.database
         with database.atomic():
@@ -122,5 +122,5 @@ class KeyFile:
 
 
 def store_name(user_id: str, device_id: str) -> str:
-    """The file of a device's keys. Both ids are the homeserver's words, and no path."""
+    """The name of a device's key file. Both ids are the homeserver's words, and no path."""
     return quote(f"{user_id}_{device_id}.db", safe="@:=+,()")

@@ -20,7 +20,8 @@ def _bare(text: str) -> str:
 
 
 def read_target(text: str) -> Target | None:
-    """`@user:server`, `!room`, `#alias:server`, each also after `matrix:`, `room:`, `channel:` or `user:`."""
+    """Parses an address: `@user:server`, `!room`, `#alias:server`, each also after `matrix:`, `room:`,
+    `channel:` or `user:`."""
     chat = _bare(text)
     if _USER.fullmatch(chat):
         return Target(chat, None, ("direct",))

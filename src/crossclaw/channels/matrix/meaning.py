@@ -1,5 +1,5 @@
-"""What a refusal of the homeserver means: for a message that goes out, and for the account. By status and code, never by
-the words beside them."""
+"""The meaning of a homeserver's refusal: for a message that goes out, and for the account. Decided by status
+and code, never by the words beside them."""
 
 from crossclaw.channels.matrix.client import MatrixRefusal
 from crossclaw.domain.errors import (

@@ -16,7 +16,7 @@ MEDIA_KINDS: dict[str, AttachmentKind] = {
 }
 REPLY_FALLBACK = re.compile(r"(?:> ?.*\n?)+\n?")
 NAMED_FALLBACK = re.compile(r"> (?:\* )?<@[^>\n]+>")
-"""How it begins: by whom the words are, and a star before what they do."""
+"""The beginning of a fallback: who wrote the words, and a star before what they do."""
 HTML_FALLBACK = re.compile(r"<mx-reply>.*?</mx-reply>", re.I | re.S)
 CHARS_MAX = 65_536  # an event has no more bytes than that, unless its server is broken
 
@@ -55,7 +55,7 @@ class Said(NamedTuple):
 
 
 def read_said(event: MatrixEvent, own_id: str, own_name: str | None) -> Said | SkippedEvent:
-    """`own_name` is how people see us: a message that begins with it speaks to us, and loses it."""
+    """Reads a message. `own_name` is how people see us: a message that begins with it speaks to us, and loses it."""
     if event.sender == own_id:
         return SkippedEvent("our own message")
     if event.state_key is not None:
@@ -100,8 +100,8 @@ def _read_content(
 
 
 def read_quoted(event: MatrixEvent, own_id: str) -> tuple[str | None, bool]:
-    """The own words of a message that somebody answers to, and whether they are a notice, as bots write them. We put
-    nobody's words before ours."""
+    """The own words of a message that somebody answers to, and whether they are a notice, as bots write them.
+    Our own messages have no fallback before them."""
     content, _ = _content_of(event)
     body = (text_in(content, "body") or "")[:CHARS_MAX]
     if event.sender != own_id:
@@ -117,8 +117,9 @@ def _content_of(event: MatrixEvent) -> tuple[EventContent, bool]:
 
 
 def _without_fallback(event: MatrixEvent, body: str) -> str:
-    """Clients put the words that somebody answers to before the answer, for those that show no answers. A message in a
-    thread or an edit may begin with a quotation of its own: there only what names its writer is such a fallback."""
+    """The body without the quotation that clients put before an answer, for those that show no answers. A
+    message in a thread or an edit may begin with a quotation of its own: there only what names its writer is
+    such a fallback."""
     _, reply_to = read_relation(event.relation)
     is_put_before = body.startswith("> ") if reply_to is not None else NAMED_FALLBACK.match(body)
     return REPLY_FALLBACK.sub("", body, count=1) if is_put_before else body
@@ -147,7 +148,7 @@ def is_mentioned(content: EventContent, own_id: str) -> bool:
 
 
 def without_name(body: str, own_id: str, own_name: str | None) -> str:
-    """`Bot: /status` is a command; whom it is for is known already."""
+    """The body without our name before it: `Bot: /status` is a command."""
     local = own_id[1:].partition(":")[0]
     for name in filter(None, (own_id, own_name, local)):
         for called in (f"@{name}", name):

@@ -20,7 +20,7 @@ ROOMS_MAX = 2_000  # held in memory; those that rest are asked for again
 
 
 class KeptRoom(msgspec.Struct, omit_defaults=True):
-    """What outlives the process."""
+    """The facts of a room that are stored."""
 
     kind: RoomKind = "direct"
     encrypted: bool = False
@@ -41,7 +41,7 @@ class MatrixRoom:
         return self.kept.kind == "direct"
 
     def apply(self, event: MatrixEvent) -> None:
-        """A change of the room's state."""
+        """Applies a change of the room's state."""
         if event.type == "m.room.member" and event.state_key is not None:
             if event.membership in PRESENT:
                 self.members[event.state_key] = event.membership or ""
@@ -91,7 +91,7 @@ class KnownRooms:
         return room
 
     async def keep(self, room: MatrixRoom) -> None:
-        """Once its members are as the next event finds them."""
+        """Stores what has changed of a room, once its members are as the next event finds them."""
         if len(room.members) > 2 or room.room_id in self._listed:
             room.kept.kind = "channel"
         encoded = msgspec.json.encode(room.kept)
@@ -100,7 +100,7 @@ class KnownRooms:
             self._stored[room.room_id] = encoded
 
     def forget(self, room_id: str) -> None:
-        """We are no longer in it."""
+        """Forgets a room that we are no longer in."""
         self._rooms.pop(room_id, None)
 
 

@@ -17,21 +17,23 @@ class MatrixSettings(ChannelSettings, frozen=True):
     user_id: str | None = None
     """The account's id, `@name:server`; needed with `password`."""
     password: Secret | None = None
-    """To log in where there is no access token. The device stays the same over restarts."""
+    """The account's password, for a login if there is no access token. The device stays the same over restarts."""
     device_name: str | None = None
-    """What the account's device is called in lists of devices."""
+    """The name of the account's device in lists of devices."""
     auto_join: Literal["always", "allowlist", "off"] = "always"
     """Which invitations are followed: those of people who may talk and to rooms that `groups` lists, and, where strangers may ask for access, direct chats (`always`); those and what `autoJoinAllowlist` names, no strangers (`allowlist`); none (`off`)."""
     auto_join_allowlist: tuple[str, ...] = ()
     """Rooms (`!id`, `#alias:server`) that may be joined whoever invites."""
     allowlist_only: bool = False
-    """Only people on lists may talk: `pairing` and `open` mean `allowlist`."""
+    """Whether only people on lists may talk: `pairing` and `open` then mean `allowlist`."""
     thread_replies: Literal["off", "inbound", "always"] = "inbound"
     """Whether replies go into a thread: never, where the message was in one, always."""
     encryption: bool = False
     """Whether encrypted rooms are read and written. Without it they are refused, never answered in clear."""
     trusted_devices: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
-    """In encrypted rooms devices are trusted when they are first seen. For the people who are named here, by their Matrix id, only devices with the listed keys (Ed25519, as clients show them for a session) are believed and written to, and nothing in clear."""
+    """The trusted devices of some people, by Matrix id. In encrypted rooms devices are trusted when they are
+    first seen; for the people named here, only devices with the listed keys (Ed25519, as clients show them
+    for a session) are trusted and written to, and nothing in clear."""
     rooms: dict[str, GroupSettings] = msgspec.field(default_factory=dict)
     """The older name of `groups`."""
     local = ChannelSettings.local | names("homeserver")

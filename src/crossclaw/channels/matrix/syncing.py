@@ -81,7 +81,8 @@ class SyncReader:
         self._heard_until_ms = at_ms
 
     async def take(self, answer: SyncAnswer, since: str | None) -> None:
-        """`since` None: the first sync of all. Its events are from before, and are not answered."""
+        """Receives a sync's events. `since` None: the first sync of all. Its events are from before, and are
+        not answered."""
         await self._try_waiting(answer)
         for room_id in answer.rooms.leave:
             self._rooms.forget(room_id)
@@ -97,8 +98,9 @@ class SyncReader:
     # ── rooms that we are in ───────────────────────────────────────────────────────────────────
 
     async def _try_room(self, room_id: str, synced: JoinedRoom, since: str) -> None:
-        """Whoever may invite us chooses the rooms that we are in: one that the homeserver refuses to show, or that is too
-        large to be read, keeps no other room waiting. Whatever else fails is tried again with the same sync."""
+        """Reads one room of a sync. Whoever may invite us chooses the rooms that we are in: one that the
+        homeserver refuses to show, or that is too large to be read, keeps no other room waiting. Other
+        failures are repeated with the same sync."""
         try:
             async with self._places:
                 await self._take_room(room_id, synced, since)
@@ -139,7 +141,7 @@ class SyncReader:
     async def _fill_gap(
         self, room_id: str, token: str, since: str, events: list[MatrixEvent]
     ) -> list[MatrixEvent]:
-        """What lies between the last sync and this one, oldest first."""
+        """The events between the last sync and this one, oldest first."""
         older: list[MatrixEvent] = []
         while token and not _start_of(events, self._own_id):
             page = await self._client.messages_before(room_id, token, since)
@@ -179,8 +181,8 @@ class SyncReader:
         await self._receive(room, event, said)
 
     async def _take_back(self, room: MatrixRoom, event: MatrixEvent) -> None:
-        """A message that its sender has deleted. Of an event that was taken back the homeserver still tells whose it was and
-        of which kind: reactions, and what others remove, say nothing to us."""
+        """Handles a message that its sender has deleted. The homeserver still tells a deleted event's sender
+        and kind: reactions, and what others remove, are ignored."""
         of = event.redacts or text_in(event.content, "redacts")
         if of is None or event.sender == self._own_id:
             return
@@ -240,7 +242,7 @@ class SyncReader:
         )
 
     async def _replied(self, room: MatrixRoom, event_id: str | None) -> ReplyTo | None:
-        """Whom a reply answers: the homeserver knows. Without its answer the reply still counts."""
+        """The message that a reply answers, as the homeserver has it. Without its answer the reply still counts."""
         if event_id is None:
             return None
         try:
@@ -288,7 +290,7 @@ class SyncReader:
         self._say_once(room_id, f"encrypted messages in {room_id} cannot be read: {why}")
 
     def _say_once(self, room_id: str, words: str) -> None:
-        """Once a room."""
+        """Reports a problem once a room."""
         if room_id not in self._unread:
             self._unread.add(room_id)
             self._host.troubled(words)
@@ -300,7 +302,8 @@ class SyncReader:
         return self._waiting
 
     async def _keep_waiting(self, room: MatrixRoom, event: MatrixEvent) -> None:
-        """Of those who may talk. Where there are too many, whoever has most loses one."""
+        """Keeps an encrypted event until its key comes, if its sender may talk. If there are too many, the
+        sender with the most loses one."""
         said = Said("", False, None, None, None, None)
         if not await self._host.may_talk(self._inbound(room, event, said, None)):
             return
@@ -323,7 +326,7 @@ class SyncReader:
         await self._host.save_cursor(f"waiting {self._own_id}", encoded)
 
     async def _try_waiting(self, answer: SyncAnswer) -> None:
-        """Keys sometimes come after what they open."""
+        """Tries waiting events again: keys sometimes come after what they open."""
         has_news = bool(answer.to_device.events or answer.device_lists.changed)
         if self._vault is None or not (has_news or self._waiting is None):
             return
@@ -334,7 +337,7 @@ class SyncReader:
                 await self._store_waiting()
 
     async def _try_one(self, one: WaitingEvent) -> bool:
-        """Whether it is done with."""
+        """Tries one waiting event; returns whether it is done."""
         try:
             room = await self._rooms.get(one.room_id)
         except (MatrixRefusal, MediaRefused) as error:
@@ -348,7 +351,7 @@ class SyncReader:
 
 
 def _is_of_room(error: MatrixRefusal | MediaRefused) -> bool:
-    """Whether it says something about one room, and nothing about the account."""
+    """Whether an error concerns one room only, and not the account."""
     return isinstance(error, MediaRefused) or error.status in ROOM_REFUSED
 
 
@@ -357,7 +360,8 @@ def _weight(one: WaitingEvent) -> int:
 
 
 def _end_of_clear(events: list[MatrixEvent]) -> int:
-    """Where encryption was switched on, and not said once more; what was said before it was rightly in clear."""
+    """The position at which encryption was switched on for the first time; what was said before it was
+    rightly in clear."""
     for at, event in enumerate(events):
         if event.type == "m.room.encryption" and event.state_key is not None:
             return 0 if {"prev_content", "replaces_state"} & event.unsigned.keys() else at
@@ -365,8 +369,8 @@ def _end_of_clear(events: list[MatrixEvent]) -> int:
 
 
 def _start_of(events: list[MatrixEvent], own_id: str) -> int:
-    """Where our time in the room begins: at our invitation, or where we joined without one. What was said between the
-    invitation and our joining was said to us."""
+    """The position at which our time in the room begins: at our invitation, or where we joined without one.
+    What was said between the invitation and our joining was said to us."""
     start = 0
     for at, event in enumerate(events):
         if event.type == "m.room.member" and event.state_key == own_id:

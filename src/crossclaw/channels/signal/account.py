@@ -102,7 +102,7 @@ class SignalAccount(ChannelAccount):
         )
 
     async def _find_uuid(self) -> str | None:
-        """Linked devices and groups name us by it."""
+        """The account's uuid: linked devices and groups name us by it."""
         params = {"account": self._us.number, "recipient": [self._us.number]}
         try:
             found = await self._client.call("getUserStatus", params)
@@ -201,5 +201,5 @@ class SignalAccount(ChannelAccount):
 
 
 def _written(person: str) -> str:
-    """As signal-cli takes it: a uuid stands alone."""
+    """The id in signal-cli's form: a uuid stands alone."""
     return person.removeprefix("uuid:")

@@ -1,5 +1,7 @@
-"""signal-cli's JSON-RPC, over HTTP with an event stream or over a socket with a line a message. A call says at which point it
-failed: before it left, or when nobody can know."""
+"""signal-cli's JSON-RPC, over HTTP with an event stream or over a socket with a line a message.
+
+A failed call says at which point: before it left, or with an unknown outcome.
+"""
 
 import itertools
 from collections.abc import AsyncGenerator
@@ -28,7 +30,7 @@ CHUNK = 65_536
 
 
 class SignalRefusal(CrossclawError):
-    """The daemon answered, and said no."""
+    """The daemon answered with an error."""
 
     def __init__(self, number: int, text: str, data: Any = None) -> None:
         super().__init__(f"signal-cli refused ({number}): {text}"[:500])
@@ -38,15 +40,16 @@ class SignalRefusal(CrossclawError):
 
 class SignalClient(Protocol):
     async def call(self, method: str, params: dict[str, Any]) -> Any:
-        """May be repeated. ChannelDown when there is no answer."""
+        """Makes a call that may be repeated. ChannelDown when there is no answer."""
         ...
 
     async def send(self, method: str, params: dict[str, Any]) -> Any:
-        """With an effect that people see: DeliveryError when it did not leave, DeliveryUncertain when it may have."""
+        """Makes a call with an effect that people see: DeliveryError when it did not leave, DeliveryUncertain
+        when it may have."""
         ...
 
     def events(self) -> AsyncGenerator[Any]:
-        """What comes, one by one: the next is read when this one was taken. First of all None: connected."""
+        """The events one by one: the next is read when this one was taken. The first is None: connected."""
         ...
 
     async def close(self) -> None: ...
@@ -64,7 +67,7 @@ def _request(number: int, method: str, params: dict[str, Any]) -> dict[str, Any]
 
 
 def _result(answer: Any) -> Any:
-    """Of an answer that fits its request."""
+    """The result in an answer to a request; raises for an error."""
     if not isinstance(answer, dict):
         raise SignalRefusal(0, "an answer that is none")
     error = answer.get("error")
@@ -99,8 +102,8 @@ class SignalHttp:
         return _result(answer.json())
 
     async def events(self) -> AsyncGenerator[Any]:
-        """An event stream: `data:` lines up to an empty one. Its headers come with the first sign of life, after up to
-        15 s."""
+        """The events of the stream: `data:` lines up to an empty one. Its headers come with the first sign of
+        life, after up to 15 s."""
         path = "/api/v1/events"
         if self._account:
             path += f"?account={quote(self._account, safe='')}"
@@ -185,8 +188,8 @@ class SignalSocket:
                 raise ChannelDown("signal-cli went away") from error
 
     async def _subscribed(self, line: "JsonLines") -> list[Any]:
-        """Messages may come before the answer. A daemon that receives by itself knows no subscriptions: what it has
-        comes without."""
+        """Subscribes; returns messages that came before the answer. A daemon that receives by itself knows no
+        subscriptions: its messages come without."""
         early: list[Any] = []
         while True:
             found = _decode(await line.read())
@@ -203,7 +206,7 @@ class SignalSocket:
                 return early
 
     async def close(self) -> None:
-        """Nothing stays open between calls."""
+        """Does nothing: no connection stays open between calls."""
 
 
 BROKEN = (OSError, anyio.BrokenResourceError, anyio.EndOfStream, anyio.ClosedResourceError)
@@ -211,7 +214,7 @@ NO_METHOD = -32601
 
 
 class JsonLines:
-    """A line a message, over any stream."""
+    """Messages over any stream, one a line."""
 
     def __init__(self, stream: anyio.abc.ByteStream) -> None:
         self._stream = stream

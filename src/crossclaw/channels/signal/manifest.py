@@ -21,7 +21,8 @@ def _bare(text: str) -> str:
 
 
 def read_target(text: str) -> Target | None:
-    """`+4915112345678`, `uuid:…` or the bare uuid, `group:<id>`, `username:<name>`, each also after `signal:`."""
+    """Parses an address: `+4915112345678`, `uuid:…` or the bare uuid, `group:<id>`, `username:<name>`, each
+    also after `signal:`."""
     chat = _bare(text)
     if found := _GROUP.fullmatch(chat):
         return Target(f"group:{found[1]}", None, ("group",))  # base64: never in another case
@@ -32,7 +33,7 @@ def read_target(text: str) -> Target | None:
 
 
 def normalize_sender(entry: str) -> str | None:
-    """A number with its country code, or a uuid. No country is guessed: `0151…` is nobody's."""
+    """A number with its country code, or a uuid. No country is guessed: `0151…` gives None."""
     bare = _bare(entry)
     if found := _UUID.fullmatch(bare):
         return f"uuid:{found[1].lower()}"

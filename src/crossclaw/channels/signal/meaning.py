@@ -1,4 +1,4 @@
-"""What a refusal of signal-cli means for a message. By numbers and kinds, never by words."""
+"""The meaning of signal-cli's refusals for a message. Decided by numbers and kinds, never by words."""
 
 from typing import Any
 

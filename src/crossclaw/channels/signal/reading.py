@@ -91,7 +91,8 @@ class SkippedEnvelope(NamedTuple):
 
 
 def read_envelope(params: Any, us: SignalSelf, account_id: str) -> Inbound | SkippedEnvelope:
-    """`params` of a `receive` notification, also of a subscription, or the data of an event over HTTP."""
+    """Reads an envelope. `params` of a `receive` notification, also of a subscription, or the data of an
+    event over HTTP."""
     if isinstance(params, dict) and isinstance(params.get("result"), dict):
         params = params["result"]
     if not isinstance(params, dict) or not isinstance(params.get("envelope"), dict):
@@ -155,14 +156,15 @@ def _read_data(
 
 
 def sender_of(number: str | None, uuid: str | None) -> tuple[str | None, tuple[str, ...]]:
-    """By number where there is one, as sessions are named; the uuid is the same person."""
+    """The sender's id and aliases: the number if there is one, as sessions are named; the uuid is the same person."""
     ids = [normalize_sender(each) for each in (number, uuid) if each]
     found = [each for each in ids if each is not None]
     return (found[0], tuple(found[1:])) if found else (None, ())
 
 
 def with_mentions(text: str, mentions: tuple[SignalMention, ...], us: SignalSelf) -> str:
-    """Names where the text has placeholders. One of us at its beginning is left out: it says whom the rest is for."""
+    """The text with names in place of placeholders. Our own at its beginning is left out: it only says whom
+    the rest is for."""
     units = text.encode("utf-16-le", "surrogatepass")
     for mention in sorted(mentions, key=lambda each: each.start, reverse=True):
         begin, end = 2 * mention.start, 2 * (mention.start + mention.length)

@@ -10,25 +10,26 @@ class SignalSettings(ChannelSettings, frozen=True):
     account: str | None = None
     """The account's own telephone number, `+4915112345678`; or `SIGNAL_ACCOUNT` in the environment."""
     http_url: str | None = None
-    """Where a signal-cli daemon listens that you run: `http://127.0.0.1:8080`, `tcp://127.0.0.1:7583` or `unix:/run/signal-cli/socket`. The last two lose least when something stops."""
+    """The address of a signal-cli daemon that you run: `http://127.0.0.1:8080`, `tcp://127.0.0.1:7583` or
+    `unix:/run/signal-cli/socket`. The last two lose least when something stops."""
     http_host: str = "127.0.0.1"
-    """Where it listens, written in two parts."""
+    """The daemon's host, if the address is written in two parts."""
     http_port: Positive = 8080
-    """Its port."""
+    """The daemon's port."""
     cli_path: str = "signal-cli"
     """The program, for `autoStart`."""
     auto_start: bool | None = None
     """Whether the gateway starts the daemon itself; where nothing is said: when there is no `httpUrl`."""
     startup_timeout_ms: Positive = 30_000
-    """How long it may take to start."""
+    """How long the daemon may take to start."""
     receive_mode: Literal["on-start", "on-connection", "manual"] = "on-connection"
     """When a daemon that the gateway starts fetches messages. With `on-start` it also fetches those that nobody is there to take, and they are lost; OpenClaw does so where nothing is said, Crossclaw only fetches while it listens."""
     ignore_attachments: bool = False
     """Whether a daemon that the gateway starts leaves files where they are."""
     ignore_stories: bool = False
-    """Whether it leaves out stories; Crossclaw never answers them."""
+    """Whether a daemon that the gateway starts leaves out stories; Crossclaw never answers them."""
     send_read_receipts: bool = False
-    """Whether it tells people that their messages were read."""
+    """Whether the daemon tells people that their messages were read."""
     local = ChannelSettings.local | names("cliPath httpUrl httpHost httpPort")
     unused = ChannelSettings.unused | names(
         "reactionNotifications reactionAllowlist reactionLevel accountUuid configPath apiMode"

@@ -1,4 +1,4 @@
-"""One Slack app: what its events bring goes to the host, what the host wants to say goes to the Web API."""
+"""One Slack app: messages in its events go to the host, replies go to the Web API."""
 
 import hmac
 import logging
@@ -42,7 +42,7 @@ MISSED_AGE_S = 24 * 3600.0  # what is older is not answered as if it were new
 
 
 class SeenInSlack(msgspec.Struct, frozen=True):
-    """The last message of a chat that the host has decided about."""
+    """The last message of a chat that the host has accepted or refused."""
 
     ts: str
     channel_type: str | None = None
@@ -113,7 +113,7 @@ class SlackAccount(ChannelAccount):
             await self._behind.catch_up(self._seen if gap else ())
 
     async def _catch_up(self, channel: str) -> None:
-        """Top-level messages that came while nobody was connected."""
+        """Receives top-level messages that came while nobody was connected."""
         if (
             seen := self._seen.get(channel)
         ) is None:  # others were heard of since, and it is let go
@@ -169,7 +169,7 @@ class SlackAccount(ChannelAccount):
 
     @property
     def _cursor(self) -> str:
-        """Of this app in this workspace."""
+        """The cursor's name for this app in this workspace."""
         return f"seen:{self._identity.team_id}:{self._identity.user_id}"
 
     async def _note_seen(self, event: SlackMessage) -> None:
@@ -242,7 +242,8 @@ class SlackAccount(ChannelAccount):
 
 
 def is_signed(request: WebhookRequest, secret: Secret, now_s: int) -> bool:
-    """By https://docs.slack.dev/authentication/verifying-requests-from-slack: on the bytes as they came."""
+    """Whether Slack has signed a request
+    (https://docs.slack.dev/authentication/verifying-requests-from-slack), over the bytes as they came."""
     stamp = request.headers.get("x-slack-request-timestamp", "")
     given = request.headers.get("x-slack-signature", "")
     if not re.fullmatch("[0-9]{1,12}", stamp) or abs(now_s - int(stamp)) > SIGNED_S_MAX:

@@ -1,4 +1,4 @@
-"""Slack's Web API, one method each. What fails says what it means."""
+"""Slack's Web API, one method each. Failures are raised by what they mean."""
 
 import unicodedata
 from typing import Any, TypeVar
@@ -18,7 +18,7 @@ JSON_TYPE = "application/json; charset=utf-8"  # without the charset Slack warns
 FILE_HOSTS = ("files.slack.com", "*.slack.com", "slack-files.com", "*.slack-files.com")
 METADATA = "crossclaw_delivery"
 LOOK_BACK = 20
-"""Messages that are looked through for one whose fate is not known."""
+"""Messages that are searched for one whose outcome is unknown."""
 PAGE = 100
 
 EMOJI = {
@@ -36,7 +36,7 @@ EMOJI = {
     "😂": "joy",
     "🙏": "pray",
 }
-"""Slack knows reactions by names; these differ from Unicode's."""
+"""Slack's names of reactions; these differ from Unicode's."""
 
 _T = TypeVar("_T")
 
@@ -72,7 +72,7 @@ class SlackClient:
         return await self._ask("auth.test", {}, SlackIdentity)
 
     async def open_socket(self) -> str:
-        """A ticket for one connection."""
+        """The address of one Socket Mode connection, with its ticket."""
         answer = await self._api.ask("POST", "apps.connections.open", headers=self._app, form={})
         if error := error_in(answer):
             raise asking_error(error, answer)
@@ -82,7 +82,7 @@ class SlackClient:
         return url
 
     async def history(self, channel: str, oldest: str) -> list[SlackMessage]:
-        """At most a page of what came after, the oldest first."""
+        """The messages after this time, at most a page, the oldest first."""
         form = {"channel": channel, "oldest": oldest, "limit": str(PAGE)}
         found = await self._ask("conversations.history", form, _History)
         return sorted(readable(found.messages, SlackMessage), key=lambda message: message.ts)
@@ -92,7 +92,7 @@ class SlackClient:
         await self._ask(f"reactions.{'add' if on else 'remove'}", body, dict[str, Any])
 
     async def download(self, url: str, limit: int) -> bytes:
-        """Whoever may not see a file gets a login page with status 200."""
+        """Downloads a file. Slack answers who may not see it with a login page and status 200."""
         if urlsplit(url).scheme != "https":
             raise MediaRefused("the file is not at an https address")
         data = await self._files.download(url, limit=limit)
@@ -113,7 +113,7 @@ class SlackClient:
         return str(channel["id"])
 
     async def post(self, body: dict[str, Any], delivery_key: str) -> str | None:
-        """Where the answer is lost, one look at the chat may still tell that the message is there."""
+        """Posts a message. If the answer is lost, one look at the chat may still find it."""
         payload = {"event_type": METADATA, "event_payload": {"key": delivery_key}}
         try:
             answer = await self._send("chat.postMessage", {**body, "metadata": payload})
@@ -128,7 +128,7 @@ class SlackClient:
         await self._send("chat.update", {"channel": channel, "ts": ts, "text": text})
 
     async def upload(self, body: dict[str, Any], file: OutgoingFile) -> str | None:
-        """Nobody sees the file before the last of the three requests."""
+        """Uploads a file in three requests; nobody sees it before the last one."""
         form = {"filename": file.name, "length": str(len(file.data))}
         where = await self._prepare("files.getUploadURLExternal", form)
         with before_anything_is_seen():

@@ -51,7 +51,7 @@ def answer_in(answer: HttpAnswer) -> dict[str, Any]:
 
 
 def error_in(answer: HttpAnswer) -> str | None:
-    """None: it went well. An answer that is not Slack's says nothing but its status."""
+    """The error in an answer; None: it went well. An answer that is not Slack's has only its status."""
     found = answer_in(answer)
     if answer.is_ok and found.get("ok") is True:
         return None
@@ -79,7 +79,7 @@ def delivery_error(error: str, answer: HttpAnswer) -> DeliveryError:
 
 
 def asking_error(error: str, answer: HttpAnswer) -> AccountBroken | ChannelDown:
-    """Of a request that nobody sees."""
+    """The error for a request without an effect that people see."""
     words = _words(error, answer)
     if error in ACCOUNT:
         return AccountBroken(f"{words}. Copy the tokens anew from https://api.slack.com/apps")

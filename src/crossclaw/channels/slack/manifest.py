@@ -16,8 +16,9 @@ _SENDER = re.compile(rf"(?:(?:slack|user):|<@|@)*([UW]{_REST})(?:\|[^>]*)?>?", r
 
 
 def read_target(text: str) -> Target | None:
-    """`user:<U…>`, `<@U…>`: a person. `channel:<C…>`, `<#C…>`, `#C…`: a channel or group chat. A bare id is told by its
-    first letter. `:thread:<ts>` after it is a thread. Names are none: they can be taken by somebody else."""
+    """Parses an address. `user:<U…>`, `<@U…>`: a person. `channel:<C…>`, `<#C…>`, `#C…`: a channel or group
+    chat. A bare id is told by its first letter. `:thread:<ts>` after it is a thread. Names are not accepted:
+    they can be taken by somebody else."""
     chat = text.strip()
     while found := _PREFIX.match(chat):
         chat = chat[found.end() :].strip()
@@ -34,7 +35,7 @@ def read_target(text: str) -> Target | None:
 
 
 def normalize_sender(entry: str) -> str | None:
-    """`U…` or `W…`, also as `<@U…>` or after `slack:` or `user:`. A name is none."""
+    """A sender's id: `U…` or `W…`, also as `<@U…>` or after `slack:` or `user:`. None for a name."""
     found = _SENDER.fullmatch(entry.strip())
     return found[1].upper() if found else None
 

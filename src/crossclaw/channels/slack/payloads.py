@@ -57,7 +57,7 @@ class SlackEnvelope(msgspec.Struct, frozen=True):
 
 
 class SlackIdentity(msgspec.Struct, frozen=True):
-    """Of auth.test."""
+    """The answer of auth.test."""
 
     user_id: str
     bot_id: str | None = None

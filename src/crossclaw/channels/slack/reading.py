@@ -1,4 +1,4 @@
-"""Reading: from an event of Slack to what arrived, or to the reason why it is nothing for us. Pure."""
+"""Reading: turns an event of Slack into an inbound message, or into the reason why it is skipped. Pure."""
 
 import re
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ _ANGLES = re.compile(r"<([^<>]*)>")
 
 
 class SlackReader(msgspec.Struct, frozen=True):
-    """Who reads: its own messages and mentions are told apart from others'."""
+    """The app's own ids, by which its own messages and mentions are recognised."""
 
     user_id: str
     bot_id: str | None
@@ -24,7 +24,7 @@ class SlackReader(msgspec.Struct, frozen=True):
 
 
 class SlackSkipped(msgspec.Struct, frozen=True):
-    """An event that brings nothing, and why."""
+    """An event that is skipped, and why."""
 
     why: str
 
@@ -51,7 +51,7 @@ def _read_words(
     *,
     edited_at: str | None = None,
 ) -> Inbound | SlackSkipped:
-    """`said` is the message itself; `event` says where."""
+    """Reads a message. `said` is the message itself; `event` says where."""
     sender = said.user or said.bot_id
     if not (sender and said.ts and event.channel):
         return SlackSkipped("it does not say who wrote it, where or when")
@@ -83,7 +83,7 @@ def _read_words(
 def _read_change(
     event: SlackMessage, me: SlackReader, team_id: str | None
 ) -> Inbound | SlackSkipped:
-    """Also sent when a link gets its preview: then the words are the same."""
+    """Reads an edit. Slack also sends one when a link gets its preview: then the words are the same."""
     now, before = event.message, event.previous_message
     if now is None or (before is not None and before.text == now.text):
         return SlackSkipped("its words have not changed")
@@ -112,7 +112,7 @@ def _read_deletion(
 
 
 def chat_type_of(event: SlackMessage) -> str:
-    """As Slack says, else by the first letter of the id."""
+    """The kind of chat: as Slack says, else by the first letter of the id."""
     kind = event.channel_type or {"D": "im", "G": "mpim"}.get(event.channel[:1], "channel")
     return {"im": "direct", "mpim": "group"}.get(kind, "channel")
 
@@ -137,7 +137,7 @@ def _address(
 
 
 def _reply(said: SlackMessage, me: SlackReader) -> ReplyTo | None:
-    """A reply belongs to the message that its thread began with; Slack does not say what that was."""
+    """The message that a reply belongs to: the first of its thread; Slack does not say what that was."""
     if said.thread_ts is None or said.thread_ts == said.ts:
         return None
     return ReplyTo(
@@ -148,7 +148,8 @@ def _reply(said: SlackMessage, me: SlackReader) -> ReplyTo | None:
 
 
 def _plain(text: str, me: SlackReader) -> str:
-    """Slack's marks as people read them. Our own name at the beginning only says whom it is for."""
+    """The text with Slack's marks as people read them. Our own name at the beginning is left out: it only
+    says whom it is for."""
     text = text.strip()
     own = re.compile(rf"<@{re.escape(me.user_id)}(?:\|[^>]*)?>[\s,:]*")
     while found := own.match(text):

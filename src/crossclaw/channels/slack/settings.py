@@ -16,13 +16,14 @@ class SlackSettings(ChannelSettings, frozen=True):
     mode: Literal["socket", "http"] = "socket"
     """How events come: by a connection that the gateway opens (`socket`), or Slack calls the gateway (`http`)."""
     bot_token: Secret | None = None
-    """`xoxb-…`, from the page OAuth & Permissions; or `SLACK_BOT_TOKEN` in the environment."""
+    """The bot's token, `xoxb-…`, from the page OAuth & Permissions; or `SLACK_BOT_TOKEN` in the environment."""
     app_token: Secret | None = None
-    """`xapp-…` with connections:write, for `socket`; or `SLACK_APP_TOKEN` in the environment."""
+    """The app's token, `xapp-…` with connections:write, for `socket`; or `SLACK_APP_TOKEN` in the environment."""
     signing_secret: Secret | None = None
-    """From the page Basic Information, for `http`; or `SLACK_SIGNING_SECRET` in the environment."""
+    """The signing secret from the page Basic Information, for `http`; or `SLACK_SIGNING_SECRET` in the
+    environment."""
     channels: dict[str, GroupSettings] = msgspec.field(default_factory=dict)
-    """Which channels, by id, and what is different there; `*`: all."""
+    """The channels, by id, and what is different there; `*`: all."""
     group_list = "groups"
     unused = ChannelSettings.unused | names(
         "userToken userTokenReadOnly thread slashCommand replyToModeByChatType reactionNotifications"
@@ -55,8 +56,9 @@ class SlackSettings(ChannelSettings, frozen=True):
     def group(
         self, chat_id: str, parent_id: str | None = None, guild_id: str | None = None
     ) -> GroupSettings | None:
-        """By id. A channel that is not listed is refused where any is. A group chat, which has no team, is switched off
-        until it is listed or `dm.groupEnabled` is set, whatever `groupPolicy` says."""
+        """The chat's settings, by id. A channel that is not listed is refused where any is. A group chat,
+        which has no team, is switched off until it is listed or `dm.groupEnabled` is set, whatever
+        `groupPolicy` says."""
         if chat_id in self.channels:
             return self.channels[chat_id]
         if guild_id is not None:

@@ -1,7 +1,8 @@
-"""Slack's Socket Mode: envelopes come over a WebSocket, and each is acknowledged after what is in it was accepted.
+"""Slack's Socket Mode: envelopes come over a WebSocket, and each is acknowledged after its event was accepted.
 
-What is not acknowledged comes again, also over another connection. Slack closes every connection after a while and says
-so before; then the next is opened at once. From https://docs.slack.dev/apis/events-api/using-socket-mode, October 2026.
+What is not acknowledged comes again, also over another connection. Slack closes every connection after a while
+and says so before; then the next is opened at once. From
+https://docs.slack.dev/apis/events-api/using-socket-mode, October 2026.
 """
 
 import logging
@@ -24,17 +25,18 @@ HELLO_S_MAX = 30.0
 
 
 class SocketEvents(msgspec.Struct, frozen=True, kw_only=True):
-    """Whom Socket Mode tells. `happened` returns when an event is stored or known to be nothing."""
+    """The callbacks of Socket Mode. `happened` returns when an event is stored or known to be irrelevant."""
 
     find: Callable[[], Awaitable[str]]
     connected: Callable[[int | None, bool], Awaitable[None]]
-    """With the number of connections of this app, and whether messages may have been missed before."""
+    """Called with the number of connections of this app, and whether messages may have been missed before."""
     happened: Callable[[msgspec.Raw], Awaitable[None]]
     heard: Callable[[], None]
 
 
 async def serve_socket_mode(events: SocketEvents, dial: Dial) -> None:
-    """Until cancelled. A connection that never got through is ChannelDown: whoever started us waits."""
+    """Keeps connections until cancelled. One that never got through raises ChannelDown: the caller waits
+    before it starts again."""
     short, gap = 0, True
     while True:
         began = anyio.current_time()

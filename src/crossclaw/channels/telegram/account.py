@@ -53,8 +53,9 @@ from crossclaw.domain.secret import Secret
 log = logging.getLogger(__name__)
 
 CURSOR_KEPT_MS = 6 * 86_400_000
-"""After a week without updates Telegram numbers them anew, from anywhere; what an older offset would confirm may be new
-messages. Telegram keeps updates for a day, so without an offset nothing old comes again."""
+"""The age at which an offset is dropped. After a week without updates Telegram numbers them anew, from
+anywhere; what an older offset would confirm may be new messages. Telegram keeps updates for a day, so without
+an offset nothing old comes again."""
 API_URL = "https://api.telegram.org"
 TIMEOUT_S = 30.0
 EMPTY_S = 1.0
@@ -80,7 +81,7 @@ async def open_account(settings: TelegramSettings, host: ChannelHost) -> "Telegr
 
 
 async def identify(settings: TelegramSettings, http: HttpClients) -> AccountFacts:
-    """Who a token belongs to."""
+    """The bot that a token belongs to."""
     token = await _read_token(settings)
     me = await TelegramClient(http.open(settings.api_url or API_URL, proxy=settings.proxy), token).get_me()  # fmt: skip
     url = f"https://t.me/{me.username}" if me.username else None
@@ -89,7 +90,8 @@ async def identify(settings: TelegramSettings, http: HttpClients) -> AccountFact
 
 
 async def _read_token(settings: TelegramSettings) -> Secret:
-    """A file that is named and not there means no token, not another one: two bots must not be mixed up."""
+    """The bot's token. A file that is named and not there means no token, not another one: two bots must not
+    be mixed up."""
     text = settings.bot_token.reveal() if settings.bot_token else ""
     if settings.token_file:
         text = await anyio.to_thread.run_sync(read_token_file, settings.token_file)
@@ -170,8 +172,8 @@ class TelegramAccount(ChannelAccount):
     async def _take_all(
         self, host: ChannelHost, updates: list[msgspec.Raw], cursor: TelegramCursor | None
     ) -> TelegramCursor | None:
-        """The offset is stored once for all of them, also when one could not be: it stands behind the last one that
-        was. What comes again because even that was cut off is known by its id."""
+        """Receives updates. The offset is stored once for all of them, also when one could not be received:
+        behind the last one that was. What comes again nevertheless is recognised by its id."""
         before = cursor
         try:
             for number, read in join_albums(map(self._read_numbered, updates), self._whole_at):
@@ -192,8 +194,8 @@ class TelegramAccount(ChannelAccount):
     async def _whole_albums(
         self, updates: list[msgspec.Raw], offset: int | None
     ) -> list[msgspec.Raw]:
-        """The pictures of an album come one by one. As long as more come, the same is asked for again: nothing of it is
-        confirmed yet, so nothing can be lost meanwhile."""
+        """The updates with all parts of their albums, whose pictures come one by one. As long as more come,
+        the same is asked for again: nothing of it is confirmed yet, so nothing can be lost meanwhile."""
         for _ in range(ALBUM_LOOKS_MAX):
             if not updates or len(updates) >= UPDATES_MAX or not self._ends_in_album(updates):
                 return updates
@@ -241,7 +243,7 @@ class TelegramAccount(ChannelAccount):
         return await host.may_talk(await self._as_first_known(inbound))
 
     async def _as_first_known(self, inbound: Inbound) -> Inbound:
-        """A group that moved is known by its first id; rules that name the new one hold as well."""
+        """The message under the first id of a group that moved; rules that name the new one hold as well."""
         if (old := await self._moves.first(inbound.chat_id or "")) is None:
             return inbound
         return msgspec.structs.replace(inbound, chat_id=old, parent_chat_id=inbound.chat_id)
@@ -289,7 +291,8 @@ class TelegramAccount(ChannelAccount):
     # ── what goes out ──────────────────────────────────────────────────────────────────────────
 
     async def send(self, piece: Piece) -> str | None:
-        """A group that has moved refuses, which shows nothing, and says where it is: it is sent there at once."""
+        """Sends a piece. A group that has moved refuses, which shows nothing, and says where it is: it is
+        sent there at once."""
         where = await self._where(piece.address)
         try:
             return await self._send(piece, where)
@@ -312,7 +315,8 @@ class TelegramAccount(ChannelAccount):
         return _id_of(await self._send_text("sendMessage", piece, where))
 
     async def _send_text(self, method: str, piece: Piece, where: dict[str, Any]) -> Any:
-        """Refused as it is written, it goes once more without marks: a refusal means that nothing was shown."""
+        """Sends a text; if it is refused as it is written, once more without marks: a refusal means that
+        nothing was shown."""
         try:
             params = {**where, "text": piece.formatted, "parse_mode": "HTML"}
             return await self._client.send(method, params)
@@ -371,7 +375,7 @@ class TelegramAccount(ChannelAccount):
         await self._try("setMessageReaction", params)
 
     async def _try(self, method: str, params: dict[str, Any]) -> None:
-        """Best effort: what nobody waits for must not disturb anybody."""
+        """Makes a call. Best effort: a failure must not disturb anybody."""
         try:
             await self._client.send(method, params)
         except CrossclawError as error:
@@ -386,7 +390,7 @@ class TelegramAccount(ChannelAccount):
 
 
 def _captions(piece: Piece) -> list[dict[str, Any]]:
-    """As it is written, then without marks; none at all where there are no words."""
+    """The captions to try: as it is written, then without marks; none at all if there are no words."""
     if not piece.text:
         return [{}]
     return [{"caption": piece.formatted, "parse_mode": "HTML"}, {"caption": piece.text}]

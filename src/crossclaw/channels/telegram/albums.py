@@ -23,7 +23,7 @@ MayBeHeld = Callable[[Inbound], Awaitable[bool]]
 
 
 class StoredAlbums(msgspec.Struct):
-    """What is stored."""
+    """The albums as they are stored."""
 
     held: list[list[Inbound]] = []
     taken: list[str] = []
@@ -33,7 +33,8 @@ class StoredAlbums(msgspec.Struct):
 
 
 class HeldAlbums:
-    """`may_talk`: of others nothing is kept, and each part is received, and refused, as it comes."""
+    """The albums of which more parts may come. `may_talk`: parts of people who may not talk are not kept;
+    each is received, and refused, as it comes."""
 
     def __init__(
         self, host: ChannelHost, bot_id: int, receive: ReceiveAlbum, may_talk: MayBeHeld
@@ -47,8 +48,8 @@ class HeldAlbums:
         self._lock = anyio.Lock()
 
     async def take(self, inbound: Inbound) -> None:
-        """On return it was received, or it is part of an album and was stored. What else is said in the chat comes after
-        the album."""
+        """Takes a message: on return it was received, or it is part of an album and was stored. What else is
+        said in the chat comes after the album."""
         async with self._lock:
             book = await self._load()
             if self._comes_again(book, inbound):
@@ -79,7 +80,7 @@ class HeldAlbums:
             await self._finish(book, album)
 
     def _comes_again(self, book: StoredAlbums, part: Inbound) -> bool:
-        """Telegram brings a part once more when it has not heard our answer. The next ones come after that."""
+        """Whether Telegram sends a part once more because our answer was lost. The next ones come after that."""
         key = _part_key(part)
         for album in book.held:
             if any(key == _part_key(each) for each in album):
@@ -88,7 +89,7 @@ class HeldAlbums:
         return key in book.taken
 
     async def serve(self) -> None:
-        """Receives albums of which no more parts come; also those that a gateway before has left."""
+        """Receives albums of which no more parts come; also those that an earlier process has left."""
         while True:
             async with self._lock:
                 book = await self._load()
@@ -103,7 +104,7 @@ class HeldAlbums:
                 await anyio.sleep_until(next_at)
 
     async def finish_all(self) -> None:
-        """What was left by webhook, when the account is served otherwise now."""
+        """Receives all albums that were stored by webhook, when the account is served otherwise now."""
         async with self._lock:
             book = await self._load()
             for album in list(book.held):
@@ -113,8 +114,9 @@ class HeldAlbums:
         return self._due.setdefault(_part_key(album[0]), anyio.current_time() + PAUSE_S)
 
     async def _finish(self, book: StoredAlbums, album: list[Inbound]) -> None:
-        """Received first, then taken from the store: what comes again meanwhile is known by its message's id. So before that it is
-        stored that it is whole: a part that was added to it later, after a crash, would be taken for known as well."""
+        """Receives an album, then deletes it from the store: what comes again meanwhile is recognised by its
+        message's id. So it is marked as whole first: a part that was added later, after a crash, would be
+        taken for known as well."""
         key = _part_key(album[0])
         if key not in book.closed:
             book.closed.append(key)

@@ -1,5 +1,5 @@
-"""Since when a bot is ours: what was written to it long before is not answered, what is written to it later always is, however
-long the gateway was away."""
+"""The time since which a bot is ours: what was written to it long before is not answered, what is written to
+it later always is, however long the gateway was away."""
 
 import msgspec
 
@@ -24,7 +24,8 @@ class FirstStart:
         return self._at_ms - FIRST_LOOK_BACK_MS
 
     async def look(self, cursor_name: str) -> None:
-        """Before the gateway is told who we are: from then on every account looks as if it had been there before."""
+        """Reads the stored time. Call it before `host.connected`: from then on every account looks as if it
+        had been there before."""
         stored = await self._host.load_cursor(self._name)
         self._is_stored = stored is not None
         if stored is not None:
@@ -40,7 +41,7 @@ class FirstStart:
             self._is_stored = True
 
     async def _was_here(self, cursor_name: str) -> bool:
-        """By a release that did not store when that was."""
+        """Whether an earlier release, which did not store the time, has served this bot."""
         if await self._host.load_cursor(cursor_name) is not None:
             return True
         identity = await self._host.load_cursor(IDENTITY)

@@ -78,11 +78,11 @@ class TelegramClient:
             raise ChannelDown(f"Telegram's answer to getMe is not understood: {error}") from None
 
     async def delete_webhook(self) -> None:
-        """What waits is kept."""
+        """Removes the webhook; waiting updates are kept."""
         await self._ask("deleteWebhook", {"drop_pending_updates": False})
 
     async def set_webhook(self, url: str, secret: Secret) -> None:
-        """One call at a time: with more, two messages of one chat can overtake each other."""
+        """Sets the webhook with one call at a time: with more, two messages of one chat can overtake each other."""
         params = {
             "url": url,
             "secret_token": secret.reveal(),
@@ -136,7 +136,8 @@ class TelegramClient:
     # ── sending: with an effect ────────────────────────────────────────────────────────────────
 
     async def send(self, method: str, params: Mapping[str, Any]) -> Any:
-        """BotCallRefused for a 400, so that the caller can choose; everything else as it is meant for the outbox."""
+        """Makes a call with an effect that people see. BotCallRefused for a 400, so that the caller can
+        choose; other errors are the outbox's."""
         answer = await self._http.send("POST", self._path(method), json=params)
         return self._result(method, answer)
 

@@ -13,7 +13,8 @@ _CHAT = re.compile(r"(?:(user|dm|group|channel):)?(-?\d+)(?::(?:topic:)?(\d+))?"
 
 
 def read_target(text: str) -> Target | None:
-    """`123`, `-100123`, `-100123:topic:7`, `-100123:7`, `@name`, `t.me/name`, each also after `telegram:` or `tg:`."""
+    """Parses an address: `123`, `-100123`, `-100123:topic:7`, `-100123:7`, `@name`, `t.me/name`, each also
+    after `telegram:` or `tg:`."""
     chat = text.strip()
     while found := _PREFIX.match(chat):
         chat = chat[found.end() :].strip()
@@ -28,7 +29,8 @@ def read_target(text: str) -> Target | None:
 
 
 def normalize_sender(entry: str) -> str | None:
-    """Digits, also after `telegram:` or `tg:`. A name is none: it can be given up and taken by somebody else."""
+    """A sender's id: digits, also after `telegram:` or `tg:`. None for a name: it can be given up and taken
+    by somebody else."""
     found = re.fullmatch(r"(?:(?:telegram|tg|user):)*(-?\d+)", entry.strip(), re.I)
     return str(int(found[1])) if found else None
 

@@ -13,7 +13,7 @@ class MovedChats:
         self._known: dict[str, str | None] = {}
 
     async def note(self, old: str, new: str) -> None:
-        """Durable on return."""
+        """Stores that a group has moved, durably."""
         await self._host.save_cursor(_is_now(old), new)
         await self._host.save_cursor(_was(new), old)
         self._known |= {_is_now(old): new, _was(new): old}

@@ -1,4 +1,4 @@
-"""Reading: from an update of the Bot API to what arrived, or to the reason why it is nothing for us. Pure."""
+"""Reading: turns an update of the Bot API into an inbound message, or into the reason why it is skipped. Pure."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -30,7 +30,7 @@ _COMMAND_FIRST = re.compile(r"/\S")
 
 
 class ReadingBot(msgspec.Struct, frozen=True):
-    """Who reads: its own messages and mentions are told apart from others'."""
+    """The bot's own ids, by which its own messages and mentions are recognised."""
 
     id: int
     username: str
@@ -38,7 +38,7 @@ class ReadingBot(msgspec.Struct, frozen=True):
 
 
 class Skipped(msgspec.Struct, frozen=True):
-    """An update that brings nothing, and why."""
+    """An update that is skipped, and why."""
 
     why: str
 
@@ -69,8 +69,9 @@ def read_update(update: TelegramUpdate, bot: ReadingBot) -> Read:
 
 
 def join_albums(parts: Iterable[tuple[int, Read]], whole_at: int = 0) -> Iterator[tuple[int, Read]]:
-    """Pictures that were sent together are one message, and so is a text that was too long for one; its number is that of
-    the last. Nothing is added to the one that ended with `whole_at`."""
+    """The updates with the parts of one message joined: pictures that were sent together, and a text that was
+    too long for one. The number is that of the last part. Nothing is added to the message that ended with
+    `whole_at`."""
     number, held = 0, list[Inbound]()
     for number_now, read in parts:
         is_open = bool(held) and number != whole_at
@@ -90,7 +91,7 @@ def join_albums(parts: Iterable[tuple[int, Read]], whole_at: int = 0) -> Iterato
 
 
 def follows(parts: Sequence[Inbound], other: Inbound) -> bool:
-    """Whether it is one more of these parts of a message."""
+    """Whether a message is one more of these parts."""
     last = parts[-1]
     if (last.address, last.sender, last.edit_of) != (other.address, other.sender, other.edit_of):
         return False
@@ -103,7 +104,7 @@ def follows(parts: Sequence[Inbound], other: Inbound) -> bool:
 
 
 def join_parts(parts: Sequence[Inbound]) -> Inbound:
-    """In their order; the whole has the id of the first."""
+    """Joins the parts in their order; the whole has the id of the first."""
     whole = parts[0]
     for last, part in pairwise(parts):
         # A client that finds no blank to cut at fills the message to its end.
@@ -160,7 +161,8 @@ def _read_message(message: TelegramMessage, bot: ReadingBot, *, is_edit: bool) -
 
 
 def _is_full(message: TelegramMessage, is_edit: bool) -> bool:
-    """Nearly as long as a message may be: people paste more than that, and their programs send it in parts."""
+    """Whether a message is nearly as long as one may be: people paste more than that, and their programs send
+    it in parts."""
     return not is_edit and len(message.text.encode("utf-16-le")) >= 2 * LONG_TEXT_UNITS
 
 
@@ -185,8 +187,8 @@ def _read_reaction(change: ReactionChange, bot: ReadingBot) -> Read:
 
 
 def _sender(message: TelegramMessage) -> TelegramUser | None:
-    """Whoever writes in the name of a chat (an anonymous administrator) is that chat: Telegram names a shared
-    helper bot as the sender of all of those."""
+    """The sender. Whoever writes in the name of a chat (an anonymous administrator) is that chat: Telegram
+    names a shared helper bot as the sender of all of those."""
     if message.sender_chat is not None and message.chat.type != "private":
         chat = message.sender_chat
         return TelegramUser(id=chat.id, first_name=chat.title, username=chat.username)
@@ -198,14 +200,15 @@ def _address(message: TelegramMessage, bot: ReadingBot) -> Address:
 
 
 def _thread(message: TelegramMessage) -> str | None:
-    """Only topics: in a group without them the same field marks a chain of replies."""
+    """The topic's id. Only topics: in a group without them the same field marks a chain of replies."""
     if message.is_topic_message and message.message_thread_id is not None:
         return str(message.message_thread_id)
     return GENERAL if message.chat.is_forum and message.chat.type != "private" else None
 
 
 def _reply(message: TelegramMessage, bot: ReadingBot) -> ReplyTo | None:
-    """In a topic every message says that it replies to the one that opened the topic: that is no reply."""
+    """The message that this one replies to. In a topic every message says that it replies to the one that
+    opened the topic: that is no reply."""
     replied = message.reply_to_message
     if replied is None or replied.forum_topic_created is not None:
         return None
@@ -267,7 +270,8 @@ def _is_for_another_bot(text: str, entities: list[TextEntity], bot: ReadingBot) 
 
 
 def _without_own_name(text: str, entities: list[TextEntity], bot: ReadingBot) -> str:
-    """`/new@ourbot` is `/new`, and so is `@ourbot /new`: the name only says whom the command is for."""
+    """The text without our name: `/new@ourbot` is `/new`, and so is `@ourbot /new`: the name only says whom
+    the command is for."""
     own = _own_name(bot)
     for entity in entities:
         if entity.type == "bot_command" and entity.offset == 0:
@@ -285,8 +289,8 @@ def _without_own_name(text: str, entities: list[TextEntity], bot: ReadingBot) ->
 
 
 def _words(message: TelegramMessage, text: str) -> str:
-    """With what has no words of its own put into words, and forwarded text marked: somebody else wrote it, so it
-    is no command either."""
+    """The text with a description of what has no words, and a mark before forwarded text: somebody else wrote
+    it, so it is no command either."""
     parts = [*_put_into_words(message), *([text] if text else [])]
     if message.forward_origin is not None:
         parts.insert(0, f"[forwarded from {_one_line(message.forward_origin.name)}]")

@@ -17,13 +17,13 @@ class TelegramSettings(ChannelSettings, frozen=True):
     webhook_url: str | None = None
     """The public https address of `webhookPath`; with it Telegram calls the gateway instead of being asked."""
     webhook_secret: Secret | None = None
-    """What Telegram shows when it calls: needed with `webhookUrl`."""
+    """The secret that Telegram shows when it calls: needed with `webhookUrl`."""
     link_preview: bool = True
     """Whether links in replies are shown with a preview."""
     proxy: str | None = None
     """An HTTP or SOCKS proxy on the way to Telegram."""
     timeout_seconds: float | None = None
-    """How long one call may take; 30 where nothing is said."""
+    """How long one call may take; 30 by default."""
     local = ChannelSettings.local | names("tokenFile proxy webhookUrl")
     unused = ChannelSettings.unused | names(
         "reactionNotifications reactionLevel customCommands network retry draftChunk"

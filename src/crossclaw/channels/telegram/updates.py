@@ -160,4 +160,4 @@ class UpdateNumber(msgspec.Struct, frozen=True):
 
 
 KINDS = ("message", "edited_message", "message_reaction")
-"""What is asked for; the Bot API sends nothing else then."""
+"""The kinds of updates that are asked for; the Bot API sends nothing else then."""

@@ -1,4 +1,4 @@
-"""One WhatsApp number: Meta calls us with messages and with what became of ours."""
+"""One WhatsApp number: Meta calls us with messages and with the outcome of ours."""
 
 import hashlib
 import hmac
@@ -41,7 +41,7 @@ log = logging.getLogger(__name__)
 API_URL = "https://graph.facebook.com"
 WINDOW_MS = 24 * 3_600_000
 WINDOW_STEP_MS = 3_600_000
-"""The time of a person's last message is stored once an hour at most: a write for every message would be dear."""
+"""The shortest time between two writes of a person's last message: a write for every message would be dear."""
 KEPT_MAX = 10_000  # people whose last message is known (typing signals need its id), and statuses
 RECEIPTS_MAX = 100  # read receipts that wait; more are dropped, since nobody misses them
 TEMPLATE_CHARS_MAX = 1_024
@@ -122,7 +122,7 @@ class WhatsAppAccount(ChannelAccount):
         return WebhookAnswer()
 
     def _greet(self, request: WebhookRequest) -> WebhookAnswer:
-        """Meta asks once, when the address is entered there."""
+        """Answers Meta's check of the webhook's address, made once when it is entered there."""
         shown, wanted = request.query.get("hub.verify_token", ""), self._settings.cloud.verify_token
         if request.query.get("hub.mode") != "subscribe" or not _same(shown, wanted):
             return WebhookAnswer(status=403)
@@ -149,7 +149,7 @@ class WhatsAppAccount(ChannelAccount):
                     self._mark_read(found.message_id)
 
     async def _settle(self, status: WhatsAppStatus) -> None:
-        """Our key comes back with every status: what was uncertain is known now."""
+        """Settles a delivery by its status: our key comes back with it, so an uncertain outcome is known now."""
         key = status.biz_opaque_callback_data
         if not key:
             return
@@ -206,7 +206,7 @@ class WhatsAppAccount(ChannelAccount):
         return await self._client.send({**message, "type": "text", "text": text})
 
     async def _is_closed(self, person: str) -> bool:
-        """Surely closed: what is not known, and what is close to the end, WhatsApp decides."""
+        """Whether the 24 hours are surely over: what is unknown, or close to the end, WhatsApp decides."""
         last = await self._last_written(person)
         return last is not None and self._host.now_ms() - last > WINDOW_MS + WINDOW_STEP_MS
 
@@ -250,7 +250,7 @@ class WhatsAppAccount(ChannelAccount):
         await self._try({"to": _person(where), "type": "reaction", "reaction": reaction})
 
     async def _try(self, message: dict[str, Any]) -> None:
-        """Best effort: what nobody waits for must not disturb anybody."""
+        """Sends a message. Best effort: a failure must not disturb anybody."""
         try:
             await self._client.send(message)
         except CrossclawError as error:

@@ -21,7 +21,7 @@ from crossclaw.domain.errors import (
 )
 
 PAIR_RATE_S = 6.0
-"""To one person one message in six seconds, once what may go ahead is used up."""
+"""The time between two messages to one person, once the allowed burst is used up."""
 OUTSIDE_WINDOW = 131047
 _LATER = frozenset({4, 80007, 130429, 131016, 131000, 133004, 2})
 _PAIR_RATE = 131056
@@ -63,7 +63,7 @@ class CloudClient:
             return None
 
     async def upload(self, media: OutgoingFile) -> str:
-        """Nobody sees an upload: it may be tried again."""
+        """Uploads a file. Nobody sees it, so it may be repeated."""
         form = {"messaging_product": "whatsapp", "type": media.mime}
         files = {"file": (media.name, media.data, media.mime)}
         with before_anything_is_seen():
@@ -78,7 +78,8 @@ class CloudClient:
         return str(found["id"])
 
     async def download(self, file_id: str, limit: int) -> bytes:
-        """Where a file lies is told for five minutes. What comes must have the checksum that was told before."""
+        """Downloads a file, whose address is valid for five minutes. It must have the checksum that the
+        webhook gave."""
         media_id, _, checksum = file_id.partition("#")
         params = {"phone_number_id": self._phone_number_id}
         try:
@@ -98,7 +99,7 @@ class CloudClient:
 
 
 def _is_checksum_of(checksum: str, data: bytes) -> bool:
-    """Meta writes it in base64 in webhooks and in hexadecimal elsewhere."""
+    """Whether the checksum fits; Meta writes it in base64 in webhooks and in hexadecimal elsewhere."""
     made = hashlib.sha256(data).digest()
     if checksum.lower() == made.hex():
         return True
@@ -133,7 +134,7 @@ def failure_of(answer: HttpAnswer) -> DeliveryError:
 def meaning_of(
     code: int, said: str, *, status: int = 200, retry_after_s: float | None = None
 ) -> DeliveryError:
-    """The same codes come as an answer and, later, in a status."""
+    """The delivery error for a code. The same codes come as an answer and, later, in a status."""
     text = f"{said or 'refused'} (WhatsApp {code})"
     if code == OUTSIDE_WINDOW:
         return DeliveryError(f"{WINDOW_CLOSED} (WhatsApp {code})")

@@ -21,7 +21,7 @@ def normalize_sender(entry: str) -> str | None:
 
 
 def read_target(text: str) -> Target | None:
-    """A number in any usual spelling, also after `whatsapp:`. Groups cannot be reached by the Cloud API."""
+    """Parses a number in any usual spelling, also after `whatsapp:`. Groups cannot be reached by the Cloud API."""
     number = normalize_sender(text)
     return Target(number, None, ("direct",)) if number else None
 

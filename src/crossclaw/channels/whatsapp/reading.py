@@ -1,7 +1,8 @@
-"""Reading: from a webhook of the Cloud API to what arrived and what became of what was sent. Pure.
+"""Reading: turns a webhook of the Cloud API into inbound messages and outcomes of sent ones. Pure.
 
-Shapes from https://developers.facebook.com/documentation/business-messaging/whatsapp/webhooks/reference/messages
-(read 2026-11-16). One webhook may carry several messages of several people, and statuses.
+Shapes from
+https://developers.facebook.com/documentation/business-messaging/whatsapp/webhooks/reference/messages (read
+2026-11-16). One webhook may carry several messages of several people, and statuses.
 """
 
 from collections.abc import Iterator
@@ -97,7 +98,7 @@ class CloudError(msgspec.Struct, frozen=True):
 
 
 class WhatsAppStatus(msgspec.Struct, frozen=True):
-    """What became of a message that we sent."""
+    """The outcome of a message that we sent."""
 
     id: str
     status: str
@@ -123,7 +124,7 @@ class ChangeValue(msgspec.Struct, frozen=True):
     metadata: NumberData
     contacts: list[WhatsAppContact] = []
     messages: list[msgspec.Raw] = []
-    """Each is read on its own: one that is odd does not take the others with it."""
+    """The messages; each is read on its own, so that an odd one does not affect the others."""
     statuses: list[msgspec.Raw] = []
 
 
@@ -142,7 +143,7 @@ class CloudNotice(msgspec.Struct, frozen=True):
 
 
 class NotForUs(msgspec.Struct, frozen=True):
-    """Something in a webhook that brings nothing, and why."""
+    """A part of a webhook that is skipped, and why."""
 
     why: str
 

@@ -11,9 +11,9 @@ class WhatsAppTemplate(Section, frozen=True):
     """A message that Meta has approved, for people who have not written for 24 hours."""
 
     name: str
-    """Its name at Meta."""
+    """The template's name at Meta."""
     language: str = "en"
-    """Its language there, such as `en_US`."""
+    """The template's language there, such as `en_US`."""
 
 
 class WhatsAppCloud(Section, frozen=True):
@@ -24,18 +24,19 @@ class WhatsAppCloud(Section, frozen=True):
     access_token: Secret | None = None
     """A token with the right `whatsapp_business_messaging`; or `WHATSAPP_ACCESS_TOKEN`."""
     app_secret: Secret | None = None
-    """By which Meta signs what it sends; or `WHATSAPP_APP_SECRET`."""
+    """The secret with which Meta signs what it sends; or `WHATSAPP_APP_SECRET`."""
     verify_token: Secret | None = None
-    """Any text; the same is entered at Meta as verify token; or `WHATSAPP_VERIFY_TOKEN`."""
+    """The verify token: any text, the same as is entered at Meta; or `WHATSAPP_VERIFY_TOKEN`."""
     api_version: str = API_VERSION
-    """Of the Graph API."""
+    """The version of the Graph API."""
     template: WhatsAppTemplate | None = None
-    """Sent, with the reply as its one variable, to people who have not written for 24 hours; without it such replies fail."""
+    """A template that is sent, with the reply as its one variable, to people who have not written for 24
+    hours; without it such replies fail."""
 
 
 class WhatsAppAck(Section, frozen=True):
     emoji: str | None = None
-    """What is shown under a message that is being answered."""
+    """The reaction shown under a message that is being answered."""
     direct: bool = True
     """Whether direct messages get it."""
     unused = names("group")
