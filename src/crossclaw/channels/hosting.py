@@ -136,8 +136,8 @@ class AccountHost:
 
     @property
     def keys_known_since_ms(self) -> int:
-        """The age limit of delivery keys: older ones are not known to the account's device; 0: it never had
-        another one. Up to date once `speaks_since` has returned."""
+        """The time of the oldest delivery key that the account's device knows; 0: it never had another
+        device. Up to date once `speaks_since` has returned."""
         return 0 if self._identity is None else self._identity.device_since_ms
 
     @property

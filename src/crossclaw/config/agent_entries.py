@@ -1,4 +1,4 @@
-"""Agents in the text of a config file: where one stands, a further one, a changed one, one that goes."""
+"""Agents in the text of a config file: finding, adding, changing and removing an entry."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,7 +13,7 @@ ENTRIES: KeyPath = ("agents", "entries")
 
 
 def put_agent(file: ConfigFile, agent: dict[str, Any]) -> None:
-    """Into the list or the map, whichever the file has. In a file with neither, `main` is there
+    """Adds an agent to the list or the map, whichever the file has. In a file with neither, `main` exists
     without being named; it is named first now, or the new agent would be the only one."""
     if file.has(LIST):
         file.insert(LIST, agent)
@@ -26,7 +26,7 @@ def put_agent(file: ConfigFile, agent: dict[str, Any]) -> None:
 
 
 def find_agent(value: Any, agent_id: str) -> KeyPath | None:
-    """Where the file itself says it."""
+    """The path of an agent's entry, if the file itself has one."""
     agents = value.get("agents") if isinstance(value, dict) else None
     if not isinstance(agents, dict):
         return None
@@ -55,7 +55,7 @@ def change_agent(file: ConfigFile, agent_id: str, changes: Mapping[str, Any]) ->
 
 
 def remove_agent(file: ConfigFile, agent_id: str) -> int:
-    """Answers how many bindings went with it."""
+    """Removes an agent; returns how many bindings went with it."""
     where = find_agent(file.value, agent_id)
     if where is None:
         raise Invalid(f'the agent "{agent_id}" comes from an included file; take it out there')

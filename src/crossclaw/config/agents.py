@@ -1,4 +1,4 @@
-"""Agents: who there is, and what each of them may use."""
+"""Agents: which there are, and what each of them may use."""
 
 import re
 from functools import cached_property
@@ -36,7 +36,7 @@ class ModelChoice(Section, frozen=True):
     primary: str | None = None
     """The model, as `provider/model` or by its alias."""
     fallbacks: tuple[str, ...] | None = None
-    """What is tried in this order when the first cannot answer."""
+    """The models to try, in this order, when the first cannot answer."""
     unused = names("timeoutMs")
 
 
@@ -44,7 +44,7 @@ Model = str | ModelChoice
 
 
 class ModelUse(Section, frozen=True):
-    """What is said about a model by its reference, `provider/model`."""
+    """Settings of a model, by its reference, `provider/model`."""
 
     alias: str | None = None
     """A short name for the model, for people and `/model`."""
@@ -55,19 +55,19 @@ class ModelUse(Section, frozen=True):
 
 class SubagentDefaults(Section, frozen=True):
     archive_after_minutes: Annotated[float, msgspec.Meta(ge=0)] = 60
-    """A child is put away so long after its report; 0: never."""
+    """The minutes after its report at which a child is archived; 0: never."""
     model: Model | None = None
-    """What children use; unset: what their agent uses."""
+    """The model of children; unset: that of their agent."""
     thinking: ThinkingName | None = None
     """How much children think."""
     wake_parent: bool = False
-    """A report begins a run of the parent, instead of being posted as it is."""
+    """Whether a report begins a run of the parent, instead of being posted as it is."""
     max_concurrent: Positive | None = None
     """No effect: use `agents.defaults.maxConcurrent`."""
     allow_agents: tuple[str, ...] | None = None
     """Which other agents may be spawned; `*`: any."""
     run_timeout_seconds: Count = 0
-    """A child's run ends after so long; 0: as every other run."""
+    """The longest run of a child, in seconds; 0: as for every other run."""
     max_children_per_agent: Positive = 50
     """How many children of one session may be at work at once."""
     idle = names("maxConcurrent")
@@ -76,11 +76,11 @@ class SubagentDefaults(Section, frozen=True):
 
 class AgentSubagents(Section, frozen=True):
     allow_agents: tuple[str, ...] | None = None
-    """In place of the default's list."""
+    """Overrides `agents.defaults.subagents.allowAgents`."""
     model: Model | None = None
-    """In place of the default's."""
+    """Overrides `agents.defaults.subagents.model`."""
     thinking: ThinkingName | None = None
-    """In place of the default's."""
+    """Overrides `agents.defaults.subagents.thinking`."""
     unused = names("requireAgentId delegationMode archiveAfterMinutes maxConcurrent")
 
 
@@ -93,13 +93,15 @@ class SandboxLimits(Section, frozen=True):
     memory_mb: Positive = 4_096
     """Memory of one command with all that it starts."""
     processes: Positive = 512
-    """How many processes it may have."""
+    """How many processes one command may have."""
     file_mb: Positive = 4_096
-    """How large a file it may write."""
+    """How large a file one command may write."""
     keep_free_mb: Count = 512
-    """What must stay free on the workspace's disk: a command is ended before it takes that, so that the gateway can go on writing."""
+    """The space that must stay free on the workspace's disk: a command is ended before it takes that, so that
+    the gateway can go on writing."""
     workspace_mb: Count = 20_480
-    """How much the workspace may hold: a command that goes on writing beyond it is ended. By a quota of the kernel where there is one. 0: no limit."""
+    """How much the workspace may hold: a command that goes on writing beyond it is ended. The kernel's quota
+    is used if there is one. 0: no limit."""
     workspace_files: Count = 1_000_000
     """How many files and folders the workspace may hold, likewise."""
 
@@ -110,7 +112,7 @@ class SandboxConfig(Section, frozen=True):
     workspace_access: WorkspaceAccess = "rw"
     """What the sandbox sees of the agent's workspace."""
     session_tools_visibility: SpawnedVisibility = "spawned"
-    """Whom a sandboxed session reaches: its own children, or as without a sandbox."""
+    """The sessions that a sandboxed session reaches: its own children, or as without a sandbox."""
     network: SandboxNetwork = "none"
     """`host` lets commands out to the network."""
     scope: Literal["session", "agent", "shared"] = "agent"
@@ -129,7 +131,7 @@ class SandboxConfig(Section, frozen=True):
 
     @property
     def bounds(self) -> SandboxLimits:
-        """`limits`, or OpenClaw's way to say them: docker's `memory` and `pidsLimit`, where less."""
+        """The limits of `limits`, or of OpenClaw's docker `memory` and `pidsLimit`, where those are less."""
         memory_mb = _megabytes(self.docker.get("memory")) or self.limits.memory_mb
         processes = self.docker.get("pidsLimit")
         if not isinstance(processes, int) or processes < 1:
@@ -142,7 +144,7 @@ class SandboxConfig(Section, frozen=True):
 
 
 def _megabytes(written: object) -> int | None:
-    """`512m`, `2g`, or a number of bytes; None for anything else."""
+    """The megabytes of `512m`, `2g`, or a number of bytes; None for anything else."""
     found = re.fullmatch(r"(\d+)([bkmg]?)b?", str(written).strip().lower())
     units = {"": 1, "b": 1, "k": 2**10, "m": 2**20, "g": 2**30}
     return max(1, int(found[1]) * units[found[2]] // 2**20) if found else None
@@ -152,19 +154,19 @@ class AgentSandbox(Section, frozen=True):
     """One agent's differences from `agents.defaults.sandbox`; what is not set is inherited."""
 
     mode: SandboxMode | None = None
-    """In place of the default's."""
+    """Overrides `agents.defaults.sandbox.mode`."""
     workspace_access: WorkspaceAccess | None = None
-    """In place of the default's."""
+    """Overrides `agents.defaults.sandbox.workspaceAccess`."""
     session_tools_visibility: SpawnedVisibility | None = None
-    """In place of the default's."""
+    """Overrides `agents.defaults.sandbox.sessionToolsVisibility`."""
     network: SandboxNetwork | None = None
-    """In place of the default's."""
+    """Overrides `agents.defaults.sandbox.network`."""
     scope: Literal["session", "agent", "shared"] | None = None
-    """In place of the default's."""
+    """Overrides `agents.defaults.sandbox.scope`."""
     limits: SandboxLimits | None = None
-    """In place of the default's."""
+    """Overrides `agents.defaults.sandbox.limits`."""
     docker: Loose | None = None
-    """In place of the default's."""
+    """Overrides `agents.defaults.sandbox.docker`."""
     local = names("docker workspaceRoot ssh")
     unused = _FOREIGN_SANDBOX
 
@@ -173,25 +175,25 @@ class MemoryFlush(Section, frozen=True):
     enabled: bool = True
     """Whether the model may write down what should last, in one silent turn before a summary."""
     prompt: str | None = None
-    """The message for it then; unset: our own words."""
+    """The message to the model in that turn; unset: our own words."""
     unused = names("softThresholdTokens forceFlushTranscriptBytes systemPrompt model")
 
 
 class CompactionConfig(Section, frozen=True):
     mode: Literal["default", "safeguard"] = "safeguard"
-    """Both mean the same here."""
+    """Accepted for OpenClaw; both modes mean the same here."""
     reserve_tokens: Count | None = None
-    """Room that is kept free in the window for the answer."""
+    """Tokens kept free in the window for the answer."""
     reserve_tokens_floor: Count = 20_000
-    """The least of it, whatever `reserveTokens` says."""
+    """The least of `reserveTokens`, whatever it says."""
     keep_recent_tokens: Positive = 20_000
     """The newest turns that are not summarised."""
     max_history_share: Fraction | None = None
     """The share of the window that history may fill."""
     custom_instructions: str | None = None
-    """Words for whoever writes the summary."""
+    """Further instructions for the model that writes the summary."""
     model: str | None = None
-    """The model that writes it; unset: the session's own."""
+    """The model that writes the summary; unset: the session's own."""
     timeout_seconds: Positive | None = None
     """How long the summary may take."""
     memory_flush: MemoryFlush = MemoryFlush()
@@ -203,7 +205,7 @@ class CompactionConfig(Section, frozen=True):
 
 
 class BudgetConfig(Section, frozen=True):
-    """What a run and everything it causes may spend. What is not set has no limit."""
+    """The budget of a run and everything it causes. What is not set has no limit."""
 
     tokens: Positive | None = None
     """Tokens, in and out."""
@@ -220,10 +222,10 @@ class AgentDefaults(Section, frozen=True, dict=True):
     model: Model | None = None
     """The model of every agent that names none."""
     image_model: Model | None = None
-    """Who describes pictures to a model that cannot look at them."""
+    """The model that describes pictures to a model that cannot look at them."""
     models: dict[str, ModelUse] = msgspec.field(default_factory=dict)
-    """Where given, only these models (and those that this file names elsewhere) can be chosen;
-    `provider/*`: all of one."""
+    """The only models that can be chosen, if given (and those that this file names elsewhere); `provider/*`:
+    all of one."""
     workspace: str | None = None
     """The default agent's folder; the others have one each beside the state."""
     timeout_seconds: Positive = 600
@@ -243,27 +245,28 @@ class AgentDefaults(Section, frozen=True, dict=True):
     bootstrap_max_chars: Positive = 20_000
     """The most of one workspace file (AGENTS.md and the like) in the prompt."""
     bootstrap_total_max_chars: Positive = 60_000
-    """The most of all of them together."""
+    """The most of all workspace files together."""
     skip_bootstrap: bool = False
-    """`true` is what holds here in any case: no file of a workspace is made from a template."""
+    """Always as if `true`: no file of a workspace is made from a template."""
     subagents: SubagentDefaults = SubagentDefaults()
     """Children that agents spawn."""
     sandbox: SandboxConfig = SandboxConfig()
-    """Where tools may reach."""
+    """The sandbox of tools."""
     compaction: CompactionConfig = CompactionConfig()
     """What happens when a conversation outgrows the window."""
     context_pruning: Loose = msgspec.field(default_factory=Loose)
     """No effect yet."""
     heartbeat: HeartbeatConfig | None = None
-    """Looking around by itself."""
+    """Regular runs without a message, in which an agent looks whether something needs its attention."""
     budget: BudgetConfig = BudgetConfig()
     """What a run and all it causes may spend."""
     typing_mode: TypingMode | None = None
-    """When chats see that the agent is typing: never, at once, with its first thought, with its first word; unset: at once, in groups that it answers uncalled with its first word."""
+    """The moment from which chats see that the agent is typing: never, at once, with its first thought, with
+    its first word; unset: at once, in groups that it answers uncalled with its first word."""
     typing_interval_seconds: Positive | None = None
-    """How often it is shown again; unset: as often as the platform needs it."""
+    """How often typing is shown again; unset: as often as the platform needs it."""
     block_streaming_default: Literal["on", "off"] = "off"
-    """Whether replies are shown while they are written, where a channel does not say it (`streaming`)."""
+    """Whether replies are shown while they are written, for channels that do not set it (`streaming`)."""
     local = names("workspace")
     cache_retention: CacheRetention = "auto"
     """How long services keep prompts: `short` five minutes, `long` an hour, `auto` an hour where messages come slowly."""
@@ -287,9 +290,9 @@ class AgentDefaults(Section, frozen=True, dict=True):
 
 class Identity(Section, frozen=True):
     name: str | None = None
-    """By which groups may call it; `name` beside it is shown."""
+    """A name by which groups may call the agent; the agent's `name` is shown."""
     emoji: str | None = None
-    """By which groups may call it, too."""
+    """An emoji by which groups may call the agent, too."""
     theme: str | None = None
     """No effect yet."""
     avatar: str | None = None
@@ -302,43 +305,43 @@ class AgentConfig(Section, frozen=True):
     """One entry of `agents.list`. The id is normalised when the entry is made."""
 
     id: str = ""
-    """What it is called in keys and commands."""
+    """The agent's id in keys and commands."""
     default: bool = False
-    """It gets what is addressed to nobody; else the first of the list."""
+    """Whether it gets messages for no agent in particular; if none is set, the first of the list does."""
     name: str | None = None
-    """Its name for people."""
+    """The agent's name for people."""
     description: str | None = None
-    """What it is for, in one line: the agents that may reach it read it."""
+    """The agent's purpose in one line: the agents that may reach it read it."""
     workspace: str | None = None
-    """Its own folder."""
+    """The agent's own folder."""
     model: Model | None = None
-    """In place of `agents.defaults.model`."""
+    """Overrides `agents.defaults.model`."""
     identity: Identity = Identity()
-    """How it is shown."""
+    """How the agent is shown."""
     tools: AgentTools = AgentTools()
-    """Which tools it gets."""
+    """Which tools the agent gets."""
     subagents: AgentSubagents = AgentSubagents()
-    """Whom it may spawn."""
+    """Which agents it may spawn, and their settings."""
     sandbox: AgentSandbox = AgentSandbox()
-    """Its differences from the default."""
+    """The agent's differences from `agents.defaults.sandbox`."""
     thinking_default: ThinkingName | None = None
-    """In place of the default's."""
+    """Overrides `agents.defaults.thinkingDefault`."""
     params: Loose = msgspec.field(default_factory=Loose)
     """Fields of this agent's requests to a model; they count more than the default's and the model's."""
     verbose_default: VerboseLevel | None = None
-    """In place of the default's."""
+    """Overrides `agents.defaults.verboseDefault`."""
     context_tokens: Positive | None = None
-    """In place of the default's."""
+    """Overrides `agents.defaults.contextTokens`."""
     group_chat: GroupChat = GroupChat()
-    """In groups: its own patterns, even if there are none."""
+    """The agent's own patterns in groups, even if there are none."""
     heartbeat: HeartbeatConfig | None = None
-    """Its own heartbeat."""
+    """The agent's own heartbeat."""
     budget: BudgetConfig | None = None
-    """Its own budget; what is not set is the default's."""
+    """The agent's own budget; what is not set is the default's."""
     typing_mode: TypingMode | None = None
-    """In place of the default's."""
+    """Overrides `agents.defaults.typingMode`."""
     typing_interval_seconds: Positive | None = None
-    """In place of the default's."""
+    """Overrides `agents.defaults.typingIntervalSeconds`."""
     local = names("workspace agentDir")
     unused = names(
         "agentDir utilityModel models modelPolicy reasoningDefault fastModeDefault skills"
@@ -354,14 +357,14 @@ class AgentConfig(Section, frozen=True):
 
 class Agents(Section, frozen=True, dict=True):
     defaults: AgentDefaults = AgentDefaults()
-    """What holds for every agent that does not say otherwise."""
+    """The settings of every agent that does not override them."""
     listed: tuple[AgentConfig, ...] = msgspec.field(default=(), name="list")
     """The agents, one entry each."""
     named: dict[str, AgentConfig] = msgspec.field(default_factory=dict, name="entries")
     """The newer spelling: a map from id to agent. Both may be used side by side."""
 
     def all(self) -> tuple[AgentConfig, ...]:
-        """Never empty: without a list there is the agent `main`."""
+        """All agents; never empty: without a list there is the agent `main`."""
         return self._all
 
     # Every turn asks for its agent some ten times, so these are made once.
@@ -375,7 +378,7 @@ class Agents(Section, frozen=True, dict=True):
 
     @cached_property
     def by_id(self) -> dict[str, AgentConfig]:
-        """Of two with the same id the first."""
+        """The agents by id; of two with the same id the first counts."""
         return {agent.id: agent for agent in reversed(self._all)}
 
     def ids(self) -> tuple[str, ...]:
@@ -387,7 +390,7 @@ class Agents(Section, frozen=True, dict=True):
         return next((agent for agent in agents if agent.default), agents[0]).id
 
     def has(self, agent_id: str) -> bool:
-        """As keys spell it; asked of every row of a list."""
+        """Whether there is an agent with this id, spelled as in keys; asked for every row of a list."""
         return agent_id in self.by_id
 
     def find(self, agent_id: str) -> AgentConfig | None:
@@ -416,7 +419,7 @@ class Agents(Section, frozen=True, dict=True):
         return msgspec.structs.replace(shared, **changes)
 
     def budget_for(self, agent_id: str) -> Allowance | None:
-        """None where nothing is limited. What an agent does not set itself, the defaults do."""
+        """The agent's budget; None if nothing is limited. What an agent does not set itself, the defaults do."""
         agent = self.find(agent_id)
         own = agent.budget if agent else None
         budget = own.over(self.defaults.budget) if own else self.defaults.budget
@@ -429,7 +432,7 @@ class Agents(Section, frozen=True, dict=True):
         return thinking_level(name) if name else None
 
     def verbose_for(self, agent_id: str) -> VerboseLevel | None:
-        """How much of the work is shown in its sessions that do not say it themselves."""
+        """The verbosity of the agent's sessions that do not set it themselves."""
         agent = self.find(agent_id)
         return (agent and agent.verbose_default) or self.defaults.verbose_default
 
@@ -443,8 +446,8 @@ class Agents(Section, frozen=True, dict=True):
         )
 
     def heartbeats(self) -> dict[str, HeartbeatConfig]:
-        """Who has one: the agents that say so themselves, or else the default agent when the
-        defaults say so. Nobody is set to work, and nothing is spent, by silence."""
+        """The agents' heartbeats: of those that set one, or else of the default agent if the defaults set
+        one. Without a setting no agent has one, and nothing is spent."""
         shared = self.defaults.heartbeat
         own = {each.id: each.heartbeat.over(shared) for each in self.all() if each.heartbeat}
         return own or ({self.default_id: shared} if shared is not None else {})
@@ -464,7 +467,7 @@ class Agents(Section, frozen=True, dict=True):
 
 
 def thinking_level(name: ThinkingName) -> ThinkingLevel:
-    """OpenClaw's newer names fall on the nearest level that we have."""
+    """The level for a name; OpenClaw's newer names become the nearest level that we have."""
     return _NEAREST_LEVEL.get(name) or name  # type: ignore[return-value]
 
 

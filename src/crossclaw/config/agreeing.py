@@ -1,8 +1,8 @@
-"""What gateways that share a ledger have in common of their configs: all but what is each machine's own.
+"""The common part of the configs of gateways that share a ledger: all but what is each machine's own.
 
-`shared_value` is the common part of a config, as it travels from gateway to gateway: without settings of the local file only
-(paths, addresses, programs), without keys that nobody reads, and with a mark in place of each secret. `with_own` puts the
-common part of another gateway together with what is this machine's own.
+`shared_value` is the common part of a config, as it travels from gateway to gateway: without settings of the
+local file only (paths, addresses, programs), without keys that nobody reads, and with a mark in place of each
+secret. `with_own` puts the common part of another gateway together with what is this machine's own.
 """
 
 from collections.abc import Iterator, Mapping
@@ -26,11 +26,11 @@ from crossclaw.domain.secret import Secret
 
 DIGEST_BYTES = 8
 OWN: frozenset[KeyPath] = frozenset({("gateway", "port"), ("gateway", "remote")})
-"""Set over the wire like others, and still each machine's own."""
+"""Settings that can be changed over the wire, and are still each machine's own."""
 
 
 def shared_keys(raw: Mapping[str, Any]) -> dict[str, str]:
-    """Each setting of the common part as its path and a digest; of a secret, only that there is one."""
+    """The settings of the common part as paths and digests; a secret counts only as being there."""
     return dict(_leaves(shared_value(raw), ()))
 
 
@@ -60,13 +60,13 @@ def _digest(value: Any) -> str:
 
 
 def shared_value(raw: Mapping[str, Any]) -> dict[str, Any]:
-    """As written, variables not put in."""
+    """The common part of a config as written, variables not put in."""
     found: dict[str, Any] = _shared(Config, dict(raw), ())
     return found
 
 
 def secret_places(value: Any, path: KeyPath = ()) -> Iterator[KeyPath]:
-    """Where a common part has secrets."""
+    """The places of secrets in a common part."""
     if value == HIDDEN:
         yield path
     elif isinstance(value, dict | list):
@@ -120,7 +120,7 @@ def _is_own(section: type[Section], key: str, path: KeyPath) -> bool:
 
 
 def _shared_channel(name: str, section: Any) -> Any:
-    """Chat accounts: their settings have a type only by the channel's own description."""
+    """The common part of a chat account, whose settings have a type only by the channel's own description."""
     if not isinstance(section, dict):
         return section
     local = _local_of(name)
@@ -161,8 +161,8 @@ def _section(inside: Any) -> type[Section] | None:
 
 
 class OwnParts:
-    """Puts the common part of another gateway's config together with what is this machine's own. `secrets` are those that
-    came with it, by their place; of all others those that are here stay."""
+    """Puts the common part of another gateway's config together with what is this machine's own. `secrets`
+    are those that came with it, by their place; all other places keep this machine's own."""
 
     def __init__(self, raw: Mapping[str, Any], secrets: Mapping[KeyPath, Any]) -> None:
         self._raw, self._secrets = raw, secrets
@@ -229,7 +229,7 @@ class OwnParts:
 
 
 def _own_rest(kind: Any, own: Any, path: KeyPath) -> dict[str, Any]:
-    """What a section that the others do not have says of this machine alone."""
+    """This machine's own settings of a section that the others do not have."""
     section = _section(inside_of(kind, shape_of(own)))
     if section is None:
         return {}
@@ -243,7 +243,7 @@ def _own_rest(kind: Any, own: Any, path: KeyPath) -> dict[str, Any]:
 
 
 def _twin(own: Any, item: Any, number: int) -> Any:
-    """The item of our list that this one is: by its id, else by its place."""
+    """The item of our list that this one corresponds to: by its id, else by its place."""
     if not isinstance(own, list):
         return None
     name = item.get("id") if isinstance(item, dict) else None

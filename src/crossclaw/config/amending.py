@@ -1,7 +1,8 @@
-"""Amending: a config that a person was shown without its secrets and has changed, as changes of the file.
+"""Amending: turns a config that a person was shown without its secrets and has changed into changes of the
+file.
 
-What was not touched is not written, so comments and secrets stay. `(hidden)` means the secret that
-stands there; where it cannot be known which one is meant, nothing is guessed.
+What was not touched is not written, so comments and secrets stay. `(hidden)` means the secret that stands
+there; where it cannot be known which one is meant, nothing is guessed.
 """
 
 import json
@@ -67,7 +68,7 @@ def _changes_in_object(before: Version, sent: dict[str, Any], path: KeyPath) -> 
 
 
 def _changes_in_list(before: Version, sent: list[Any], path: KeyPath) -> Iterator[Change]:
-    """Item by item while those that were there keep their places; otherwise the list as a whole."""
+    """The changes of a list: item by item while existing ones keep their places; otherwise the list as a whole."""
     twins = [twin(before.shown, sent, index) for index in range(len(sent))]
     known = len(before.shown)
     if twins[:known] == list(range(known)):
@@ -86,7 +87,7 @@ def _changes_in_list(before: Version, sent: list[Any], path: KeyPath) -> Iterato
 
 
 def twin(shown: list[Any], sent: list[Any], index: int) -> int | None:
-    """Which of the items that were there this one is: by its id, as it was, or the only one changed."""
+    """The index of the earlier item that this one is: by its id, as it was, or the only one changed."""
     item = sent[index]
     name = _id(item)
     if name is not None:
@@ -102,7 +103,7 @@ def twin(shown: list[Any], sent: list[Any], index: int) -> int | None:
 
 
 def _recalled(before: Version, sent: Any, path: KeyPath) -> Any:
-    """What is to be written: the secrets that were there, and all that was sent."""
+    """The value to write: what was sent, with the secrets that were there."""
     if _same(sent, before.shown):
         return before.written
     if isinstance(sent, dict) and isinstance(before.shown, dict):
@@ -130,7 +131,7 @@ def _id(item: Any) -> Any:
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Python takes 1 for true and 1.0 for 1; a file does not."""
+    """Whether two values are the same in a file: Python takes 1 for true and 1.0 for 1, a file does not."""
     return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 
@@ -138,7 +139,7 @@ def _same(one: Any, other: Any) -> bool:
 
 
 class ConfigFault(NamedTuple):
-    """What is wrong in the text that was sent: where, and what would work."""
+    """A fault in the text that was sent: where, and what would work."""
 
     line: int
     key: str
@@ -147,13 +148,13 @@ class ConfigFault(NamedTuple):
 
 class Amended(NamedTuple):
     keys: tuple[str, ...]
-    """Of the places that change."""
+    """The keys of the places that change."""
     faults: tuple[ConfigFault, ...]
     warnings: tuple[str, ...] = ()
 
 
 def amend(file: ConfigFile, text: str, *, save: bool) -> Amended:
-    """The file changed as the text says, as a whole or not at all."""
+    """Changes the file as the text says, as a whole or not at all."""
     try:
         sent = parse(text, _SENT)
     except ConfigInvalid as error:

@@ -1,4 +1,4 @@
-"""Approvals: how long a person's yes is waited for, and which chats are told that one is needed."""
+"""Approvals: how long a person's approval is waited for, and which chats get the question."""
 
 from typing import Literal
 
@@ -11,9 +11,9 @@ class ApprovalTarget(Section, frozen=True):
     to: str
     """The chat there."""
     account_id: str | None = None
-    """By which of our accounts."""
+    """The account of ours that sends there."""
     thread_id: str | int | None = None
-    """A thread of it."""
+    """A thread of the chat."""
 
 
 class ApprovalChats(Section, frozen=True):
@@ -29,12 +29,12 @@ class ApprovalChats(Section, frozen=True):
     session_filter: tuple[str, ...] = ()
     """Only for sessions in whose key one of these texts is; empty: for all."""
     targets: tuple[ApprovalTarget, ...] = ()
-    """Chats that get it."""
+    """The chats that get the question with `targets` or `both`."""
 
 
 class ApprovalsConfig(Section, frozen=True):
     timeout_seconds: Positive = 1_800
-    """How long an answer is waited for; then it is a no. As long as in OpenClaw."""
+    """How long an answer is waited for; then the call is denied. As long as in OpenClaw."""
     exec: ApprovalChats = ApprovalChats()
     """Which chats get the question."""
     unused = names("plugin")

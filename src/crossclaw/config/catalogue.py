@@ -31,7 +31,7 @@ _M = 1_000_000
 def _claude(
     output: int, *, off: str, unasked: bool, bound: bool = False, levels: tuple[str, ...] = _FIVE
 ) -> ModelFacts:
-    """A Claude that decides itself how much to think and is told how hard to try."""
+    """A Claude that decides itself how much to think; the request says how hard to try."""
     return ModelFacts(
         window=_M,
         output=output,
@@ -203,14 +203,15 @@ _ROWS: dict[str, ModelFacts] = {
 _BY_LENGTH = sorted(_ROWS, key=len, reverse=True)
 
 UNKNOWN = ModelFacts()
-"""One that is too large a window here is corrected by the model itself: it refuses, and the
+"""Facts of a model that is not listed. If the window is too large here, the model itself refuses, and the
 conversation is compacted."""
 
 
 @lru_cache(_NAMES_REMEMBERED)
 def known_facts(model_id: str) -> ModelFacts:
-    """By the model's name, also behind a router's prefix (`openrouter/anthropic/claude-…`), a cloud's
-    (`us.anthropic.claude-…`) and with OpenRouter's or Ollama's spelling (`claude-opus-5.5`, `qwen3:8b`)."""
+    """The facts of a model by its name, also behind a router's prefix (`openrouter/anthropic/claude-…`), a
+    cloud's (`us.anthropic.claude-…`) and with OpenRouter's or Ollama's spelling (`claude-opus-5.5`,
+    `qwen3:8b`)."""
     name = plain_name(model_id)
     row = next((start for start in _BY_LENGTH if name.startswith(start)), None)
     return UNKNOWN if row is None else _ROWS[row]

@@ -1,5 +1,5 @@
-"""Channel accounts: which accounts of chat platforms a config names, each with its settings; and what is wrong
-with what it says about them."""
+"""Channel accounts: which accounts of chat platforms a config names, each with its settings; and the faults
+in them."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -27,7 +27,7 @@ DEFAULTS = "defaults"
 
 
 def account_sections(channels: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Whatever says something about accounts: each channel's own section, and those of its accounts."""
+    """The sections about accounts: each channel's own, and those of its accounts."""
     for section in channels.values():
         accounts = section.get("accounts") if isinstance(section, Mapping) else None
         inside = accounts.values() if isinstance(accounts, Mapping) else ()
@@ -59,7 +59,8 @@ def accounts_in(channels: Mapping[str, Any], variables: Mapping[str, str]) -> li
 
 
 def _is_usable(section: dict[str, Any], manifest: DescribesChannel, hook: Hook) -> bool:
-    """Of two sections for one channel, under its own name and under another: the one that can be used."""
+    """Whether a section can be used: of two sections for one channel, under its own name and under another,
+    the usable one counts."""
     settings = msgspec.convert(overlaid(section, {}), manifest.settings, dec_hook=hook)
     return settings.enabled and settings.is_set_up
 
@@ -84,7 +85,7 @@ def _raw_accounts(
 def _with_variables(
     raw: dict[str, Any], manifest: DescribesChannel, variables: Mapping[str, str]
 ) -> dict[str, Any]:
-    """A key may lie inside: `cloud.accessToken`."""
+    """The account's keys with those that variables stand for. A key may be nested: `cloud.accessToken`."""
     for variable, key in manifest.environ.items():
         written = any(raw.get(each) for each in _alternatives(manifest, key))
         if (value := variables.get(variable)) and not written:
@@ -93,7 +94,7 @@ def _with_variables(
 
 
 def _alternatives(manifest: DescribesChannel, key: str) -> set[str]:
-    """The other keys in whose place it stands."""
+    """The other keys that may be written in its place."""
     groups = manifest.settings.alternatives
     return {each for group in groups if key in group for each in group} - {key}
 
@@ -108,7 +109,7 @@ def _set_if_missing(raw: dict[str, Any], steps: list[str], value: str) -> dict[s
 
 
 def _reading(variables: Mapping[str, str]) -> Hook:
-    """Of a config that is loaded already: what may be secret is sealed."""
+    """A decoder's hook for a config that is loaded already: what may be secret is a `Secret`."""
 
     def convert(kind: type, value: Any) -> Any:
         if kind is Loose:
@@ -190,7 +191,7 @@ def _each_account(
     path: KeyPath,
     either: tuple[tuple[str, ...], ...],
 ) -> Iterator[tuple[KeyPath, dict[str, Any], dict[str, Any]]]:
-    """Where an account stands, what it says itself, and all of it."""
+    """Each account's path, its own section, and its settings with the channel's."""
     for name, account in accounts.items():
         if isinstance(account, dict):
             yield (*path, "accounts", name), account, overlaid(section, account, either)
@@ -228,7 +229,7 @@ _NO_RULE = '"{}" is no id, and names change hands: nothing from here is heard un
 
 
 def sender_of_rule(entry: str, normalize: Callable[[str], str | None]) -> str | None:
-    """Whom an entry of `toolsBySender` means: an id, or `*`. None: somebody by a name that anybody can take."""
+    """The sender of an entry of `toolsBySender`: an id, or `*`. None: a name, which anybody can take."""
     kind, colon, rest = entry.strip().partition(":")
     if entry.strip() == "*":
         return "*"

@@ -1,5 +1,5 @@
-"""Channels: what openclaw.json says about an account of a chat platform. What all have in common stands here;
-each channel's folder adds its own keys."""
+"""Channels: the settings of an account of a chat platform in openclaw.json. The common ones stand here; each
+channel's folder adds its own keys."""
 
 from collections.abc import Iterator
 from typing import Any, ClassVar, Literal
@@ -19,9 +19,10 @@ class GroupChat(Section, frozen=True):
     """Groups of all channels."""
 
     mention_patterns: tuple[str, ...] | None = None
-    """Regular expressions by which a message of a group calls the agent, beside a real mention; else its name does."""
+    """Regular expressions by which a message of a group calls the agent, beside a real mention; unset: its
+    name does."""
     history_limit: Count | None = None
-    """As `historyLimit` of a channel, for those that do not say it."""
+    """The `historyLimit` of channels that do not set it."""
     unused = names("visibleReplies unmentionedInbound")
 
 
@@ -44,30 +45,30 @@ class ChannelDefaults(Section, frozen=True):
 
 
 class TopicSettings(Section, frozen=True):
-    """One group, channel or topic; what it does not say is as in `*`, then as in the account."""
+    """One group, channel or topic; what it does not set is as in `*`, then as in the account."""
 
     enabled: bool | None = None
-    """Whether it is listened to at all."""
+    """Whether messages from here are accepted at all."""
     allow: bool | None = None
-    """The same."""
+    """The same as `enabled`."""
     require_mention: bool | None = None
     """Whether only messages that mention the agent are answered."""
     auto_reply: bool | None = None
-    """Matrix: the opposite of `requireMention`."""
+    """The opposite of `requireMention`, in Matrix."""
     group_policy: GroupPolicy | None = None
     """Who may talk here."""
     allow_from: Senders | None = None
-    """Who may talk here; an empty list: nobody."""
+    """The people who may talk here; an empty list: nobody."""
     users: Senders | None = None
-    """The same, as Discord and Slack call it."""
+    """The same as `allowFrom`, as Discord and Slack call it."""
     system_prompt: str | None = None
-    """What the agent gets to read about it: your own words."""
+    """A text about this chat for the agent: your own words."""
     allow_bots: bool | None = None
-    """Whether other bots are heard."""
+    """Whether messages of other bots are accepted."""
     tools: ToolPolicy | None = None
-    """Which tools messages from here may use, of those that the agent has."""
+    """The tools that messages from here may use, of those that the agent has."""
     tools_by_sender: dict[str, ToolPolicy] = msgspec.field(default_factory=dict)
-    """The same by who writes, by id (`id:123`, `123`; `*`: everybody else); goes before `tools`."""
+    """The same by sender, by id (`id:123`, `123`; `*`: everybody else); goes before `tools`."""
     unused = names(
         "skills agentId ingest disableAudioPreflight requireExplicitMention topicNameTemplate"
     )
@@ -82,7 +83,7 @@ class TopicSettings(Section, frozen=True):
 
     @property
     def mention(self) -> bool | None:
-        """Whether a mention is needed; None: it does not say."""
+        """Whether a mention is needed; None: not set."""
         if self.require_mention is None and self.auto_reply is not None:
             return not self.auto_reply
         return self.require_mention
@@ -90,28 +91,28 @@ class TopicSettings(Section, frozen=True):
 
 class GroupSettings(TopicSettings, frozen=True):
     topics: dict[str, TopicSettings] = msgspec.field(default_factory=dict)
-    """Topics of it, by id."""
+    """The settings of its topics, by id."""
 
 
 class DirectSettings(Section, frozen=True):
-    """`dm`: how some of OpenClaw's channels write `dmPolicy` and `allowFrom`."""
+    """Settings under `dm`: how some of OpenClaw's channels write `dmPolicy` and `allowFrom`."""
 
     enabled: bool = True
-    """Whether direct messages are heard."""
+    """Whether direct messages are accepted."""
     policy: DmPolicy | None = None
-    """As `dmPolicy`."""
+    """The same as `dmPolicy`."""
     allow_from: Senders | None = None
-    """As `allowFrom`."""
+    """The same as `allowFrom`."""
     group_enabled: bool = False
-    """Whether group chats without a server are heard."""
+    """Whether messages of group chats without a server are accepted."""
     group_channels: Senders = ()
-    """Which of them; none named: all."""
+    """The group chats without a server that are accepted; none named: all."""
     reply_to_mode: ReplyToMode | None = None
-    """As `replyToMode`."""
+    """The same as `replyToMode`."""
 
     def group_chat(self, chat_id: str) -> GroupSettings:
-        """Of one without a server. Switched off where it is not meant, whatever `groupPolicy` says: anybody can put a
-        bot into one."""
+        """The settings of a group chat without a server. It is switched off unless it is enabled and listed,
+        whatever `groupPolicy` says: anybody can put a bot into one."""
         listed = {str(each) for each in self.group_channels}
         named = not listed or bool({chat_id, "*"} & listed)
         return GroupSettings(enabled=self.group_enabled and named)
@@ -121,38 +122,39 @@ StreamMode = Literal["off", "partial", "block", "progress"]
 
 
 class StreamingSettings(Section, frozen=True):
-    """`streaming` in its long form."""
+    """The long form of `streaming`."""
 
     mode: StreamMode = "off"
-    """Every mode but `off` shows a reply by changing one message while it is written."""
+    """How replies are shown: every mode but `off` changes one message while it is written."""
     unused = names("chunkMode block preview progress nativeTransport")
 
 
 class ChannelSettings(Section, frozen=True):
-    """One account, with what its channel's section says for all accounts."""
+    """One account, with its channel's settings for all accounts."""
 
     enabled: bool = True
-    """Whether it is used."""
+    """Whether the account is used."""
     name: str | None = None
-    """What it is called where accounts are shown."""
+    """The account's name where accounts are shown."""
     dm_policy: DmPolicy = "pairing"
     """Who may write to it directly: whom you approve (`pairing`), whom `allowFrom` names (`allowlist`), everybody (`open`, with `*` in `allowFrom`), nobody (`disabled`)."""
     allow_from: Senders = ()
-    """Who may, by the platform's own id. Empty: nobody."""
+    """The people who may write to it, by the platform's own id. Empty: nobody."""
     dm: DirectSettings = DirectSettings()
     """The other spelling: `dm.policy`, `dm.allowFrom`."""
     group_policy: GroupPolicy | None = None
     """Who may talk in groups: `allowlist`, which is usual: whom `groupAllowFrom` names, in the groups that `groups` names, if it names any; `open`: everybody in those groups; `disabled`: nobody."""
     group_allow_from: Senders | None = None
-    """Who may; where it is not written, `allowFrom`. Empty: nobody."""
+    """The people who may talk in groups; unset: as `allowFrom`. Empty: nobody."""
     groups: dict[str, GroupSettings] = msgspec.field(default_factory=dict)
-    """Which groups, by id, and what is different there; `*`: all."""
+    """The groups, by id, and what is different there; `*`: all."""
     require_mention: bool | None = None
-    """Whether a group's message must mention the agent; true where nothing else is said."""
+    """Whether a group's message must mention the agent; true by default."""
     allow_bots: bool = False
-    """Whether messages of other bots are heard."""
+    """Whether messages of other bots are accepted."""
     history_limit: Count | None = None
-    """How many messages of a group that were not meant for the agent it gets to see with the next one that is."""
+    """The number of a group's messages that were not meant for the agent, and that it sees with the next one
+    that is."""
     text_chunk_limit: Positive | None = None
     """How long one message may be, up to the platform's own limit."""
     chunk_mode: Literal["length", "newline"] = "length"
@@ -162,7 +164,7 @@ class ChannelSettings(Section, frozen=True):
     reply_to_mode: ReplyToMode | None = None
     """Which messages of a reply are marked as answers: none, the first, all."""
     response_prefix: str | None = None
-    """What stands before every reply; as `messages.responsePrefix`."""
+    """A text before every reply; as `messages.responsePrefix`."""
     streaming: bool | StreamMode | StreamingSettings | None = None
     """Whether a reply is shown while it is written, where the platform lets messages be changed: one message that grows."""
     stream_mode: StreamMode | None = None
@@ -174,7 +176,7 @@ class ChannelSettings(Section, frozen=True):
     config_writes: bool = False
     """No effect: a chat never changes the config."""
     webhook_path: str | None = None
-    """Where the platform calls the gateway, for channels that are called."""
+    """The path at which the platform calls the gateway, for channels that are called."""
     api_url: str | None = None
     """Another address of the platform's interface: a server of your own, or one for tests."""
     group_list: ClassVar[Literal["senders", "groups"]] = "senders"
@@ -192,8 +194,8 @@ class ChannelSettings(Section, frozen=True):
     )
 
     def group(self, chat_id: str, parent_id: str | None = None, guild_id: str | None = None) -> GroupSettings | None:  # fmt: skip
-        """What is written about a group: by its id, by that of the chat it is in, else `*`. None: it is not
-        listed. `guild_id` is for channels whose groups are on servers."""
+        """The settings of a group: by its id, by that of the chat it is in, else `*`. None: it is not listed.
+        `guild_id` is for channels whose groups are on servers."""
         for wanted in (chat_id, parent_id, "*"):
             if wanted is not None and wanted in self.groups:
                 return self.groups[wanted]
@@ -201,7 +203,7 @@ class ChannelSettings(Section, frozen=True):
 
     @property
     def all_groups(self) -> Iterator[tuple[tuple[str, ...], TopicSettings]]:
-        """All that is written about groups, with where it stands."""
+        """All settings of groups, with their paths."""
         for name, group in self.groups.items():
             yield ("groups", name), group
             for topic_id, topic in group.topics.items():
@@ -209,17 +211,18 @@ class ChannelSettings(Section, frozen=True):
 
     @property
     def limits_tools(self) -> bool:
-        """Whether anything is written about tools in groups."""
+        """Whether tools are limited in any group."""
         return any(each.tools is not None or each.tools_by_sender for _, each in self.all_groups)
 
     @property
     def own_ack(self) -> str | None:
-        """The reaction to messages where the channel has a rule of its own; empty: none. None: as `messages.ackReaction`."""
+        """The reaction to messages if the channel has a rule of its own; empty: none. None: as
+        `messages.ackReaction`."""
         return None
 
     @property
     def streams(self) -> bool | None:
-        """Whether replies are shown while they are written; None: it does not say."""
+        """Whether replies are shown while they are written; None: not set."""
         wanted = self.streaming.mode if isinstance(self.streaming, StreamingSettings) else self.streaming  # fmt: skip
         for said in (wanted, self.stream_mode, self.block_streaming):
             if said is not None:
@@ -238,12 +241,12 @@ class ChannelSettings(Section, frozen=True):
 
     @property
     def is_set_up(self) -> bool:
-        """Whether it has what it takes to connect: a token, an address. Channels say what."""
+        """Whether it has what it needs to connect: a token, an address. Channels say what."""
         return True
 
     @property
     def what_is_missing(self) -> str:
-        """What to write, where it is not set up."""
+        """The settings to write, if it is not set up."""
         return ""
 
 
@@ -272,7 +275,7 @@ def overlaid(
     account: dict[str, Any],
     alternatives: tuple[tuple[str, ...], ...] = (),
 ) -> dict[str, Any]:
-    """An account: its channel's section, and over it, key by key, what the account says itself."""
+    """The settings of an account: its channel's section, and over it, key by key, the account's own."""
     own = gathered(account)
     left_out = {"accounts"}.union(*(group for group in alternatives if set(group) & own.keys()))
     shared = {key: value for key, value in gathered(section).items() if key not in left_out}

@@ -1,8 +1,7 @@
-"""Check: every problem of a config at once, and every key that nobody will read.
+"""Check: all problems of a config at once, and every key that nobody will read.
 
-msgspec decides whether a config is good, but stops at the first fault and cannot name keys of
-free maps. So this walks the types beside the values: always for unknown keys, and for single
-values when msgspec has refused.
+msgspec decides whether a config is good, but stops at the first fault and cannot name keys of free maps. So
+this walks the types beside the values: always for unknown keys, and for single values when msgspec has refused.
 """
 
 import difflib
@@ -29,7 +28,7 @@ class Problem(NamedTuple):
     path: KeyPath
     text: str
     shows_found: bool = False
-    """Whether to tell what stands there; never for a secret."""
+    """Whether to show the value; never for a secret."""
     meant: str | None = None
     """The key that this one was probably meant to be."""
 
@@ -141,7 +140,7 @@ def _examine_leaf(kind: Any, value: Any, path: KeyPath, hook: Hook) -> Iterator[
 
 
 def _may_hide(kind: Any, value: Any) -> bool:
-    """A text in place of a section is often the secret that belongs into it."""
+    """Whether a value may be a secret: a text in place of a section is often the secret that belongs into it."""
     return isinstance(value, str) and any(
         isinstance(each, type) and issubclass(each, Section) for each in members_of(kind)
     )
@@ -149,7 +148,8 @@ def _may_hide(kind: Any, value: Any) -> bool:
 
 @cache
 def kinds_of(section: type[Section]) -> dict[str, Any]:
-    """Names in the file to types. `msgspec.structs.fields` tells the same, but takes 5 ms for all."""
+    """The types of a section's keys, by their names in the file. `msgspec.structs.fields` has the same, but
+    takes 5 ms for all."""
     kinds: dict[str, Any] = {}
     for base in reversed(section.__mro__):
         kinds |= get_annotations(base)
@@ -186,7 +186,7 @@ def inside_of(kind: Any, shape: type | None) -> Any:
 
 
 def expected(kind: Any) -> str:
-    """What would be accepted, in words."""
+    """The accepted values, in words."""
     if get_origin(kind) is Literal:
         return "one of " + ", ".join(f'"{word}"' for word in get_args(kind))
     if get_origin(kind) is Annotated:
@@ -214,7 +214,7 @@ def _range(meta: msgspec.Meta) -> str:
 
 
 def sort_of(value: Any) -> str:
-    """What stands there, without saying it."""
+    """The kind of a value, without showing it."""
     match value:
         case None | bool() | dict() | list():
             return found(value)
@@ -225,7 +225,7 @@ def sort_of(value: Any) -> str:
 
 
 def found(value: Any) -> str:
-    """What stands there, in words and not too many."""
+    """The value in words, and not too many."""
     match value:
         case None:
             return "null"

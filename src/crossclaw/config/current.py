@@ -26,7 +26,7 @@ class CurrentConfig(Config, frozen=False):  # type: ignore[misc]
     listeners: list[Callable[[], None]] = msgspec.field(default_factory=list)
     """Called after every change, for what is under way by the older ones."""
     listed: dict[str, ListedModel] = msgspec.field(default_factory=dict)
-    """What servers have told about their models, by `provider/model`, as far as they were asked."""
+    """Facts from servers about their models, by `provider/model`, as far as they were asked."""
 
     @classmethod
     def of(cls, config: Config) -> "CurrentConfig":
@@ -45,7 +45,7 @@ class CurrentConfig(Config, frozen=False):  # type: ignore[misc]
         return Config(**_fields(self)).redacted()
 
     def take_rules(self, fresh: Config) -> bool:
-        """The secrets and rules of another config hold from now on; whether that changes anything."""
+        """Puts the secrets and rules of another config in force; returns whether that changes anything."""
         changes = rules_of(fresh, self)
         if all(getattr(self, name) == value for name, value in changes.items()):
             return False
@@ -58,8 +58,8 @@ class CurrentConfig(Config, frozen=False):  # type: ignore[misc]
 
 
 def needs_opening(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
-    """Whether what a config says now, as written, holds only in a gateway that is opened anew. Chat accounts
-    are opened and closed one by one."""
+    """Whether a changed config takes effect only in a gateway that is opened anew. Chat accounts are opened
+    and closed one by one."""
     return _without_channels(before) != _without_channels(now)
 
 
@@ -72,7 +72,7 @@ def _fields(config: Config) -> dict[str, Any]:
 
 
 def rules_of(fresh: Config, before: Config) -> dict[str, Any]:
-    """What may be done, to whom and by which secret, as `fresh` says it; the rest as it was `before`."""
+    """The sections with rules and secrets from `fresh`; the rest as it was `before`."""
     return {
         "tools": fresh.tools,
         "commands": fresh.commands,
@@ -97,13 +97,12 @@ def _gateway(fresh: GatewayConfig, before: GatewayConfig) -> GatewayConfig:
 
 
 def _hooks(fresh: HooksConfig, before: HooksConfig) -> HooksConfig:
-    """Where they are served and what a mapping makes of a request wait; who may call them does not."""
+    """The hooks with changed access rules; their path and mappings wait for the next opening."""
     return msgspec.structs.replace(fresh, path=before.path, mappings=before.mappings)
 
 
 def _agents(fresh: Agents, before: Agents) -> Agents:
-    """An agent that comes or goes waits for the opening; what one may that is there before and after
-    does not."""
+    """The agents with changed rules. An agent that comes or goes waits for the next opening."""
     defaults = msgspec.structs.replace(
         before.defaults,
         sandbox=fresh.defaults.sandbox,

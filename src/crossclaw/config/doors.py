@@ -1,4 +1,4 @@
-"""Doors: what arrives other than by a client: chat messages, bindings, cron, MCP servers."""
+"""Sections about what arrives other than by a client: chat messages, bindings, cron, MCP servers."""
 
 from typing import Literal
 
@@ -15,17 +15,17 @@ QueueMode = Literal[
 
 class Queue(Section, frozen=True):
     mode: QueueMode = "collect"
-    """What becomes of messages that come while a session is busy; see [messages](messages.md)."""
+    """How messages are handled that come while a session is busy; see [messages](messages.md)."""
     by_channel: dict[str, QueueMode] = msgspec.field(default_factory=dict)
     """Another mode for single channels."""
     debounce_ms: Count = 1_000
-    """How long it is waited for more, before those that wait are answered."""
+    """How long the gateway waits for more messages before it answers those that wait."""
     debounce_ms_by_channel: dict[str, Count] = msgspec.field(default_factory=dict)
     """Another wait for single channels."""
     cap: Positive = 20
-    """How many wait at most."""
+    """The most messages that wait."""
     drop: Literal["old", "new", "summarize"] = "summarize"
-    """Which go when there are more: the oldest, the newest, or the oldest as a summary."""
+    """Which messages go when there are more: the oldest, the newest, or the oldest as a summary."""
 
 
 AckScope = Literal["group-mentions", "group-all", "direct", "all", "off", "none"]
@@ -35,13 +35,15 @@ class Messages(Section, frozen=True):
     queue: Queue = Queue()
     """Messages that come while a session is busy."""
     response_prefix: str | None = None
-    """What stands before every reply on a chat platform; `auto`: the agent's name. `{model}`, `{provider}`, `{thinkingLevel}` and `{identity.name}` are filled in."""
+    """A text before every reply on a chat platform; `auto`: the agent's name. `{model}`, `{provider}`,
+    `{thinkingLevel}` and `{identity.name}` are filled in."""
     ack_reaction: str | None = None
-    """The reaction that says that a message was heard; unset: the agent's emoji, or 👀; empty: none."""
+    """The reaction that shows that a message was received; unset: the agent's emoji, or 👀; empty: none."""
     ack_reaction_scope: AckScope = "group-mentions"
-    """Which messages get it: those of groups that call the agent where they must, all of groups, direct ones, all."""
+    """Which messages get that reaction: those of groups that call the agent where they must, all of groups,
+    direct ones, all."""
     remove_ack_after_reply: bool = False
-    """Whether it is taken back when the answer is there."""
+    """Whether that reaction is taken back when the answer is there."""
     group_chat: GroupChat = GroupChat()
     """Groups."""
     unused = names(
@@ -51,16 +53,16 @@ class Messages(Section, frozen=True):
 
 class BindingPeer(Section, frozen=True):
     kind: Literal["direct", "dm", "group", "channel"]
-    """A person, a group or a channel."""
+    """The kind of chat: with a person, a group or a channel."""
     id: str
-    """Its id on the platform."""
+    """The chat's id on the platform."""
 
 
 class BindingMatch(Section, frozen=True):
     channel: str
-    """The channel it came by."""
+    """The channel of the message."""
     account_id: str | None = None
-    """Which of our accounts there; `*`: any."""
+    """The account of ours there; `*`: any."""
     peer: BindingPeer | None = None
     """The chat."""
     guild_id: str | None = None
@@ -68,22 +70,22 @@ class BindingMatch(Section, frozen=True):
     team_id: str | None = None
     """The team (Slack) that the chat is in."""
     roles: tuple[str, ...] = ()
-    """Not distinguished here: a binding with it fits nobody."""
+    """Roles are not distinguished here: a binding with it fits nobody."""
 
 
 class AuthProfiles(Section, frozen=True):
     profiles: Loose = msgspec.field(default_factory=Loose)
     """OpenClaw's list of profiles; their keys lie in `agents/<id>/agent/auth-profiles.json`."""
     order: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
-    """By provider, the profiles in the order in which they are used."""
+    """The profiles of each provider, in the order in which they are used."""
     unused = names("cooldowns")
 
 
 class Binding(Section, frozen=True):
     agent_id: str
-    """Who answers."""
+    """The agent that answers."""
     match: BindingMatch
-    """What."""
+    """The messages it is for."""
     unused = names("type comment acp session sessionKey sessionScope")
 
 
@@ -93,7 +95,7 @@ class CronConfig(Section, frozen=True):
     store: str | None = None
     """No effect: jobs lie in the ledger."""
     max_concurrent_runs: Positive | None = None
-    """Jobs under way at once."""
+    """The most jobs under way at once."""
     local = names("store")
     idle = names("store")
     unused = names(
@@ -112,7 +114,8 @@ class CommandsConfig(Section, frozen=True):
     owner_allow_from: tuple[str | int, ...] = ()
     """Senders who are the owner: `telegram:123`, or the id alone."""
     allow_from: dict[str, tuple[str | int, ...]] = msgspec.field(default_factory=dict)
-    """Where given: which senders may use slash commands, by channel (`*`: on every channel); for others they are plain words. The owner always may."""
+    """The senders who may use slash commands, by channel (`*`: on every channel); for others they are plain
+    words. The owner always may. Unset: everybody who may talk."""
     idle = names("text config restart")
     unused = names(
         "native nativeSkills bash bashForegroundMs mcp plugins debug useAccessGroups ownerDisplay"
@@ -124,19 +127,19 @@ class McpServer(Section, frozen=True):
     command: str | None = None
     """The program to start, with `args`."""
     args: tuple[Secret, ...] = ()
-    """Its arguments; they are not shown, since a key may be among them."""
+    """The program's arguments; they are not shown, since a key may be among them."""
     env: Secrets = msgspec.field(default_factory=Secrets)
-    """Variables it gets."""
+    """Variables for the program."""
     cwd: str | None = None
-    """The folder it starts in."""
+    """The folder the program starts in."""
     url: str | None = None
-    """Where a server that already runs is reached."""
+    """The address of a server that already runs."""
     transport: str | None = None
-    """How: `streamable-http`."""
+    """The protocol of that server: `streamable-http`."""
     headers: Secrets = msgspec.field(default_factory=Secrets)
-    """Headers for it."""
+    """Headers of requests to that server."""
     enabled: bool = True
-    """Whether it is used."""
+    """Whether the server is used."""
     disabled: bool = False
     """The other spelling of `enabled: false`."""
     local = names("command args env cwd workingDirectory")
@@ -156,9 +159,9 @@ class Logging(Section, frozen=True):
     level: LogLevel = "info"
     """How much is written; `silent` writes nothing."""
     console_level: LogLevel | None = None
-    """Of the terminal; else the same."""
+    """The level of what the terminal shows; unset: as `level`."""
     file: str | None = None
-    """Where the log is written; else in the state folder."""
+    """The log's file; unset: one in the state folder."""
     console_style: Literal["pretty", "compact", "json"] = "pretty"
     """How a line looks in the terminal; `json`: one JSON object a line. `compact` is the same as `pretty`."""
     file_style: Literal["text", "json"] = "text"
@@ -166,13 +169,13 @@ class Logging(Section, frozen=True):
     max_file_bytes: Positive = 10 * 2**20
     """How large the file may become; then it is put aside, and a new one begun."""
     max_files: Positive = 5
-    """How many of those that were put aside are kept, as `.1`, `.2` and so on."""
+    """How many older files are kept, as `.1`, `.2` and so on."""
     quiet = names("redactSensitive redactPatterns")
     local = names("file")
 
 
 class Env(Section, frozen=True):
-    """Variables for `${NAME}` and for providers, where the environment itself has none."""
+    """Variables for `${NAME}` and for providers, if the environment itself has none."""
 
     vars: Secrets = msgspec.field(default_factory=Secrets)
     """The variables."""

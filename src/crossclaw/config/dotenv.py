@@ -1,8 +1,8 @@
 """`.env` of the state folder: variables beside those of the environment, which goes before it.
 
-It is read as OpenClaw reads its own: `NAME=value` a line, `export` in front and quotes around allowed, a quoted value
-may have several lines, `#` begins a comment. A `.env` of the folder that a command is called in is not read: that folder
-may be anybody's.
+It is parsed like OpenClaw's: `NAME=value` a line, `export` in front and quotes around allowed, a quoted value
+may have several lines, `#` begins a comment. A `.env` of the folder that a command is called in is not read:
+that folder may be anybody's.
 """
 
 import os
@@ -28,7 +28,7 @@ _ESCAPES = {r"\n": "\n", r"\r": "\r", r"\"": '"', r"\\": "\\"}
 class DotEnv(NamedTuple):
     values: dict[str, str]
     odd: tuple[int, ...]
-    """Lines that say nothing that can be understood."""
+    """Numbers of lines that cannot be understood."""
 
 
 def parse_dotenv(text: str) -> DotEnv:
@@ -73,6 +73,6 @@ def read_dotenv(path: Path) -> DotEnv:
 
 
 def with_dotenv(environ: Mapping[str, str], state_dir: Path) -> dict[str, str]:
-    """The environment as it is, and below it what the file adds. A variable that is set to nothing is not set."""
+    """The environment, and below it what the file adds. A variable that is set to nothing is not set."""
     given = {name: value for name, value in environ.items() if value}
     return dict(environ) | read_dotenv(state_dir / NAME).values | given

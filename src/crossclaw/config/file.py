@@ -1,7 +1,7 @@
-"""The config file as something to change: read, edited as text, checked, then replaced in one step.
+"""The config file, to be changed: read, edited as text, checked, then replaced in one step.
 
-A change that cannot be made in the text (it stands in an included file) is refused, with the lines
-to write by hand.
+A change that cannot be made in the text (it stands in an included file) is refused, with the lines to write by
+hand.
 """
 
 from collections.abc import Callable, Generator, Mapping
@@ -23,13 +23,16 @@ SECRET_ELSEWHERE = "it stands in an included file and would be sent to another a
 
 
 class NotChanged(Unloadable):
-    """The file stays as it was; the text says why and what would work."""
+    """The file was not changed; the text says why and what would work."""
 
 
 class ConfigFile:
-    """With `from_wire` it is changed from a distance: what is local stays as it is, and a secret does not
-    follow to another address. `agree` is called with what will stand in it, before it is written: where it raises, the
-    file stays as it was."""
+    """The config file and its pending changes.
+
+    With `from_wire` it is changed from a distance: what is local stays as it is, and a secret does not follow
+    to another address. `agree` is called with the new config before it is written: if it raises, the file stays
+    as it was.
+    """
 
     def __init__(
         self,
@@ -58,7 +61,7 @@ class ConfigFile:
         return path in spans_of(self.text)
 
     def put(self, path: KeyPath, value: Any) -> None:
-        """The value at `path`, whether or not there is one; missing objects on the way are made."""
+        """Sets the value at `path`, whether or not there is one; missing objects on the way are made."""
         spans = spans_of(self.text)
         if path in spans:
             self._edit(path, value, replace_value(self.text, path, value))
@@ -71,18 +74,18 @@ class ConfigFile:
         self._edit(path, value, whole)
 
     def remove(self, path: KeyPath) -> None:
-        """Nothing at `path`; that it was not there is all right. A key may have been written twice."""
+        """Removes what is at `path`, if anything. A key may have been written twice."""
         while path in spans_of(self.text):
             self._edit(path, None, remove_member(self.text, path))
             if isinstance(path[-1], int):
                 return  # the next item has come to its place
 
     def replace(self, text: str) -> None:
-        """Another text in place of the whole."""
+        """Replaces the whole text."""
         self.value, self.text = parse(text, self.path), text
 
     def insert(self, path: KeyPath, item: Any) -> None:
-        """A further item at the end of the list at `path`."""
+        """Appends an item to the list at `path`."""
         self._edit(path, item, insert_last(self.text, path, item))
 
     def _edit(self, path: KeyPath, value: Any, text: str) -> None:
@@ -108,7 +111,7 @@ class ConfigFile:
         return NotChanged(text, ((path, why),))
 
     def save(self) -> Loaded:
-        """Only what loads is written. The file is there whole at any moment, and only ours to read."""
+        """Writes the file, if it loads. It is replaced in one step, and only its owner can read it."""
         self._hold_to_the_wire()
         with self._draft() as draft:
             loaded = self._check(draft)
@@ -119,8 +122,8 @@ class ConfigFile:
             return loaded
 
     def save_no_worse(self, changed: KeyPath) -> tuple[str, ...]:
-        """As `save`; but a file that did not load before may keep faults elsewhere than at what was
-        changed, so that they can be fixed one by one. Answers those that are left."""
+        """Saves like `save`; but a file that did not load before may keep faults elsewhere than at what was
+        changed, so that they can be fixed one by one. Returns those that are left."""
         try:
             self.save()
             return ()
@@ -134,7 +137,7 @@ class ConfigFile:
         return tuple(f"{dotted(path)}: {why}" for path, why in left)
 
     def _load(self, draft: Path) -> Loaded:
-        """A variable that was missing before is no new fault: it may be set where the gateway runs."""
+        """Loads a draft. A variable that was missing before is no new fault: it may be set where the gateway runs."""
         try:
             return load(draft, self._environ)
         except Unloadable as error:
@@ -157,7 +160,7 @@ class ConfigFile:
         return ()
 
     def check(self) -> Loaded:
-        """What saving would say; nothing is written."""
+        """Checks as `save` does; nothing is written."""
         self._hold_to_the_wire()
         with self._draft() as draft:
             loaded = self._check(draft)
@@ -179,7 +182,7 @@ class ConfigFile:
         self.dropped = tuple(map(dotted, told))
 
     def _hold_included(self, draft: Path) -> None:
-        """A secret in an included file cannot be taken out here, so the address beside it stays."""
+        """Refuses a new address beside a secret in an included file: the secret cannot be taken out here."""
         if not self._from_wire or INCLUDE not in self.text or not self.path.exists():
             return
         whole = Source(draft)
@@ -192,7 +195,7 @@ class ConfigFile:
             raise NotChanged(f"{self.path} was not changed:\n{lines}", faults)
 
     def _drop(self, path: KeyPath) -> None:
-        """An empty key stays where a provider would otherwise look for one in the environment."""
+        """Removes a secret. An API key is left empty, or its provider would look for one in the environment."""
         if path[-1] == "apiKey":
             self.put(path, "")
         else:

@@ -1,4 +1,5 @@
-"""Fingerprints: a certificate's sha256, by which a gateway is known that no authority vouches for."""
+"""Fingerprints: the sha256 of a certificate, by which clients recognise a gateway whose certificate no
+authority has signed."""
 
 import hashlib
 import re
@@ -9,12 +10,12 @@ _HEX = re.compile(r"[0-9a-f]{64}")
 
 
 def fingerprint_of(certificate: bytes) -> str:
-    """Of a certificate in DER: 64 hexadecimal digits."""
+    """The fingerprint of a certificate in DER: 64 hexadecimal digits."""
     return hashlib.sha256(certificate).hexdigest()
 
 
 def clean_fingerprint(written: str) -> str:
-    """As people and openssl write it: with `sha256:` before it, with colons, in capitals."""
+    """A fingerprint without what people and openssl add: `sha256:` before it, colons, capitals."""
     text = written.strip().lower().removeprefix("sha256").lstrip(":= ").replace(":", "")
     text = text.replace(" ", "").replace("fingerprint=", "")
     if not _HEX.fullmatch(text):

@@ -1,7 +1,7 @@
-"""Following: this gateway's config file is changed as another gateway's was, over the wire.
+"""Following: changes this gateway's config file as another gateway's was changed over the wire.
 
-By the rules of every change over the wire: what is local stays as it is, comments stay, a file that would not load is not
-written, and what stands in an included file is left to a person.
+The rules of every change over the wire hold: what is local stays as it is, comments stay, a file that would not
+load is not written, and what stands in an included file is left to a person.
 """
 
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ def follow_shared(
     shared: dict[str, Any],
     secrets: Mapping[KeyPath, Any],
 ) -> Loaded:
-    """The file with another gateway's common part in it; raises `NotChanged` where that cannot be."""
+    """Writes another gateway's common part into the file; raises `NotChanged` if that cannot be."""
     before = load(path, environ)
     own = OwnParts(before.raw, secrets)
     wanted = own.with_own(shared)
@@ -46,7 +46,7 @@ def follow_shared(
 
 
 def _refuse_others(file: ConfigFile, shared: dict[str, Any]) -> None:
-    """What stands in an included file, or under an old name, cannot be changed in this one."""
+    """Refuses changes of what stands in an included file, or under an old name: that cannot be changed here."""
     ours, theirs = shared_keys(file.check().raw), shared_keys(shared)
     if digest_of(ours) != digest_of(theirs):
         keys = differing(ours, theirs)

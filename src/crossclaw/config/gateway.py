@@ -1,4 +1,4 @@
-"""Gateway: where it listens, whom it lets in, what it serves."""
+"""Gateway: its address, who may connect, and what it serves."""
 
 from typing import Annotated, Literal
 
@@ -24,7 +24,7 @@ class ControlUi(Section, frozen=True):
     enabled: bool = True
     """Whether the page is served."""
     base_path: str = "/"
-    """Where it is served."""
+    """The path at which the page is served."""
     allowed_origins: tuple[str, ...] = ()
     """Pages of other origins that may connect."""
     allow_insecure_auth: bool = False
@@ -41,7 +41,7 @@ class ControlUi(Section, frozen=True):
 
 class EndpointConfig(Section, frozen=True):
     enabled: bool = True
-    """Whether it is served."""
+    """Whether the endpoint is served."""
     max_body_bytes: Positive | None = None
     """The largest request."""
     unused = names("images files maxImageParts maxTotalImageBytes maxUrlParts")
@@ -66,9 +66,10 @@ class Tls(Section, frozen=True):
     auto_generate: bool = True
     """Whether a certificate is made and kept where there is none."""
     cert_path: str | None = None
-    """The certificate, in PEM; else `gateway/tls/gateway-cert.pem` of the state folder."""
+    """The certificate, in PEM; unset: `gateway/tls/gateway-cert.pem` of the state folder."""
     key_path: str | None = None
-    """Its private key, in PEM, without a passphrase; else `gateway/tls/gateway-key.pem` of the state folder."""
+    """The certificate's private key, in PEM, without a passphrase; unset: `gateway/tls/gateway-key.pem` of
+    the state folder."""
     ca_path: str | None = None
     """Certificates of the authority, sent along where `certPath` holds the gateway's own only."""
     local = names("certPath keyPath caPath")
@@ -76,13 +77,14 @@ class Tls(Section, frozen=True):
 
 class Remote(Section, frozen=True):
     url: str | None = None
-    """Where the command line finds the gateway in mode `remote`."""
+    """The gateway's address for the command line in mode `remote`."""
     token: Secret | None = None
-    """The token it shows there."""
+    """The token for that gateway."""
     password: Secret | None = None
-    """The password it shows there."""
+    """The password for that gateway."""
     tls_fingerprint: str | None = None
-    """The sha256 fingerprint of its certificate: exactly that one is trusted; else one that an authority vouches for."""
+    """The sha256 fingerprint of that gateway's certificate: exactly that one is trusted; unset: one that an
+    authority vouches for."""
     unused = names("transport sshTarget sshIdentity enabled remotePort")
 
 
@@ -106,22 +108,24 @@ class HttpTools(Section, frozen=True):
 
 class NodeCommands(Section, frozen=True):
     deny_commands: tuple[str, ...] = ()
-    """What no node is asked to do, whatever it offers."""
+    """Commands that no node is asked for, whatever it offers."""
     sessions: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
-    """Sessions that a node, named by its id, hears of and speaks in beside its own; see [visibility](visibility.md)."""
+    """Sessions that a node, named by its id, gets events of and speaks in beside its own; see
+    [visibility](visibility.md)."""
     unused = names("allowCommands browser")
 
 
 class GuestsConfig(Section, frozen=True):
     sessions: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
-    """Sessions that an MCP guest, by its name (`*`: every guest), sees beside itself and who has sent to it; `*`: all that a session of the default agent sees."""
+    """Sessions that an MCP guest, by its name (`*`: every guest), sees beside itself and who has sent to it;
+    `*`: all that a session of the default agent sees."""
 
 
 class GatewayConfig(Section, frozen=True):
     mode: Literal["local", "remote"] = "local"
     """`remote`: the command line asks a gateway elsewhere."""
     port: Port = 18_789
-    """The port."""
+    """The port that it listens at."""
     bind: Literal["loopback", "lan", "tailnet", "auto", "custom"] = "loopback"
     """The address it listens at: this machine only, the network, or `customBindHost`."""
     custom_bind_host: str | None = None
@@ -133,13 +137,13 @@ class GatewayConfig(Section, frozen=True):
     http: Http = Http()
     """What is served over HTTP."""
     trusted_proxies: tuple[str, ...] = ()
-    """Proxies whose word on the client's address is taken."""
+    """Proxies that are trusted to name the client's address."""
     tls: Tls = Tls()
     """Encrypted connections."""
     remote: Remote = Remote()
     """A gateway elsewhere, for the command line."""
     reload: Reload = Reload()
-    """When a changed file is taken over."""
+    """How a changed file is taken over."""
     tools: HttpTools = HttpTools()
     """Tools over `/tools/invoke`."""
     nodes: NodeCommands = NodeCommands()
@@ -147,7 +151,8 @@ class GatewayConfig(Section, frozen=True):
     guests: GuestsConfig = GuestsConfig()
     """What MCP guests see."""
     trust_group: bool = False
-    """Whether members of a group may write the state folder and the config, as on a mounted volume; they can then do all that the owner can."""
+    """Whether members of a group may write the state folder and the config, as on a mounted volume; they can
+    then do all that the owner can."""
     local = names("bind customBindHost trustedProxies trustGroup")
     unused = names(
         "tailscale push webchat allowRealIpFallback channelHealthCheckMinutes"

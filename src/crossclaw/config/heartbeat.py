@@ -1,4 +1,4 @@
-"""Heartbeat: an agent looks by itself, now and then, whether something needs its attention."""
+"""Heartbeat: an agent checks by itself, now and then, whether something needs its attention."""
 
 from typing import Annotated
 
@@ -15,30 +15,31 @@ Hour = Annotated[str, msgspec.Meta(pattern=_HOUR)]
 
 class ActiveHours(Section, frozen=True):
     start: Hour = "00:00"
-    """From when, as HH:MM."""
+    """The beginning, as HH:MM."""
     end: Hour = "24:00"
-    """Until when."""
+    """The end, as HH:MM."""
     timezone: str | None = None
-    """`user`, `local`, or a name like Europe/Vienna."""
+    """The time zone: `user`, `local`, or a name like Europe/Vienna."""
 
 
 class HeartbeatConfig(Section, frozen=True):
-    """What is not set is as in `agents.defaults.heartbeat`, and then as said here."""
+    """The settings of heartbeats. What is not set is as in `agents.defaults.heartbeat`, and then as said here."""
 
     every: str | None = None
-    """How often, such as `30m`."""
+    """The time between two heartbeats, such as `30m`."""
     prompt: str | None = None
     """The message to the agent; unset: HEARTBEAT.md in its workspace."""
     active_hours: ActiveHours | None = None
-    """When it may be."""
+    """The hours in which heartbeats happen."""
     target: str | None = None
-    """`last` (where the main session was last talked to), `none`, or a channel."""
+    """The chat for what an agent has to say: `last` (where the main session was last talked to), `none`, or a
+    channel."""
     to: str | None = None
     """The chat in that channel."""
     model: str | None = None
-    """The model for it."""
+    """The model of heartbeats."""
     ack_max_chars: Annotated[int, msgspec.Meta(ge=0)] | None = None
-    """So many characters beside `HEARTBEAT_OK` are still silence."""
+    """The number of characters beside `HEARTBEAT_OK` up to which an answer still counts as nothing to say."""
     unused = names(
         "agentId accountId includeReasoning includeSystemPromptSection isolatedSession lightContext session"
         " suppressToolErrorWarnings directPolicy timeoutSeconds skipWhenBusy"

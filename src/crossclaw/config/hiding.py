@@ -1,6 +1,6 @@
-"""Hiding: what a config file says, with every secret in it left out, so that a person may see and edit it.
+"""Hiding: a config file's values with every secret left out, so that a person may see and edit it.
 
-Types decide, not the look of a value. Where there is no type (an unknown key) nothing is shown.
+Types decide, not the look of a value. An unknown key, which has no type, is not shown.
 """
 
 import re
@@ -55,7 +55,7 @@ def _is_section(kind: Any) -> bool:
 
 
 def _hidden(value: Any) -> Any:
-    """Its form stays, so that it can be kept, moved and taken out; what is in it is not told."""
+    """The value with every content hidden. Its form stays, so that it can be kept, moved and taken out."""
     if isinstance(value, dict):
         return {name: _hidden(child) for name, child in value.items()}
     if isinstance(value, list):

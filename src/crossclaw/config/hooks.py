@@ -1,4 +1,4 @@
-"""Hooks: programs elsewhere that may say something to an agent over HTTP."""
+"""Hooks: programs elsewhere that may send something to an agent over HTTP."""
 
 from typing import Literal
 
@@ -12,16 +12,16 @@ class HookMatch(Section, frozen=True):
     path: str | None = None
     """The path below `hooks.path`."""
     source: str | None = None
-    """Equal to the body's own `source`."""
+    """A value that the body's own `source` must have."""
 
 
 class HookTransform(Section, frozen=True):
     """A module of Node.js, which cannot run here: requests to its mapping are refused."""
 
     module: str
-    """Not run."""
+    """The module; it is not run."""
     export: str | None = None
-    """Not run."""
+    """The module's export; it is not run."""
     local = names("module export")
 
 
@@ -37,15 +37,16 @@ class HookMapping(Section, frozen=True):
     wake_mode: WakeMode = "now"
     """Whether the words are read at once or by the next run."""
     name: str | None = None
-    """Who is said to speak."""
+    """The name of the sender in the message."""
     agent_id: str | None = None
-    """Who answers."""
+    """The agent that answers."""
     session_key: str | None = None
-    """In which session. Without `{{…}}` it holds as it is; with it, it must begin with `hook:` or is checked like a request's own."""
+    """The session of the run. Without `{{…}}` it holds as it is; with it, it must begin with `hook:` or is
+    checked like a request's own."""
     message_template: str | None = None
     """The message, for `agent`."""
     text_template: str | None = None
-    """The words, for `wake`."""
+    """The text of the notice, for `wake`."""
     deliver: bool | None = None
     """Whether the reply goes to a chat."""
     allow_unsafe_external_content: bool | None = None
@@ -61,9 +62,9 @@ class HookMapping(Section, frozen=True):
     model: str | None = None
     """The model of the run."""
     thinking: ThinkingLevel | None = None
-    """How much it thinks."""
+    """How much the model thinks."""
     timeout_seconds: Positive | None = None
-    """How long it may take."""
+    """How long the run may take."""
     transform: HookTransform | None = None
     """A module of Node.js. It cannot run here, so requests to its mapping are refused (501), and the start says so."""
     idle = names("allowUnsafeExternalContent")
@@ -74,9 +75,9 @@ class HooksConfig(Section, frozen=True):
     enabled: bool = False
     """Whether hooks are served."""
     token: Secret | None = None
-    """Their own secret, other than the gateway's."""
+    """The hooks' own secret, other than the gateway's."""
     path: str = "/hooks"
-    """Where they are served."""
+    """The path at which hooks are served."""
     max_body_bytes: Positive = 262_144
     """The largest request."""
     default_session_key: str | None = None

@@ -1,4 +1,4 @@
-"""Where the ledger is kept."""
+"""The ledger's place: a file, or a database that several gateways may share."""
 
 from collections.abc import Mapping
 
@@ -13,24 +13,27 @@ class LedgerConfig(Section, frozen=True):
     """A PostgreSQL database that holds the ledger (`postgresql://user:password@host:5432/crossclaw`), instead of a file
     in the state folder; see [PostgreSQL](postgres.md). The variable `CROSSCLAW_LEDGER_URL` goes before it."""
     shared: bool = False
-    """Several gateways use this database together; see [Several gateways](cluster.md). Each says so, and has a name of its own."""
+    """Whether several gateways use this database together; see [Several gateways](cluster.md). Each sets it,
+    and has a name of its own."""
     gateway: str | None = None
-    """The name of this gateway among those that share the ledger; by itself the machine's and the state folder's."""
+    """The name of this gateway among those that share the ledger; by default the machine's and the state folder's."""
     address: str | None = None
-    """Where the other gateways reach this one (`http://10.0.0.5:18789`); by itself the address it listens at."""
+    """The address by which the other gateways reach this one (`http://10.0.0.5:18789`); by default the
+    address it listens at."""
     config_epoch: Count = 0
-    """Of several gateways with different config files, the one with the higher number counts: raise it above the number that
-    `crossclaw gateways list` shows, together with a change, and the others follow."""
+    """The config's number among several gateways with different config files: the one with the higher number
+    counts. Raise it above the number that `crossclaw gateways list` shows, together with a change, and the
+    others follow."""
     agents: tuple[str, ...] | None = None
-    """The agents whose runs are taken here. By itself those whose workspace is a folder on this machine, and those whose workspace
-    is on no gateway's."""
+    """The agents whose runs are taken here. By default those whose workspace is a folder on this machine, and
+    those whose workspace is on no gateway's."""
     key_file: str | None = None
     """A file with the key that encrypts secrets which gateways keep for each other in the ledger; `CROSSCLAW_LEDGER_KEY` goes before it."""
     local = names("url shared gateway address agents keyFile")
 
     @property
     def reached_at(self) -> str:
-        """The address as the other gateways use it, over HTTP: one that was written as for clients is the same place."""
+        """The address for the other gateways, over HTTP: one that was written as for clients is the same place."""
         written = (self.address or "").strip()
         for clients, gateways in (("ws://", "http://"), ("wss://", "https://")):
             if written.lower().startswith(clients):

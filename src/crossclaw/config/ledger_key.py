@@ -1,8 +1,8 @@
-"""The ledger key: what gateways that share a ledger encrypt secrets with, before they are kept there.
+"""The ledger key: with it, gateways that share a ledger encrypt the secrets that are kept there.
 
-It is given to each gateway (`CROSSCLAW_LEDGER_KEY`, or a file that `ledger.keyFile` names) and is never in the ledger. Each
-secret is encrypted and authenticated by AES-256-GCM, together with what it is for: a row that was put in another row's place
-does not open.
+It is given to each gateway (`CROSSCLAW_LEDGER_KEY`, or a file that `ledger.keyFile` names) and is never in the
+ledger. Each secret is encrypted and authenticated by AES-256-GCM, together with what it is for: a row that was
+put in another row's place cannot be decrypted.
 """
 
 import base64
@@ -31,11 +31,11 @@ HOW = (
 
 
 class NotOpened(ConfigInvalid):
-    """A secret in the ledger that this gateway's key does not open."""
+    """A secret in the ledger that this gateway's key does not decrypt."""
 
 
 class LedgerKey:
-    """Several keys: the first one encrypts, any of them opens."""
+    """One or several keys: the first one encrypts, any of them decrypts."""
 
     def __init__(self, written: str) -> None:
         keys = written.split()
@@ -49,13 +49,13 @@ class LedgerKey:
         ]
 
     def seal(self, text: str, about: str) -> str:
-        """`about`: what it is for; it opens for nothing else."""
+        """Encrypts a text. `about`: what it is for; it can be decrypted for nothing else."""
         nonce = os.urandom(_NONCE_BYTES)
         sealed = _cipher(self._keys[0]).encrypt(nonce, text.encode(), about.encode())
         return base64.b64encode(nonce + sealed).decode()
 
     def marks(self, words: bytes, about: str) -> Iterator[str]:
-        """What proves, with each of the keys, that these words were said by who has it."""
+        """Proofs, one with each key, that these words come from a holder of it."""
         for key in self._keys:
             marking = hmac.new(key, f"mark of {about}".encode(), sha256).digest()
             yield hmac.new(marking, words, sha256).hexdigest()
@@ -79,7 +79,7 @@ class LedgerKey:
 
 
 def find_ledger_key(config: Config, paths: Paths, environ: Mapping[str, str]) -> LedgerKey | None:
-    """As the environment or a file gives it; None: none is given."""
+    """The key from the environment or a file; None: none is given."""
     if given := environ.get(KEY_VARIABLE, "").strip():
         return LedgerKey(given)
     if not config.ledger.key_file:

@@ -1,5 +1,8 @@
-"""Lint: what a config may say and hardly means. A list that names nobody locks nothing, silently; so
-it is told. Nothing here keeps a gateway from starting: OpenClaw starts with it too."""
+"""Lint: settings that are allowed and probably a mistake.
+
+A list that names nobody restricts nothing, silently; so it is reported. Nothing here keeps a gateway from
+starting: OpenClaw starts with it too.
+"""
 
 from collections.abc import Iterable, Iterator
 
@@ -81,7 +84,7 @@ def _unknown(what: str, name: str, known: set[str]) -> str:
 
 
 def _of_models(config: Config) -> Iterator[Note]:
-    """In the words of the run that would fail by it."""
+    """Models that cannot answer, in the words of the run that would fail by it."""
     for where, name in named_models(config):
         if fault := model_fault(config.models, config.agents.model_named(name)):
             yield Note(where, fault)

@@ -1,4 +1,4 @@
-"""Load: openclaw.json into a `Config`, or one error that names everything to fix in it."""
+"""Load: turns openclaw.json into a `Config`, or one error that names everything to fix in it."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -47,7 +47,7 @@ OLD_AGENT = "the old spelling of agents.defaults, and read as that"
 
 
 class Unloadable(ConfigInvalid):
-    """Its text names what to fix; `problems` are the same, each with its key."""
+    """The config cannot be loaded. The text names what to fix; `problems` are the same, each with its key."""
 
     def __init__(
         self,
@@ -69,18 +69,18 @@ class Loaded(msgspec.Struct, frozen=True):
     path: Path
     exists: bool
     raw: dict[str, Any]
-    """As written, includes put together, variables not yet put in. It may hold secrets."""
+    """The config as written, includes put together, variables not yet put in. It may hold secrets."""
     warnings: tuple[str, ...]
     files: tuple[Path, ...]
     """Every file that was read, the main one first: what a reload has to watch."""
     no_effect: tuple[NoEffect, ...] = ()
-    """What it says and nobody here reads."""
+    """Settings that nothing here reads."""
     lacking: tuple[str, ...] = ()
     """Variables that a gateway would need to start with it, and that are not set here. See `load`."""
 
     @property
     def all_warnings(self) -> tuple[str, ...]:
-        """With what has no effect, as one text."""
+        """All warnings, those about settings without effect as one text."""
         listed = told(self.no_effect)
         return (*self.warnings, "\n  ".join([NO_EFFECT, *listed])) if listed else self.warnings
 
@@ -89,15 +89,16 @@ class Loaded(msgspec.Struct, frozen=True):
 
 
 def load(path: Path, environ: Mapping[str, str], *, to_serve: bool = True) -> Loaded:
-    """What is not there to serve (a command that asks a gateway, or changes the file) needs the variables of
-    `gateway` alone: the others may be set only where the gateway runs. They are named in `lacking`."""
+    """Loads a config. A command that asks a gateway, or changes the file, does not serve and needs the
+    variables of `gateway` alone: the others may be set only where the gateway runs. They are named in
+    `lacking`."""
     if not _is_there(path):
         return Loaded(Config(), path, False, {}, (), ())
     return _loaded(Source(path), environ, to_serve=to_serve)
 
 
 def load_gateway(path: Path, environ: Mapping[str, str]) -> Loaded:
-    """The section `gateway` alone, for whoever asks a gateway that runs while the rest of the file does not load."""
+    """Loads the section `gateway` alone, to reach a running gateway while the rest of the file does not load."""
     source = Source(path)
     source.keep_only("gateway", "env")
     return _loaded(source, environ, to_serve=False)
@@ -132,7 +133,7 @@ def _loaded(source: Source, environ: Mapping[str, str], *, to_serve: bool) -> Lo
 def _needed(
     missing: list[Missing], raw: dict[str, Any], findings: list[ConfigFinding | NoEffect]
 ) -> list[Missing]:
-    """Those of which something would be made: not in what nobody reads, and not in what is switched off."""
+    """The missing variables that are needed: not those in settings that nothing reads or that are switched off."""
     idle = [each.path for each in findings if isinstance(each, NoEffect)]
     return [
         gap
@@ -156,7 +157,7 @@ def _judged(
 
 
 def _is_there(path: Path) -> bool:
-    """Anything but plain absence counts as there: reading it then says what is wrong."""
+    """Whether there is a file. Anything but plain absence counts: reading it then says what is wrong."""
     try:
         path.lstat()
     except FileNotFoundError:
@@ -191,7 +192,7 @@ def _problems(
 
 
 def _env_gathered(values: dict[str, Any]) -> dict[str, Any]:
-    """Variables written directly under `env` moved to `env.vars`."""
+    """The config with variables written directly under `env` moved to `env.vars`."""
     env = values.get("env")
     if not isinstance(env, dict) or not isinstance(env.get("vars", {}), dict):
         return values

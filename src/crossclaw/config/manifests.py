@@ -19,7 +19,7 @@ GROUP = "crossclaw.channels"
 
 
 class DescribesChannel(Protocol):
-    """What the config needs to know of a channel; `channels.manifest` has all of it."""
+    """The part of a channel's manifest that the config needs; `channels.manifest` has all of it."""
 
     @property
     def name(self) -> str: ...
@@ -36,7 +36,7 @@ class DescribesChannel(Protocol):
 
 @cache
 def own_names() -> tuple[str, ...]:
-    """Folders of `crossclaw/channels`."""
+    """The names of our own channels: folders of `crossclaw/channels`."""
     spec = find_spec(GROUP)
     folders = spec.submodule_search_locations if spec and spec.submodule_search_locations else []
     return tuple(
@@ -59,7 +59,7 @@ def known_names() -> tuple[str, ...]:
 
 
 def find(name: str) -> DescribesChannel | None:
-    """By name or by another name of it, in any case."""
+    """The manifest by a channel's name or an alias, in any case."""
     wanted = name.strip().lower()
     if wanted in own_names():
         return _own(wanted)

@@ -1,4 +1,4 @@
-"""Media: who writes down what people say in voice notes."""
+"""Media: which models transcribe voice notes."""
 
 from typing import Literal
 
@@ -11,7 +11,7 @@ Understood = Literal["image", "audio", "video"]
 
 
 class MediaModel(Section, frozen=True):
-    """A service, or a program of this machine."""
+    """A model that transcribes: a service, or a program of this machine."""
 
     type: Literal["provider", "cli"] = "provider"
     """A service of `models.providers`, or a program."""
@@ -23,14 +23,14 @@ class MediaModel(Section, frozen=True):
     command: str | None = None
     """The program. It ends with 0 and prints the words, or writes them into a `.txt` file in `{{OutputDir}}`."""
     args: tuple[str, ...] = ()
-    """Its arguments; `{{MediaPath}}` is the recording, `{{MediaDir}}` its folder, `{{OutputDir}}` a folder to write
-    to, `{{OutputBase}}` a file in it without its ending."""
+    """The program's arguments; `{{MediaPath}}` is the recording, `{{MediaDir}}` its folder, `{{OutputDir}}` a
+    folder to write to, `{{OutputBase}}` a file in it without its ending."""
     capabilities: tuple[Understood, ...] | None = None
-    """What it is for; unset: the list in which it stands."""
+    """The kinds of media it is for; unset: that of the list in which it stands."""
     prompt: str | None = None
     """Words that the service is given beside the recording, such as names."""
     language: str | None = None
-    """What is spoken, as `de` or `en`."""
+    """The spoken language, as `de` or `en`."""
     max_chars: Positive | None = None
     """The longest transcript."""
     max_bytes: Positive | None = None
@@ -42,18 +42,18 @@ class MediaModel(Section, frozen=True):
 
 
 class AudioMedia(Section, frozen=True):
-    """What is set here holds for each model that does not say otherwise."""
+    """Transcription of recordings. These settings hold for each model that does not override them."""
 
     enabled: bool | None = None
-    """`false`: recordings are not written down. Unset: they are, where a model is listed."""
+    """Whether recordings are transcribed; unset: they are, if a model is listed."""
     models: tuple[MediaModel, ...] = ()
-    """Who writes them down: the first that can; the next when it fails."""
+    """The models that transcribe: the first that can; the next when it fails."""
     scope: SendPolicy = SendPolicy()
-    """In which chats."""
+    """The chats whose recordings are transcribed."""
     prompt: str | None = None
     """Words that the service is given beside the recording, such as names."""
     language: str | None = None
-    """What is spoken, as `de` or `en`; unset: found out by the model."""
+    """The spoken language, as `de` or `en`; unset: found out by the model."""
     max_chars: Positive | None = None
     """The longest transcript; unset: 100,000 characters."""
     max_bytes: Positive = 20 * 1024 * 1024
@@ -79,7 +79,7 @@ class MediaTools(Section, frozen=True):
 
     @property
     def transcribers(self) -> tuple[MediaModel, ...]:
-        """Empty: nothing is written down."""
+        """The models that transcribe, in order; empty: nothing is transcribed."""
         if self.audio.enabled is False:
             return ()
         own = [each for each in self.audio.models if "audio" in (each.capabilities or ("audio",))]

@@ -1,4 +1,4 @@
-"""Config: everything that openclaw.json can say, complete without a file."""
+"""Config: all settings of openclaw.json, complete without a file."""
 
 import re
 from collections.abc import Mapping
@@ -38,12 +38,12 @@ from crossclaw.domain.models import ListedModel, ModelFacts
 ANTHROPIC_MODEL = "anthropic/claude-opus-5-5"
 OPENAI_MODEL = "openai/gpt-6-astra"
 OLLAMA_WINDOW = 32_768
-"""What a model of Ollama gets where nobody says: its window takes the machine's memory, and the largest that
-a model was made for mostly more than there is."""
+"""The window of an Ollama model by default: it takes the machine's memory, and the largest that a model was
+made for mostly more than there is."""
 
 
 class ChosenModel(NamedTuple):
-    """References of the form `provider/model`, the first choice and what to try after it."""
+    """A chosen model and its fallbacks, as references `provider/model`."""
 
     primary: str
     fallbacks: tuple[str, ...]
@@ -51,27 +51,27 @@ class ChosenModel(NamedTuple):
 
 class Config(Section, frozen=True):
     agents: Agents = Agents()
-    """Who there is."""
+    """The agents and their settings."""
     auth: AuthProfiles = AuthProfiles()
     """Which of several keys of a provider is used first."""
     session: SessionConfig = SessionConfig()
-    """How chats become sessions."""
+    """Settings of sessions: how chats become sessions."""
     tools: ToolsConfig = ToolsConfig()
-    """What agents may use."""
+    """The tools that agents may use."""
     approvals: ApprovalsConfig = ApprovalsConfig()
     """How a person is asked before something is run."""
     models: Models = Models()
-    """Where models live."""
+    """The providers of models."""
     gateway: GatewayConfig = GatewayConfig()
-    """Where the gateway listens and whom it lets in."""
+    """The gateway's address, and who may connect."""
     ledger: LedgerConfig = LedgerConfig()
-    """Where sessions, messages and runs are kept."""
+    """The place of sessions, messages and runs."""
     messages: Messages = Messages()
-    """How messages are taken."""
+    """The handling of messages."""
     bindings: tuple[Binding, ...] = ()
     """Which agent answers which chat; the closest fit counts."""
     hooks: HooksConfig = HooksConfig()
-    """Programs elsewhere that may speak."""
+    """Programs elsewhere that may send messages."""
     cron: CronConfig = CronConfig()
     """Jobs."""
     commands: CommandsConfig = CommandsConfig()
@@ -109,8 +109,8 @@ class Config(Section, frozen=True):
         return ChosenModel(chosen, tuple(map(self.agents.model_named, fallbacks)))
 
     def shown_model_for(self, agent_id: str, environ: Mapping[str, str]) -> str:
-        """What a row shows. A session may outlive its agent's place in the config; then the defaults
-        hold."""
+        """The model that a row shows. A session may outlive its agent's place in the config; then the
+        defaults hold."""
         known = self.agents.find(agent_id) is not None
         return self.model_for(agent_id, environ).primary if known else default_model(self, environ)
 
@@ -122,12 +122,11 @@ class Config(Section, frozen=True):
         return min(window, cap) if cap else window
 
     def facts_for(self, model: str) -> ModelFacts:
-        """What is known about a model, named as `provider/model`: the config's own words first, then the
-        catalogue's."""
+        """Facts of a model, named as `provider/model`: from the config first, then from the catalogue."""
         return self.facts_with(model, None)
 
     def facts_with(self, model: str, listed: ListedModel | None) -> ModelFacts:
-        """The same where its server has told something: that counts more than the catalogue, and less than the
+        """Facts of a model with those from its server, which count more than the catalogue, and less than the
         config."""
         provider, _, model_id = model.partition("/")
         entry, written = self._written(model)
@@ -143,7 +142,7 @@ class Config(Section, frozen=True):
         return _with_own_facts(known, written)
 
     def _written(self, model: str) -> tuple[ProviderEntry | None, ProviderModel | None]:
-        """What the config says of its service, and of the model itself."""
+        """The config's entries for the model's provider, and for the model itself."""
         provider, _, model_id = model.partition("/")
         entry = self.models.providers.get(provider)
         return entry, entry.find_model(model_id) if entry else None
@@ -154,14 +153,14 @@ class Config(Section, frozen=True):
         return bool(written and (written.context_window or written.params.get("num_ctx")))
 
     def image_models(self) -> tuple[str, ...]:
-        """Who describes pictures to models that cannot look at them, the first choice first."""
+        """The models that describe pictures to models that cannot look at them, the first choice first."""
         named = self.agents.defaults.image_model
         names = (primary_of(named), *(fallbacks_of(named) or ()))
         return tuple(self.agents.model_named(name) for name in names if name)
 
     def params_for(self, agent_id: str, model: str) -> dict[str, Any]:
-        """What is added to an agent's requests to a model: the defaults', the model's, then its own. Names
-        that mean something to us, and nothing to a service, stay here."""
+        """The fields that are added to an agent's requests to a model: the defaults', the model's, then its
+        own. Names that mean something to us, and nothing to a service, are left out."""
         agent = self.agents.find(agent_id)
         use = self.agents.defaults.models.get(model)
         layers = [self.agents.defaults.params, use.params if use else {}]
@@ -177,7 +176,7 @@ class Config(Section, frozen=True):
         return self.facts_for(model).tools
 
     def subagent_model_for(self, agent_id: str) -> str | None:
-        """What children of this agent use; None means the same as their agent."""
+        """The model of this agent's children; None means the same as their agent."""
         own = self.agents.get(agent_id).subagents.model
         return primary_of(own) or primary_of(self.agents.defaults.subagents.model)
 
@@ -187,8 +186,7 @@ class Config(Section, frozen=True):
         return thinking_level(name) if name else None
 
     def redacted(self) -> dict[str, Any]:
-        """The whole config as the values that JSON has, with every secret left out: as a client is shown it, and
-        sends it back."""
+        """The whole config as JSON values, with every secret left out: clients get it and send it back."""
         text = msgspec.json.encode(self, enc_hook=lambda _secret: "(hidden)")
         shown: dict[str, Any] = msgspec.json.decode(text)
         hidden: dict[str, Any] = without_credentials(shown)
@@ -196,7 +194,7 @@ class Config(Section, frozen=True):
 
 
 READS_DOCUMENTS = ("anthropic-messages", "openai-responses", "google-generative-ai")
-"""What is spoken by services that are known to read PDFs. Of others `input` of the model may say it."""
+"""The protocols of services that are known to read PDFs. For others `input` of the model may say it."""
 DOCUMENTS = frozenset({"pdf", "document", "file"})
 _OUR_PARAMS = frozenset(
     {"maxTokens", "cacheRetention", "cacheControlTtl", "transport", "fastMode", "thinking"}
@@ -239,7 +237,7 @@ _IN_URL = re.compile(r"(?<=://)[^/@\s]+@|(?<=[?&])[^=&\s]+=[^&\s]+")
 
 
 def without_credentials(value: Any) -> Any:
-    """People put keys into addresses: user:password@ and ?key=… are left out of what is shown."""
+    """The value without credentials in addresses: user:password@ and ?key=… are left out of what is shown."""
     if isinstance(value, dict):
         return {name: without_credentials(part) for name, part in value.items()}
     if isinstance(value, list):
@@ -248,7 +246,7 @@ def without_credentials(value: Any) -> Any:
 
 
 def default_model(config: Config, environ: Mapping[str, str]) -> str:
-    """The first that can answer. With no key at all, the scripted model that needs none."""
+    """The first model that can answer. With no key at all, the scripted model that needs none."""
     if chosen := primary_of(config.agents.defaults.model):
         return config.agents.model_named(chosen)
     variables = config.environment(environ)

@@ -1,5 +1,5 @@
-"""Every model that the config itself names, with its place: what is named is allowed, and a name that
-nobody answers to is a doubt. A setting with a model in it belongs here, and nowhere else."""
+"""All models that the config itself names, with their places: what is named is allowed, and a name that no
+provider answers to is a warning. A setting with a model in it belongs here, and nowhere else."""
 
 from collections.abc import Iterator
 

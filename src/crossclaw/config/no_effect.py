@@ -1,8 +1,8 @@
-"""What OpenClaw's config can say and has no effect here, as one list in three groups.
+"""Settings of OpenClaw that have no effect here, as one list in three groups.
 
-Which keys those are stands beside the types (`unused`, `idle`), and docs/config.md is made from the same. Of what
-touches rights the list says what holds instead. Nothing is unlocked by what has no effect: a lock that would be
-missing is refused.
+Which keys those are stands beside the types (`unused`, `idle`), and docs/config.md is made from the same. For
+those that touch rights the list says what holds instead. Nothing is unlocked by what has no effect: a lock that
+would be missing is refused.
 """
 
 from collections.abc import Iterable, Iterator
@@ -21,7 +21,7 @@ class NoEffect(NamedTuple):
     path: KeyPath
     group: NoEffectGroup
     instead: str = ""
-    """What holds, where it matters."""
+    """The rule that holds instead, if it matters."""
 
     def __str__(self) -> str:
         return f"{dotted(self.path)}: {self.instead}" if self.instead else dotted(self.path)
@@ -95,7 +95,7 @@ REFUSED: dict[str, str] = {
     "mcp.servers.*.tools": f"{_FILTER}; take it out, and name them in tools.deny as server__tool",
     "tools.bash": "the old name of tools.exec; write it so",
 }
-"""Locks that nothing here keeps."""
+"""Locks that cannot be enforced here."""
 
 _CHANNELS = (
     "channels.*",
@@ -109,11 +109,11 @@ _CHANNELS = (
     "web",
 )
 _KEPT = ("*tools.fs", {"workspaceOnly": True})
-"""Said to have no effect because it is always so."""
+"""A setting that is always so, and therefore counts as without effect."""
 
 
 def judge(path: KeyPath, value: Any) -> NoEffect | Problem | None:
-    """What becomes of a key that nobody reads. None: what it says is so anyway."""
+    """The verdict on a key that nothing reads. None: what it says is so anyway."""
     name = plain_name(path)
     if value in ({}, [], None) or (fnmatchcase(name, _KEPT[0]) and value == _KEPT[1]):
         return None
@@ -149,7 +149,7 @@ def grouped(found: Iterable[NoEffect]) -> Iterator[tuple[NoEffectGroup, list[NoE
 
 
 def told(found: Iterable[NoEffect]) -> list[str]:
-    """The list for people: rights a line each with what holds instead, of the others the names."""
+    """The list for people: rights a line each with what holds instead, the others by name."""
     lines: list[str] = []
     for group, members in grouped(found):
         if group == "touches rights":

@@ -1,4 +1,4 @@
-"""What an OpenClaw has left in the state folder that both programs share, and whether it has been imported."""
+"""OpenClaw's data in the state folder that both programs share, and whether it has been imported."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -19,7 +19,7 @@ _BYTES_MAX = 10_000_000
 
 
 def find_stores(folder: Path) -> list[str]:
-    """Relative to the folder."""
+    """The stores in a folder, as paths relative to it."""
     found = (path for pattern in STORES for path in folder.glob(pattern))
     return sorted(str(path.relative_to(folder)) for path in found if path.is_file())
 
@@ -32,17 +32,18 @@ def find_unimported(state_dir: Path) -> list[str]:
 
 
 def note_imported(state_dir: Path, stores: Iterable[str]) -> None:
-    """So that nobody is told of them again."""
+    """Notes that these stores were imported, so that they are not reported again."""
     _add(state_dir, "stores", stores)
 
 
 def brought(state_dir: Path) -> dict[str, frozenset[str]]:
-    """Jobs, people and commands that came in by an import: what is removed here afterwards does not come back by another."""
+    """Jobs, people and commands that were imported: what is removed here afterwards does not come back by
+    another import."""
     return {name: frozenset(_marks(state_dir).get(name, ())) for name in BROUGHT}
 
 
 def note_brought(state_dir: Path, **found: Iterable[str]) -> None:
-    """By their names in `BROUGHT`."""
+    """Notes what was imported, by the names in `BROUGHT`."""
     for name in BROUGHT:
         _add(state_dir, name, found.get(name, ()))
 

@@ -1,4 +1,4 @@
-"""Paths: where everything lies on disk, decided once from the environment and the home folder."""
+"""Paths: the place of everything on disk, decided once from the environment and the home folder."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -33,36 +33,37 @@ class Paths(msgspec.Struct, frozen=True):
 
     @property
     def config_epoch_path(self) -> Path:
-        """The number of the config that this gateway has taken over from others, where several share a ledger."""
+        """The file with the number of the config that this gateway has taken over from others that share its
+        ledger."""
         return self.state_dir / "config-epoch"
 
     @property
     def port_path(self) -> Path:
-        """The port of the gateway that serves this folder, while it does."""
+        """The file with the port of the gateway that serves this folder, while it does."""
         return self.state_dir / "gateway.port"
 
     @property
     def fingerprint_path(self) -> Path:
-        """The fingerprint of the certificate that it shows, while it serves with TLS."""
+        """The file with the fingerprint of its certificate, while it serves with TLS."""
         return self.state_dir / "gateway.fingerprint"
 
     @property
     def certificate_dir(self) -> Path:
-        """Where a certificate that was made lies, with its key. OpenClaw's own place."""
+        """The folder of a generated certificate and its key. OpenClaw's own place."""
         return self.state_dir / "gateway" / "tls"
 
     def channel_folder(self, channel: str, account_id: str) -> Path:
-        """What a chat account keeps for itself, such as the keys of its device."""
+        """The folder of a chat account, for example with the keys of its device."""
         return self.state_dir / "channels" / quote(channel, safe="") / quote(account_id, safe="")
 
     def log_path(self, logging: Logging) -> Path:
-        """Where the log is looked for: what the section `logging` names, or beside the state."""
+        """The log's path: what the section `logging` names, or beside the state."""
         if logging.file:
             return self.resolve(logging.file)
         return self.state_dir / "logs" / "gateway.log"
 
     def workspace(self, agent_id: str, agents: Agents) -> Path:
-        """The agent's own setting; else the shared one for the default agent, else one each."""
+        """The agent's workspace: its own setting; else the shared one for the default agent, else one each."""
         agent = agents.get(agent_id)
         is_default = agent.id == agents.default_id
         written = agent.workspace or (agents.defaults.workspace if is_default else None)
@@ -71,7 +72,7 @@ class Paths(msgspec.Struct, frozen=True):
         return self.state_dir / ("workspace" if is_default else f"workspace-{agent.id}")
 
     def resolve(self, written: str) -> Path:
-        """A path of the config file: `~` is home, and what is relative is relative to that file."""
+        """A path of the config file: `~` is home, and a relative one is relative to that file."""
         return self.config_path.parent / _expanded(written, self.home)
 
 
@@ -99,6 +100,6 @@ def _set(environ: Mapping[str, str], name: str, home: Path) -> Path | None:
 
 
 def _expanded(text: str, home: Path) -> Path:
-    """`~` by the home that was handed in, not by the one of this process."""
+    """The path with `~` replaced by the given home, not by that of this process."""
     path = Path(text)
     return home.joinpath(*path.parts[1:]) if path.parts[:1] == ("~",) else path

@@ -38,7 +38,7 @@ class TextSpan(NamedTuple):
 
 
 def tokens_of(text: str) -> Iterator[Token]:
-    """Without spaces and comments; what cannot be JSON5 is a token too, of a kind that says so."""
+    """The tokens without spaces and comments; what cannot be JSON5 is a token too, of a kind that says so."""
     for match in _TOKEN.finditer(text):
         if match.lastgroup != "skip":
             yield Token(match.lastgroup, match[0], match.start(), match.end())  # type: ignore[arg-type]
@@ -50,7 +50,8 @@ def has_comments(text: str) -> bool:
 
 
 def lines_of(text: str) -> dict[KeyPath, int]:
-    """The first line is 1. A key written twice stands where it was written last, as its value does."""
+    """The line of every key; the first line is 1. A key written twice stands where it was written last, as
+    its value does."""
     breaks = [found.start() for found in re.finditer("\n", text)]
     starts = Positions(text).starts
     return {path: bisect_left(breaks, start) + 1 for path, start in starts.items()}
@@ -61,12 +62,12 @@ def keys_twice(text: str) -> list[KeyPath]:
 
 
 def spans_of(text: str) -> dict[KeyPath, TextSpan]:
-    """Where every value stands."""
+    """The position of every value."""
     return Positions(text).spans
 
 
 class Positions:
-    """Of a text that is known to be well formed."""
+    """The positions in a text that is known to be well formed."""
 
     def __init__(self, text: str) -> None:
         self.starts: dict[KeyPath, int] = {}
@@ -109,7 +110,7 @@ class Positions:
         raise ValueError("a list without its end")
 
     def _forget(self, path: KeyPath) -> None:
-        """What stood there the first time is not read by anybody."""
+        """Forgets the first of two values of a key: only the last one is read."""
         for old in [each for each in self.starts if each[: len(path)] == path]:
             del self.starts[old], self.spans[old]
 

@@ -26,10 +26,10 @@ BYTES_MAX = 1_000_000  # a file of keys is small; what is larger is none
 
 class NamedKey(msgspec.Struct, frozen=True):
     label: str
-    """Where it comes from, for people; never the key itself."""
+    """The key's origin, for people; never the key itself."""
     key: Secret
     base_url: str | None = None
-    """The address that it was given for, where one was named: it goes to no other."""
+    """The address that it was given for, if one was named: it goes to no other."""
 
 
 class _Profile(msgspec.Struct, rename="camel"):
@@ -65,8 +65,8 @@ def find_profiles(
 
 
 def keep_key(state_dir: Path, provider: str, key: Secret, base_url: str | None = None) -> Path:
-    """The key in `credentials/`, for its owner alone; others that are there stay. `base_url`: the only address that
-    it may go to."""
+    """Stores a key in `credentials/`, for its owner alone; others that are there stay. `base_url`: the only
+    address that it may go to."""
     path = kept_path(state_dir)
     make_folder(path.parent)
     kept = _kept(path)
@@ -87,15 +87,15 @@ def _write(path: Path, kept: dict[str, Any]) -> None:
 class KeptProfiles(NamedTuple):
     kept: list[str]
     before: int
-    """Those of the same name that were here already, and stay."""
+    """The number of keys of the same name that were here already, and stay."""
     left: list[str]
-    """What only its own client can use, with the reason."""
+    """Logins that only their own client can use, with the reason."""
 
 
 def keep_profiles(
     state_dir: Path, lists: Sequence[bytes], *, dry_run: bool = False
 ) -> KeptProfiles:
-    """Keys of OpenClaw's lists in `credentials/`, under their own names."""
+    """Stores the keys of OpenClaw's lists in `credentials/`, under their own names."""
     path = kept_path(state_dir)
     kept = _kept(path)
     profiles = kept.setdefault("profiles", {})
@@ -127,7 +127,8 @@ def _profiles_in(raw: bytes) -> Iterator[tuple[str, _Profile]]:
 
 
 def forget_key(state_dir: Path, provider: str) -> bool:
-    """Whether there was one. A key that was given for one address must not go to another."""
+    """Removes a provider's key; returns whether there was one. A key that was given for one address must not
+    go to another."""
     path = kept_path(state_dir)
     kept = _kept(path)
     if kept.get("profiles", {}).pop(f"{provider}:default", None) is None:
@@ -148,7 +149,7 @@ def _kept(path: Path) -> dict[str, Any]:
 
 
 def read_profiles(path: Path, order: Mapping[str, Sequence[str]]) -> dict[str, list[NamedKey]]:
-    """By provider, in the config's order; the file's own order where that says nothing."""
+    """The keys by provider, in the config's order; the file's own order if that says nothing."""
     try:
         with path.open("rb") as file:
             data = file.read(BYTES_MAX + 1)

@@ -1,4 +1,4 @@
-"""Providers: where models live, what they are called and what they cost."""
+"""Providers: the addresses, names and prices of models."""
 
 from collections.abc import Collection
 from typing import Annotated
@@ -15,61 +15,61 @@ APIS = (
     "google-generative-ai",
     "ollama",
 )
-"""What Crossclaw speaks. OpenClaw knows more; a provider with another one stays unused."""
+"""The protocols that Crossclaw speaks. OpenClaw knows more; a provider with another one stays unused."""
 
 Price = Annotated[float, msgspec.Meta(ge=0)]
 
 
 class Cost(Section, frozen=True):
-    """US dollars a million tokens."""
+    """Prices in US dollars a million tokens."""
 
     input: Price = 0
-    """What the model reads."""
+    """The price of what the model reads."""
     output: Price = 0
-    """What it writes."""
+    """The price of what it writes."""
     cache_read: Price = 0
-    """What it reads from its cache."""
+    """The price of what it reads from its cache."""
     cache_write: Price = 0
-    """What it puts there."""
+    """The price of what it puts into its cache."""
     unused = names("tieredPricing")
 
 
 class ProviderModel(Section, frozen=True):
     id: Annotated[str, msgspec.Meta(min_length=1)]
-    """What the provider calls it."""
+    """The model's id at the provider."""
     name: str | None = None
-    """What people call it."""
+    """The model's name for people."""
     api: str | None = None
-    """In place of the provider's `api`."""
+    """Overrides the provider's `api`."""
     reasoning: bool | None = None
-    """Whether it can think before it answers; unset: as the catalogue knows."""
+    """Whether the model can think before it answers; unset: as the catalogue knows."""
     input: tuple[str, ...] | None = None
-    """What it understands: `text`, `image`; unset: as the catalogue knows."""
+    """The kinds of input it understands: `text`, `image`; unset: as the catalogue knows."""
     context_window: Positive | None = None
-    """Its window in tokens; unset: as the catalogue knows, else 200,000."""
+    """The model's window in tokens; unset: as the catalogue knows, else 200,000."""
     max_tokens: Positive | None = None
     """The longest answer in words and calls; room to think comes on top. Unset: 8,192, or less where it
     cannot say so much."""
     cost: Cost | None = None
-    """Its prices; unset: the public ones."""
+    """The model's prices; unset: the public ones."""
     headers: Secrets = msgspec.field(default_factory=Secrets)
-    """Headers of its requests, beside the provider's."""
+    """Headers of requests to this model, beside the provider's."""
     params: Loose = msgspec.field(default_factory=Loose)
-    """Fields of its requests, as the service names them, such as `temperature`; Ollama's `num_ctx`."""
+    """Fields of requests to this model, as the service names them, such as `temperature`; Ollama's `num_ctx`."""
     compat: Loose = msgspec.field(default_factory=Loose)
-    """What it can and cannot, such as `supportsTools: false`; docs/models.md lists the names."""
+    """The model's abilities, such as `supportsTools: false`; docs/models.md lists the names."""
     unused = names("contextTokens metadataSource baseUrl agentRuntime thinkingLevelMap")
 
 
 class ProviderEntry(Section, frozen=True):
     base_url: str | None = None
-    """Where it is reached."""
+    """The provider's address."""
     api_key: Secret | None = None
     """The key, best as `${VARIABLE}`."""
     api_keys: tuple[Secret, ...] = ()
     """Further keys: one that is limited or refused rests, and the next is used."""
     api: str | None = None
-    """What it speaks: `anthropic-messages`, `openai-responses`, `openai-completions`,
+    """The provider's protocol: `anthropic-messages`, `openai-responses`, `openai-completions`,
     `google-generative-ai` or `ollama`; one with another stays unused. Unset: by the provider's name, and
     `openai-completions` for a name that is not known. `openai` is `openai-responses` at its own address and
     `openai-completions` at any other."""
@@ -78,15 +78,15 @@ class ProviderEntry(Section, frozen=True):
     params: Loose = msgspec.field(default_factory=Loose)
     """Fields of every request, as the service names them."""
     compat: Loose = msgspec.field(default_factory=Loose)
-    """What the server can and cannot; docs/models.md lists the names."""
+    """The server's abilities; docs/models.md lists the names."""
     models: tuple[ProviderModel, ...] = ()
-    """Its models."""
+    """The provider's models."""
     max_concurrent: Positive = 64
-    """Calls at once."""
+    """The most calls at once."""
     timeout_seconds: Positive | None = None
     """How long one call may take; unset: as long as words come."""
     silence_seconds: Positive | None = None
-    """How long nothing at all may come in the middle of one; unset: 120."""
+    """How long nothing at all may come in the middle of a call; unset: 120."""
     unused = names(
         "auth authHeader injectNumCtxForOpenAICompat request region"
         " contextWindow contextTokens maxTokens localService agentRuntime"
@@ -100,7 +100,7 @@ class Models(Section, frozen=True):
     mode: str = "merge"
     """No effect."""
     providers: dict[str, ProviderEntry] = msgspec.field(default_factory=dict)
-    """Where models live, by name."""
+    """The providers of models, by name."""
     idle = names("mode")
     unused = names("bedrockDiscovery discovery proxy pricing")
 
@@ -120,7 +120,7 @@ NEED_KEYS = frozenset({"anthropic", "openai", "google", *KNOWN_AT})
 BUILT_IN = NEED_KEYS | {"ollama", "rehearsal", "local"}
 REHEARSAL_MODEL = "rehearsal/rehearsal"
 WITHOUT_KEY = f"crossclaw config set agents.defaults.model {REHEARSAL_MODEL}"
-"""The command for whoever has no key, and wants to see the rest at work."""
+"""The command for somebody without a key who wants to try the rest."""
 
 _SPOKEN = {
     "anthropic": "anthropic-messages",
@@ -130,7 +130,7 @@ _SPOKEN = {
 
 
 def spoken_api(name: str, written: str | None, base_url: str | None) -> str:
-    """What a provider speaks where the config does not say. OpenAI's newer models take tools by the Responses
+    """The protocol of a provider whose `api` is not set. OpenAI's newer models take tools by the Responses
     API only; servers that imitate OpenAI know chat completions."""
     if written:
         return written
@@ -140,7 +140,7 @@ def spoken_api(name: str, written: str | None, base_url: str | None) -> str:
 
 
 def model_fault(models: Models, reference: str) -> str | None:
-    """Why nobody can answer as `reference`, as far as the config alone tells; None where all is well."""
+    """Why no provider can answer as `reference`, as far as the config alone tells; None if all is well."""
     spoken = {n for n, entry in models.providers.items() if entry.api in (None, *APIS)}
     return reference_fault(reference, BUILT_IN | spoken)
 

@@ -1,7 +1,8 @@
-"""Rehearsals: readable files that say which agents there are, what is said to them, and what has to come of it.
+"""Rehearsals: readable files that say which agents there are, what is said to them, and what the result must
+be.
 
-They are played by the rehearsal model on a gateway of their own (`crossclaw rehearse`); docs/rehearsing.md shows how one is
-written. Those in `stage/` come along.
+They are played by the rehearsal model on a gateway of their own (`crossclaw rehearse`); docs/rehearsing.md
+shows how one is written. Those in `stage/` come along.
 """
 
 from importlib.resources import files
@@ -16,9 +17,9 @@ from crossclaw.domain.errors import Invalid
 SHIPPED = ("two-agents", "team", "kill-me", "budget")
 START_S_MAX = 60.0  # until a stage answers: a busy machine takes long to start a program
 VARIABLES_KEPT = ("PATH", "HOME", "LANG", "TMPDIR", "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
-"""What the program of a stage is given of the environment: no keys."""
+"""The variables that the program of a stage gets: no keys."""
 _KEPT = ("agents", "session", "tools", "messages")
-"""Sections of a person's own config that a rehearsal takes over: who there is, and who may do what."""
+"""Sections of a person's own config that a rehearsal takes over: the agents, and who may do what."""
 
 
 class RehearsalAct(
@@ -27,13 +28,13 @@ class RehearsalAct(
     """One thing that happens, and what is checked after it."""
 
     tell: str
-    """What a person reads meanwhile."""
+    """The text that a person reads meanwhile."""
     say: str | None = None
     """A message, in the rehearsal model's lines (say:, tool:, ask:, wait:, …)."""
     to: str = "main"
     """An agent, or the key of a session."""
     kill: float | None = None
-    """So many seconds later the gateway is killed, and started again."""
+    """The seconds after which the gateway is killed, and started again."""
     within: float = 60.0
     """Seconds until all that was caused must have ended."""
     expect: str | None = None
@@ -59,7 +60,7 @@ class StagedAct(msgspec.Struct, frozen=True):
 
 
 class Staged(msgspec.Struct, frozen=True, rename="camel"):
-    """How far a rehearsal is, in the state folder of the gateway that plays it."""
+    """The progress of a rehearsal, in the state folder of the gateway that plays it."""
 
     name: str
     title: str
@@ -87,7 +88,8 @@ def parse_rehearsal(text: str, name: str) -> RehearsalFile:
 
 
 def config_for(rehearsal: RehearsalFile, mine: dict[str, Any]) -> dict[str, Any]:
-    """What the gateway on the stage is given. Of a person's own config neither models, keys, channels nor folders."""
+    """The config of the gateway on the stage. Models, keys, channels and folders of a person's own config are
+    left out."""
     if rehearsal.config != "mine":
         return dict(rehearsal.config)
     kept = {name: mine[name] for name in _KEPT if name in mine}

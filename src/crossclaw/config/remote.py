@@ -1,8 +1,8 @@
-"""What a config may be told over the wire, and what only its local file says.
+"""Rules for changing a config over the wire, and what only its local file may set.
 
-Whoever may change the config from a distance decides rules, models and agents. What reaches into the machine or to a
-secret (programs, paths, variables, included files, the addresses it listens at) is written by somebody who can open
-the file: a stolen token must not become a program or a password.
+Whoever may change the config from a distance decides rules, models and agents. What reaches into the machine or
+to a secret (programs, paths, variables, included files, the addresses it listens at) is written by somebody who
+can open the file: a stolen token must not become a program or a password.
 """
 
 import re
@@ -31,13 +31,13 @@ NEW_SECRET = (
 _VARIABLE = re.compile(r"(?<!\$)\$\{[A-Z_][A-Z0-9_]*\}")
 CHANNELS, ACCOUNTS = "channels", "accounts"
 _ADDRESSES = ("baseUrl", "url")
-"""Where a section's secrets are sent."""
+"""Keys of the addresses to which a section's secrets are sent."""
 
 Fault = tuple[KeyPath, str]
 
 
 def local_only(kind: Any, before: Any, after: Any, path: KeyPath = ()) -> Iterator[Fault]:
-    """What differs and is not to be changed over the wire."""
+    """The differences that may not be made over the wire."""
     if after == before:
         return
     inside = inside_of(kind, shape_of(after))
@@ -52,8 +52,8 @@ def local_only(kind: Any, before: Any, after: Any, path: KeyPath = ()) -> Iterat
 
 
 def local_in_channels(before: Any, after: Any) -> Iterator[Fault]:
-    """The same of chat accounts, whose settings have a type only by the channel's own description. An account that
-    is taken out takes what is local with it: what comes in its place is looked at as new."""
+    """The same for chat accounts, whose settings have a type only by the channel's own description. An
+    account that is removed loses what is local to it: its replacement is checked as new."""
     old, new = _channels(before), _channels(after)
     for name, section in new.items():
         if section == old.get(name) or not isinstance(section, dict):
@@ -78,7 +78,7 @@ def _accounts(section: Any) -> dict[str, Any]:
 
 
 def _without(section: Any) -> dict[str, Any]:
-    """What is said of all accounts."""
+    """The settings for all accounts of a channel."""
     known = section if isinstance(section, dict) else {}
     return {key: value for key, value in known.items() if key != ACCOUNTS}
 
@@ -101,7 +101,7 @@ def _in_section(
 
 
 def _in_force(section: type[Section], key: str, written: Any) -> Any:
-    """What a setting means. A form sends back what holds anyway, also where it is not written."""
+    """The setting's effective value. A form sends back defaults too, where nothing is written."""
     if written is not None or key not in section.__struct_encode_fields__:
         return written
     fields = {field.encode_name: field for field in msgspec.structs.fields(section)}
@@ -111,7 +111,7 @@ def _in_force(section: type[Section], key: str, written: Any) -> Any:
 
 
 def _references(kind: Any, before: Any, after: Any, path: KeyPath) -> Iterator[Fault]:
-    """`${NAME}`, an include, or a secret by reference, in what has no type of its own."""
+    """New `${NAME}`, includes, or secrets by reference, in values without a type of their own."""
     if isinstance(after, str) and _VARIABLE.search(after):
         yield path, NEW_VARIABLE
     elif isinstance(after, dict) and Secret in members_of(kind):
@@ -127,7 +127,7 @@ def _references(kind: Any, before: Any, after: Any, path: KeyPath) -> Iterator[F
 
 
 def _pairs(before: Any, after: Any) -> Iterator[tuple[str | int, Any, Any]]:
-    """Each part of what is there now, with what it was. Items of a list are known by their id."""
+    """Each part of the new value, with its old one. Items of a list are matched by their id."""
     if isinstance(after, dict):
         old = before if isinstance(before, dict) else {}
         yield from ((name, old.get(name), value) for name, value in after.items())
@@ -141,8 +141,10 @@ def _pairs(before: Any, after: Any) -> Iterator[tuple[str | int, Any, Any]]:
 
 
 def stale_secrets(kind: Any, before: Any, after: Any, path: KeyPath = ()) -> Iterator[KeyPath]:
-    """Secrets that were given for another address than the one that now stands beside them. A key that is taken
-    out from beside an address is stale too: the environment's would go there in its place."""
+    """Secrets that were given for another address than the one that now stands beside them.
+
+    A key that is taken out from beside an address is stale too: the environment's would go there in its place.
+    """
     if after == before or inside_of(kind, shape_of(after)) is None:
         return
     old = before if isinstance(before, dict) else {}
@@ -163,7 +165,7 @@ def stale_secrets(kind: Any, before: Any, after: Any, path: KeyPath = ()) -> Ite
 
 
 def _secrets_in(kind: Any, value: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
-    """Every secret of a value and where it stands; of a section also those that are missing."""
+    """All secrets of a value with their paths; for a section also those that are missing."""
     kinds = set(members_of(kind))
     if Secret in kinds:
         yield path, value
@@ -177,7 +179,7 @@ def _secrets_in(kind: Any, value: Any, path: KeyPath = ()) -> Iterator[tuple[Key
 
 
 def _sealed_in(sealed: Any, value: Any, path: KeyPath) -> Iterator[tuple[KeyPath, Any]]:
-    """What is kept as a secret because of its name. Numbers (`max_tokens`) are none."""
+    """Values that are secrets because of their name. Numbers (`max_tokens`) are none."""
     if isinstance(sealed, Secret):
         if isinstance(value, str):
             yield path, value
@@ -192,7 +194,7 @@ def _is_section(kind: Any, value: Any) -> bool:
 
 
 def _parts(kind: Any, before: Any, after: Any) -> Iterator[tuple[str | int, Any, Any, Any]]:
-    """Each part of a value with its type, as it was and as it is; of a section also what is missing."""
+    """Each part of a value with its type, its old and its new value; for a section also what is missing."""
     inside = inside_of(kind, shape_of(after))
     if inside is None:
         return

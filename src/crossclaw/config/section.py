@@ -1,7 +1,7 @@
-"""Sections: what every part of openclaw.json has in common.
+"""Sections: the common base of all parts of openclaw.json.
 
-Names are camelCase in the file and snake_case here. Keys of OpenClaw that Crossclaw has no use
-for stand in `unused`: they are known, so they are never mistaken for a typo.
+Names are camelCase in the file and snake_case here. Keys of OpenClaw that Crossclaw has no use for stand in
+`unused`: they are known, so they are never mistaken for a typo.
 """
 
 import re
@@ -22,21 +22,22 @@ _SECRET_NAME = re.compile(
     re.I,
 )
 _SECRETS_NAME = re.compile(r"^(env|headers)$", re.I)
-"""Everything in it may be one."""
+"""Names of sections in which every value may be a secret."""
 
 
 class Section(msgspec.Struct, frozen=True, rename="camel"):
     unused: ClassVar[frozenset[str]] = frozenset()
-    """Keys without a type here. Read over, and named in the one list of what has no effect."""
+    """Keys without a type here. They are ignored, and named in the one list of what has no effect."""
     idle: ClassVar[frozenset[str]] = frozenset()
     """Keys with a type that have no effect yet; named in the same list."""
     quiet: ClassVar[frozenset[str]] = frozenset()
-    """Read over without a word."""
+    """Keys that are ignored silently."""
     local: ClassVar[frozenset[str]] = frozenset()
-    """Set only in the local file, never over the wire: programs, paths, variables, addresses to listen at."""
+    """Keys that are set only in the local file, never over the wire: programs, paths, variables, addresses to
+    listen at."""
 
     def over(self, base: Self | None) -> Self:
-        """This section where it says something, the base where it does not."""
+        """This section's values, and the base's where they are not set."""
         if base is None:
             return self
         mine = {name: v for name, v in msgspec.structs.asdict(self).items() if v is not None}
@@ -44,7 +45,7 @@ class Section(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Loose(dict[str, Any]):
-    """A section without a type here. What stands under names such as `botToken` are `Secret`s in it."""
+    """A section without a type here. Values under names such as `botToken` are `Secret`s in it."""
 
     @classmethod
     def of(cls, value: Mapping[str, Any]) -> "Loose":

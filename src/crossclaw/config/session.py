@@ -20,15 +20,15 @@ RESET_IDLE_MINUTES = 60
 
 class Reset(Section, frozen=True):
     mode: ResetMode | None = None
-    """`daily`: at an hour; `idle`: after a pause."""
+    """The kind of reset: `daily`, at an hour; `idle`, after a pause."""
     at_hour: Annotated[int, msgspec.Meta(ge=0, le=23)] | None = None
     """The hour of the day, 0 to 23."""
     idle_minutes: Positive | None = None
-    """The pause."""
+    """The length of the pause."""
 
 
 class ResetRule(msgspec.Struct, frozen=True):
-    """When a session begins anew: at an hour of the day, after idle minutes, or whichever is first."""
+    """The rule by which a session begins anew: at an hour of the day, after idle minutes, or whichever is first."""
 
     at_hour: int | None
     idle_minutes: int | None
@@ -60,23 +60,23 @@ class SendMatch(Section, frozen=True):
     chat_type: ChatType | Literal["dm"] | None = None
     """The kind of chat."""
     key_prefix: str | None = None
-    """How the session's key begins, as `sessions list` shows it."""
+    """The beginning of the session's key, as `sessions list` shows it."""
     raw_key_prefix: str | None = None
-    """Used where `keyPrefix` is not set."""
+    """The same, used if `keyPrefix` is not set."""
 
 
 class SendRule(Section, frozen=True):
     action: SendAction
     """What it says."""
     match: SendMatch = SendMatch()
-    """Which sessions it is for; all that is set must fit."""
+    """The sessions it is for; all that is set must fit."""
 
 
 class SendPolicy(Section, frozen=True):
     default: SendAction = "allow"
     """Where no rule fits."""
     rules: tuple[SendRule, ...] = ()
-    """Of those that fit, one that denies wins."""
+    """The rules; of those that fit, one that denies wins."""
 
 
 class AgentToAgentConfig(Section, frozen=True):
@@ -89,20 +89,21 @@ class AgentToAgentConfig(Section, frozen=True):
 
 
 Age = str | int
-"""`30d`, `12h`; a number is days."""
+"""An age: `30d`, `12h`; a number is days."""
 
 
 class Maintenance(Section, frozen=True):
     mode: Literal["warn", "enforce"] | None = None
-    """`enforce`: old sessions are put away; `warn`: the log says how many would be. Unset: neither."""
+    """What is done about old sessions: `enforce`: they are archived; `warn`: the log says how many would be.
+    Unset: nothing."""
     prune_after: Age = "30d"
-    """Sessions in which nothing happened for so long are archived: not listed, still readable."""
+    """The time without activity after which sessions are archived: not listed, still readable."""
     prune_days: Positive | None = None
     """The older spelling of `pruneAfter`."""
     max_entries: Positive | None = None
-    """How many sessions stay listed; beyond it the oldest are archived. Unset: as many as there are."""
+    """How many sessions stay listed; beyond it the oldest are archived. Unset: no limit."""
     reset_archive_retention: Age | Literal[False] | None = None
-    """What was archived for so long is deleted with its transcript. Unset or false: kept for ever."""
+    """The time after which archived sessions are deleted with their transcripts. Unset or false: never."""
     unused = names("rotateBytes maxDiskBytes highWaterBytes archiveDashboardAfter")
 
     @property
@@ -118,13 +119,14 @@ class Maintenance(Section, frozen=True):
 
 class SessionConfig(Section, frozen=True, dict=True):
     scope: Literal["per-sender", "global"] = "per-sender"
-    """`global`: one shared session stands for all main ones."""
+    """Whether each main session is its own (`per-sender`), or one shared session stands for all of them
+    (`global`)."""
     dm_scope: DmScope = "main"
     """Which direct chats share a session: all, or each person, channel or account its own."""
     identity_links: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
     """One person's addresses on several channels."""
     reset: Reset | None = None
-    """When a session begins anew; unset: never by itself."""
+    """The rule by which a session begins anew; unset: never by itself."""
     reset_by_type: ResetByType = ResetByType()
     """Another rule by kind of chat."""
     reset_by_channel: dict[str, Reset] = msgspec.field(default_factory=dict)
@@ -134,19 +136,19 @@ class SessionConfig(Section, frozen=True, dict=True):
     reset_triggers: tuple[str, ...] = ("/new", "/reset")
     """Words that begin a session anew."""
     send_policy: SendPolicy = SendPolicy()
-    """Where replies may go."""
+    """Rules for where replies may go."""
     agent_to_agent: AgentToAgentConfig = AgentToAgentConfig()
     """Exchanges between agents."""
     compress_after_days: Annotated[float, msgspec.Meta(ge=0)] | None = 30
-    """Transcripts that were not written to for so long are compressed; null: never."""
+    """The days without a write after which transcripts are compressed; null: never."""
     store: str | None = None
     """OpenClaw's sessions.json; read by `crossclaw import` only."""
     maintenance: Maintenance = Maintenance()
-    """When old sessions are put away, and when deleted; nothing by itself."""
+    """Rules for archiving and deleting old sessions; by default nothing is done."""
     typing_mode: TypingMode | None = None
-    """As `agents.defaults.typingMode`, and before it."""
+    """The same as `agents.defaults.typingMode`, and before it."""
     typing_interval_seconds: Positive | None = None
-    """As `agents.defaults.typingIntervalSeconds`, and before it."""
+    """The same as `agents.defaults.typingIntervalSeconds`, and before it."""
     local = names("store")
     unused = names(
         "mainKey parentForkMaxTokens threadBindings"
@@ -160,7 +162,7 @@ class SessionConfig(Section, frozen=True, dict=True):
         return any(by_kind) or self.reset_by_type != ResetByType()
 
     def reset_rule(self, kind: SessionType, channel: str | None) -> ResetRule | None:
-        """None, the default: nothing is reset by itself."""
+        """The rule for a kind of chat and a channel; None, the default: nothing is reset by itself."""
         chosen = self.reset_by_channel.get(channel) if channel else None
         if chosen is None:
             by_type = self.reset_by_type.of(kind)

@@ -1,7 +1,7 @@
-"""Source: the files behind a config, put together, and where each key stands.
+"""Source: the files of a config, merged, and the place of each key.
 
-`$include` names one file or several, relative to the file that says it. They are merged in order,
-objects deeply, lists end to end; what stands beside `$include` comes last and wins.
+`$include` names one file or several, relative to the file that says it. They are merged in order, objects
+deeply, lists end to end; what stands beside `$include` comes last and wins.
 """
 
 import os
@@ -16,7 +16,7 @@ from crossclaw.domain.errors import ConfigInvalid
 
 INCLUDE = "$include"
 OLD, DEFAULTS = "agent", ("agents", "defaults")
-"""`agent: {…}` of an early OpenClaw is `agents.defaults` today; what stands there goes before it."""
+"""The old name `agent: {…}` of an early OpenClaw for what is `agents.defaults` today; the new one goes before it."""
 INCLUDE_DEPTH_MAX = 10  # as OpenClaw: deeper is a mistake, not an order
 
 
@@ -65,7 +65,7 @@ class Source:
         return tuple(self._texts)
 
     def spot(self, path: KeyPath) -> Spot:
-        """Where the key stands, or the nearest thing around it."""
+        """The place of a key, or of the nearest thing around it."""
         if self._spots is None:
             self._spots = _Reader(self._texts, locate=True).read(self.path).spots
         old = (OLD, *path[2:]) if self._has_old_agent and path[:2] == DEFAULTS else path
@@ -92,12 +92,12 @@ class Source:
 
 
 def with_new_names(value: dict[str, Any]) -> dict[str, Any]:
-    """What is written, under the names that it is read by."""
+    """The config with old names replaced by those that are read."""
     return _without_old_agent(value) if _is_old_agent(value.get(OLD)) else value
 
 
 def _is_old_agent(value: Any) -> bool:
-    """With what belongs into `agents` it is that word, misspelt."""
+    """Whether a section `agent` is the old one. With keys that belong into `agents` it is that word, misspelt."""
     return (
         isinstance(value, dict)
         and bool(value)
@@ -115,7 +115,7 @@ def _without_old_agent(value: dict[str, Any]) -> dict[str, Any]:
 
 
 def over(base: Any, value: Any) -> Any:
-    """Objects deeply; of anything else, lists too, `value` wins."""
+    """Merges objects deeply; of anything else, lists too, `value` wins."""
     if isinstance(base, dict) and isinstance(value, dict):
         both = {key: over(base[key], value[key]) for key in base.keys() & value.keys()}
         return base | value | both
@@ -213,7 +213,7 @@ class _Reader:
 
 
 def deep_merge(base: Any, over: Any) -> Any:
-    """Objects deeply, lists end to end; of anything else `over` wins."""
+    """Merges objects deeply, lists end to end; of anything else `over` wins."""
     if isinstance(base, dict) and isinstance(over, dict):
         both = {key: deep_merge(base[key], over[key]) for key in base.keys() & over.keys()}
         return base | over | both
@@ -228,7 +228,7 @@ def merge_parts(base: LocatedValue, over: LocatedValue) -> LocatedValue:
 
 
 def _moved(path: KeyPath, base: Any, over: Any) -> KeyPath:
-    """Where a path of `over` lies after the merge: a list's items move behind those of `base`."""
+    """A path of `over` after the merge: a list's items move behind those of `base`."""
     steps: list[str | int] = []
     for step in path:
         joined = isinstance(base, list) and isinstance(over, list) and isinstance(step, int)
@@ -247,7 +247,7 @@ def child_of(value: Any, step: str | int) -> Any:
 
 
 def dotted(path: KeyPath) -> str:
-    """`agents.list[0].id`; a name with dots in it is put in quotes."""
+    """The path as text: `agents.list[0].id`; a name with dots in it is put in quotes."""
     text = ""
     for step in path:
         if isinstance(step, int):

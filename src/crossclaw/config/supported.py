@@ -41,7 +41,7 @@ def unsupported(config: Config) -> Iterator[ConfigFinding]:
 
 
 def refuse_unsupported(config: Config) -> None:
-    """For a config that did not come from a file; what `load` reads was looked at there."""
+    """Refuses a config that did not come from a file; what `load` reads was checked there."""
     for finding in unsupported(config):
         if isinstance(finding, Problem):
             raise ConfigInvalid(finding.text)

@@ -227,7 +227,7 @@ class _Reader:
 
 
 def _refuse_strangers(token: Token) -> None:
-    """What people bring from other formats."""
+    """Refuses what people bring from other formats."""
     if token.text[0] == "#":
         raise _Broken(token.start, "a comment begins with //, not with #")
     if token.text[0] in _TYPOGRAPHIC:
@@ -273,7 +273,7 @@ _SECRET = re.compile(
     r"""(?i)([\w-]*(?:token|key|secret|passw|auth)[\w-]*["']?\s*[:=]\s*)("[^"]*"?|'[^']*'?|[^\s,{}\[\]]+)"""
 )
 _LONG = re.compile(r"""[\w+/=.~-]{16,}+(?!["']?\s*:)""")
-"""As long as secrets are, and no key: the word before it may be what is broken."""
+"""A text that is as long as a secret, and no key: the word before it may be what is broken."""
 
 
 class TextPosition(NamedTuple):
@@ -282,14 +282,14 @@ class TextPosition(NamedTuple):
 
 
 def place_of(text: str, at: int) -> TextPosition:
-    """Both are counted from 1, as editors do."""
+    """Line and column of a character, both counted from 1, as editors do."""
     begin = text.rfind("\n", 0, at) + 1
     return TextPosition(text.count("\n", 0, at) + 1, at - begin + 1)
 
 
 def excerpt(text: str, at: int) -> str:
-    """The line with a mark below. What stands behind a key that sounds like a secret is dotted out, and
-    what is as long as one."""
+    """The line with a mark below. Values of keys that sound like a secret are dotted out, and whatever is as
+    long as one."""
     begin = text.rfind("\n", 0, at) + 1
     line = _SECRET.sub(_dotted, text[begin:].partition("\n")[0].rstrip("\r"))
     line = _LONG.sub(lambda found: "·" * len(found[0]), line)

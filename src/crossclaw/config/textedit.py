@@ -1,4 +1,4 @@
-"""Editing JSON5 as text: one value put in, replaced or taken out, everything around it left as it stands,
+"""Editing JSON5 as text: one value inserted, replaced or removed, everything around it left as it is,
 comments, spacing and quotation marks included."""
 
 import json
@@ -18,7 +18,7 @@ def replace_value(text: str, path: KeyPath, value: Any) -> str:
 
 
 def insert_last(text: str, path: KeyPath, value: Any, key: str | None = None) -> str:
-    """As the last thing in the list or object at `path`; in an object under `key`."""
+    """The text with a value appended to the list or object at `path`; in an object under `key`."""
     span = spans_of(text)[path]
     if not _BREAKS.search(text[span.start : span.end]):
         line = _inserted_in_line(text, span, value, key)
@@ -36,7 +36,7 @@ def insert_last(text: str, path: KeyPath, value: Any, key: str | None = None) ->
 
 
 def remove_member(text: str, path: KeyPath) -> str:
-    """Without the member or item at `path`, its comma, and the line that it alone stood on."""
+    """The text without the member or item at `path`, its comma, and the line that it alone stood on."""
     span = spans_of(text)[path]
     tokens = list(tokens_of(text))
     value = next(n for n, token in enumerate(tokens) if token.start == span.start)
@@ -66,7 +66,7 @@ def _without_empty_line(text: str, start: int, end: int) -> str:
 
 
 def _inserted_in_line(text: str, span: TextSpan, value: Any, key: str | None) -> str | None:
-    """What stands on one line stays on it, as long as there is room."""
+    """The text with a value inserted on the same line; None if the line would get too long."""
     before, close = text[: span.end - 1].rstrip(), text[span.end - 1 :]
     new = ("" if key is None else f"{json.dumps(key)}: ") + json.dumps(value, ensure_ascii=False)
     room = before[-1] in "{[,"
@@ -77,7 +77,7 @@ def _inserted_in_line(text: str, span: TextSpan, value: Any, key: str | None) ->
 
 
 def written(value: Any, indent: str = "") -> str:
-    """As JSON, which every JSON5 reader reads too; what fits a line stays on one."""
+    """The value as JSON, which every JSON5 reader reads too; what fits a line stays on one."""
     line = json.dumps(value, ensure_ascii=False)
     if len(line) + len(indent) <= _LINE_CHARS:
         return line

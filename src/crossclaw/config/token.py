@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 
 def random_token() -> str:
-    """None that begins with a dash, which a command line would take for an option."""
+    """A random token. It never begins with a dash, which a command line would take for an option."""
     while (made := base64.urlsafe_b64encode(os.urandom(TOKEN_BYTES))).startswith(b"-"):
         pass
     return made.rstrip(b"=").decode()

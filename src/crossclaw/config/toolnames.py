@@ -1,7 +1,7 @@
-"""Names of tools: what the lists of a tool policy can mean.
+"""Names of tools: the words that the lists of a tool policy can use.
 
-Names that this release has no tool for belong here too: a config written for OpenClaw means the same
-when they come. Tools of MCP servers are `<server>__<tool>`.
+Names that this release has no tool for belong here too: a config written for OpenClaw means the same when they
+come. Tools of MCP servers are `<server>__<tool>`.
 """
 
 from crossclaw.domain.tools import BUILT_IN, GROUP_RULES

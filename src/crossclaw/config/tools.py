@@ -1,4 +1,4 @@
-"""Tools: which ones an agent gets, and whom the session tools may reach."""
+"""Tools: which ones an agent gets, and which sessions the session tools may reach."""
 
 from typing import Annotated, Literal
 
@@ -26,12 +26,12 @@ _FOREIGN_TOOLS = names("toolsBySender codeMode swarm loopDetection message eleva
 
 
 class ToolPolicy(Section, frozen=True):
-    """`allow`, when given, is the whole list; `deny` is taken away from it."""
+    """A tool policy: `allow`, when given, is the whole list; `deny` is taken away from it."""
 
     allow: tuple[str, ...] | None = None
-    """The whole list, where it is set."""
+    """The whole list of tools, if it is set."""
     also_allow: tuple[str, ...] = ()
-    """Added to the list or the profile."""
+    """Tools added to the list or the profile."""
     deny: tuple[str, ...] = ()
     """Taken away; it wins."""
     profile: ToolProfile | None = None
@@ -42,7 +42,7 @@ class AgentToAgent(Section, frozen=True):
     enabled: bool = True
     """Whether agents reach sessions of other agents."""
     allow: tuple[str, ...] = ("*",)
-    """Which agents may, both sides; `*`: all."""
+    """The agents that may, both sides; `*`: all."""
 
 
 class SessionTools(Section, frozen=True):
@@ -54,22 +54,22 @@ class SessionTools(Section, frozen=True):
 
 class SubagentTools(Section, frozen=True):
     tools: ToolPolicy = ToolPolicy()
-    """What children get."""
+    """The tools of children."""
     unused = names("model")
 
 
 class SandboxTools(Section, frozen=True):
-    """What a sandboxed session gets, beyond the other policies."""
+    """The tools of a sandboxed session, limited beyond the other policies."""
 
     tools: ToolPolicy = ToolPolicy()
     """Its policy."""
 
 
 class ExecTool(Section, frozen=True):
-    """`host: sandbox` keeps commands in the sandbox: a session without one cannot run any."""
+    """Commands. `host: sandbox` keeps them in the sandbox: a session without one cannot run any."""
 
     host: Literal["auto", "sandbox", "gateway", "node"] | None = None
-    """Where commands run; with `node` none do, there are no commands on nodes yet."""
+    """The place where commands run; with `node` none do, there are no commands on nodes yet."""
     security: Security | None = None
     """`deny`: no commands; `allowlist`: those that were allowed for good, see [approvals](approvals.md);
     `full`: all."""
@@ -77,8 +77,8 @@ class ExecTool(Section, frozen=True):
     """When a person is asked first: never, for what is not in the list, or always. Where `security` is
     `allowlist` it is `on-miss` unless it is set."""
     mode: Literal["deny", "allowlist", "ask", "auto", "full"] | None = None
-    """The newer spelling of `security` and `ask` together. Where both are written the stricter holds;
-    `auto` is `ask`: no model decides here."""
+    """The newer spelling of `security` and `ask` together. If both are written the stricter holds; `auto` is
+    `ask`: no model decides here."""
     timeout_sec: Positive | None = None
     """How long a command may take."""
     timeout_seconds: Positive | None = None
@@ -88,7 +88,7 @@ class ExecTool(Section, frozen=True):
 
     @property
     def rule(self) -> ExecRule:
-        """What `security`, `ask` and `mode` say together."""
+        """The rule that `security`, `ask` and `mode` make together."""
         security = self.security or ("allowlist" if self.ask == "on-miss" else "full")
         ask = self.ask or ("on-miss" if security == "allowlist" else "off")
         written = ExecRule(security, ask)
@@ -109,7 +109,7 @@ class WebFetchTool(Section, frozen=True):
     timeout_seconds: Positive = 30
     """How long a page may take."""
     max_redirects: Positive = 5
-    """How often it may lead elsewhere."""
+    """How many redirects are followed."""
     unused = names(
         "maxCharsCap maxResponseBytes cacheTtlMinutes userAgent readability firecrawl provider"
         " ssrfPolicy useTrustedEnvProxy"
@@ -128,20 +128,20 @@ class AgentTools(Section, frozen=True):
     profile: ToolProfile | None = None
     """A list that is ready made: `minimal`, `coding`, `messaging`, or all."""
     allow: tuple[str, ...] | None = None
-    """The whole list, where it is set."""
+    """The whole list of tools, if it is set."""
     also_allow: tuple[str, ...] = ()
-    """Added to the list or the profile."""
+    """Tools added to the list or the profile."""
     deny: tuple[str, ...] = ()
-    """Taken away; it wins."""
+    """Tools taken away from it; this wins."""
     by_provider: dict[str, ToolPolicy] = msgspec.field(default_factory=dict)
     """Another policy for one provider or one `provider/model`."""
     ask: tuple[str, ...] = ()
-    """Tools whose calls need a person's yes: names, globs, groups, `mcp:*`, `mcp:server`. An agent's own list
-    is added to the shared one."""
+    """Tools whose calls need a person's approval: names, globs, groups, `mcp:*`, `mcp:server`. An agent's own
+    list is added to the shared one."""
     exec: ExecTool = ExecTool()
     """Commands."""
     sandbox: SandboxTools = SandboxTools()
-    """What a sandboxed session gets."""
+    """The tools of a sandboxed session."""
     fs: Loose = msgspec.field(default_factory=Loose)
     """No effect: files are always those of the workspace."""
     idle = names("fs")
@@ -152,13 +152,13 @@ class ToolsConfig(AgentTools, frozen=True):
     agent_to_agent: AgentToAgent = AgentToAgent()
     """Sessions of other agents."""
     sessions: SessionTools = SessionTools()
-    """Whom the session tools reach."""
+    """The sessions that the session tools reach."""
     subagents: SubagentTools = SubagentTools()
-    """What children get."""
+    """The tools of children."""
     web: WebTools = WebTools()
     """The web."""
     media: MediaTools = MediaTools()
-    """What people send along."""
+    """Media that people send."""
     unused = _FOREIGN_TOOLS | names(
         "links toolSearch sessions_spawn sessionsSpawn bash experimental"
     )

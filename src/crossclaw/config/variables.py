@@ -27,7 +27,7 @@ def variables_of(raw: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str
 
 
 def written_variables(raw: Mapping[str, Any]) -> dict[str, Any]:
-    """`env.vars`, and the texts that OpenClaw lets stand directly under `env`."""
+    """The variables of `env.vars`, and the texts that OpenClaw lets stand directly under `env`."""
     env = raw.get("env")
     if not isinstance(env, dict):
         return {}
@@ -39,7 +39,7 @@ def written_variables(raw: Mapping[str, Any]) -> dict[str, Any]:
 def substitute(
     value: Any, variables: Mapping[str, str], missing: list[Missing], path: KeyPath = ()
 ) -> Any:
-    """A copy with the variables put in. What is not set is left as it stands and noted."""
+    """A copy with the variables put in. One that is not set is left as it stands and noted."""
     if isinstance(value, str):
         return _in_text(value, variables, missing, path) if "${" in value else value
     if isinstance(value, dict):

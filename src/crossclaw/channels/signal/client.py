@@ -188,8 +188,8 @@ class SignalSocket:
                 raise ChannelDown("signal-cli went away") from error
 
     async def _subscribed(self, line: "JsonLines") -> list[Any]:
-        """Subscribes; returns messages that came before the answer. A daemon that receives by itself knows no
-        subscriptions: its messages come without."""
+        """Waits for the answer to the subscription; returns messages that came before it. A daemon that
+        receives by itself knows no subscriptions: its messages come without."""
         early: list[Any] = []
         while True:
             found = _decode(await line.read())
