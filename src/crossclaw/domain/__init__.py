@@ -1,4 +1,4 @@
-"""The words that every room speaks. No I/O, no clock of its own, no imports from other rooms."""
+"""Types that all packages share. No I/O, no clock of its own, no imports from other packages."""
 
 __all__ = [
     "addresses",

@@ -5,7 +5,7 @@ from typing import Literal
 import msgspec
 
 SEPARATOR = "\x1f"
-"""Between the parts of an inbound message's key."""
+"""The separator between the parts of an inbound message's key."""
 
 
 class Address(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
@@ -16,11 +16,11 @@ class Address(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     account_id: str | None = None
     thread_id: str | None = None
     named: bool = False
-    """Somebody named it; what came from a chat says what kind of chat it is, a name may not."""
+    """Whether somebody named it; what came from a chat says what kind of chat it is, a name may not."""
 
     @property
     def chat(self) -> "Address":
-        """The same chat has the same one, however its address came about."""
+        """The address of the chat alone: the same for the same chat, however its address came about."""
         return msgspec.structs.replace(self, named=False) if self.named else self
 
 
@@ -28,7 +28,7 @@ AttachmentKind = Literal["image", "audio", "video", "document", "sticker"]
 
 
 def kind_of(mime: str | None) -> AttachmentKind:
-    """As the platform says what a file is; what is no picture, sound or film is a document."""
+    """The kind of a file by the platform's media type; what is no picture, sound or film is a document."""
     match (mime or "").partition("/")[0]:
         case "image" | "audio" | "video" as kind:
             return kind
@@ -41,13 +41,13 @@ class Attachment(msgspec.Struct, frozen=True, kw_only=True):
 
     kind: AttachmentKind
     id: str
-    """By which the account fetches it: the platform's file id, or an address."""
+    """The id by which the account fetches it: the platform's file id, or an address."""
     name: str | None = None
     mime: str | None = None
-    """As the platform says; its content decides."""
+    """The media type according to the platform; the content decides."""
     size: int | None = None
     voice: bool = False
-    """A voice note: spoken to us, not a piece of music."""
+    """Whether it is a voice note: spoken to us, not a piece of music."""
 
 
 class ReplyTo(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,7 +60,7 @@ class ReplyTo(msgspec.Struct, frozen=True, kw_only=True):
     sender_is_bot: bool = False
     text: str | None = None
     ours: bool = False
-    """We wrote it: the reply is meant for us, as if we were mentioned."""
+    """Whether we wrote it: then the reply is meant for us, as if we were mentioned."""
 
 
 class Inbound(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,40 +72,40 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True):
     """The sender's immutable id on the platform."""
     text: str
     message_id: str
-    """The platform's own id: the same message twice is stored once. Of an edit, a deletion or a reaction: an id
-    of its own, such as `<id>:edit:<time>`."""
+    """The platform's own id: the same message twice is stored once. An edit, a deletion or a reaction has an
+    id of its own, such as `<id>:edit:<time>`."""
     chat_type: str = "direct"
     chat_name: str | None = None
     chat_id: str | None = None
     """The group's id, when it is a group."""
     parent_chat_id: str | None = None
-    """Of a thread or topic with an id of its own: the chat that it is in."""
+    """The chat that a thread or topic with an id of its own is in."""
     guild_id: str | None = None
     """The server (Discord) or team (Slack) that the chat is on."""
     sender_name: str | None = None
     sender_aliases: tuple[str, ...] = ()
     """Other immutable ids of the same sender: a uuid beside a number."""
     member_of: tuple[str, ...] = ()
-    """What a list of a group may name in place of its members: the chat itself, as the channel's lists spell it. It is
-    nobody's id: it makes no owner, and no direct chat is opened by it."""
+    """Names by which lists may mean a whole group in place of its members: the chat itself, as the channel's
+    lists spell it. It is nobody's id: it makes no owner, and no direct chat is opened by it."""
     sender_is_bot: bool = False
     at_ms: int | None = None
-    """When it was written, as the platform says."""
+    """The time at which it was written, according to the platform."""
     attachments: tuple[Attachment, ...] = ()
     reply_to: ReplyTo | None = None
     mentioned: bool | None = None
     """Whether its writer mentioned us by the platform's own means; None: the platform cannot tell."""
     mentions_others: bool = False
     edit_of: str | None = None
-    """Its text replaces that of this message."""
+    """The message whose text it replaces."""
     deletion_of: str | None = None
-    """This message was deleted."""
+    """The message that was deleted."""
     reaction_to: str | None = None
-    """Its text is a reaction to this message; empty where one was taken back."""
+    """The message that its text is a reaction to; the text is empty if one was taken back."""
     joined: bool = False
-    """It was put together from several messages of the platform; it has the id of the first."""
+    """Whether it was put together from several messages of the platform; it has the id of the first."""
     group_of: str | None = None
-    """An album: what bears the same id is one message in several parts."""
+    """The id of an album: messages with the same one are one message in several parts."""
 
     @property
     def dedupe_key(self) -> str:

@@ -15,7 +15,7 @@ _FOREIGN = re.compile(r"[^a-z0-9_-]+")
 
 
 def normalize_agent_id(text: str) -> str:
-    """The one spelling of an agent's id. Whatever is left empty is the default agent."""
+    """The one spelling of an agent's id. An empty one means the default agent."""
     lowered = text.strip().lower()
     if _WELL_FORMED.fullmatch(lowered):
         return lowered
@@ -24,7 +24,7 @@ def normalize_agent_id(text: str) -> str:
 
 
 def suggest_agent_id(text: str) -> str | None:
-    """An id that reads like the text: `ünï` is `uni`. None where no letter of it can stand in an id."""
+    """An id that reads like the text: `ünï` is `uni`. None if no letter of it can stand in an id."""
     plain = normalize("NFKD", text.replace("ß", "ss"))
     cleaned = _FOREIGN.sub("-", "".join(c for c in plain if not combining(c)).lower())
     return cleaned.strip("-_")[:AGENT_ID_CHARS_MAX].rstrip("-_") or None

@@ -1,4 +1,4 @@
-"""Type aliases that many rooms use: one meaning, one name, one place."""
+"""Type aliases that many packages use: one meaning, one name, one place."""
 
 from collections.abc import Callable
 from typing import Annotated, Any
@@ -18,4 +18,4 @@ Tell = Callable[[str], None]
 """Takes a sentence for a person, or a piece of output."""
 
 Counted = Callable[[int, int], None]
-"""Told how many of how many are done."""
+"""Called with how many of how many are done."""

@@ -1,4 +1,4 @@
-"""Approvals: tool calls that need a person's yes, what people answered, and what they allowed for good."""
+"""Approvals: tool calls that need a person's approval, what people answered, and what they allowed for good."""
 
 from hashlib import sha256
 from typing import Literal
@@ -37,23 +37,23 @@ class ExecRule(msgspec.Struct, frozen=True):
 
 
 class Wish(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a tool call wants to do, exactly as people are shown it and as it is run."""
+    """What a tool call is about to do, exactly as people are shown it and as it is run."""
 
     tool: str
     shown: str
-    """The command as written, or the tool with its arguments; characters that cannot be seen as escapes."""
+    """The command as written, or the tool with its arguments; invisible characters as escapes."""
     folder: str | None = None
-    """Where a command runs."""
+    """The folder that a command runs in."""
     sandboxed: bool = False
     program: str | None = None
-    """The program that a command is, found on its PATH; None for what only a shell can read."""
+    """The program of a command, found on its PATH; None for what only a shell can read."""
     arguments: tuple[str, ...] = ()
     digest: str | None = None
-    """Of the program's file, where the gateway's own user could change it."""
+    """A digest of the program's file, if the gateway's own user could change it."""
     why_unlisted: str | None = None
-    """What it has that keeps it out of every list: it is asked about each time."""
+    """Why it fits no list: it is asked about each time."""
     warning: str | None = None
-    """What whoever answers should know."""
+    """A warning for whoever answers."""
 
     @property
     def can_last(self) -> bool:
@@ -72,7 +72,8 @@ def shown_call(tool: str, arguments: str) -> str:
 
 
 def visible(text: str) -> str:
-    """What nobody can see, or what changes how the rest is seen, as escapes; lines stay lines."""
+    """The text with invisible characters, and those that change how the rest is seen, as escapes; lines stay
+    lines."""
     if text.isascii() and text.isprintable():
         return text
     return "".join(
@@ -88,7 +89,7 @@ class NewApproval(msgspec.Struct, frozen=True, kw_only=True):
     tool_use_id: str
     wish: Wish
     agents: tuple[str, ...]
-    """For whom it would be allowed for good: the agent, and those whose arm it is."""
+    """The agents for which it would be allowed for good: the agent itself, and those on whose behalf it acts."""
     expires_at: int
 
 
@@ -102,15 +103,15 @@ class Approval(msgspec.Struct, frozen=True, kw_only=True):
     wish: Wish
     agents: tuple[str, ...]
     authority: Authority
-    """Of the run that asks."""
+    """The authority of the run that asks."""
     asked_at: int
     expires_at: int
     status: ApprovalStatus = "waiting"
     answered_at: int | None = None
     answered_by: str | None = None
-    """Who, for people."""
+    """The person who answered, for people."""
     makers: tuple[Maker, ...] = ()
-    """The credentials that the answer came by: a yes of one that has ended since is none."""
+    """The credentials that the answer came by: an approval by one that has ended since does not count."""
 
     @property
     def allowed(self) -> bool:
@@ -125,24 +126,25 @@ class Approval(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StandingGrant(msgspec.Struct, frozen=True, kw_only=True):
-    """What was allowed for good, for one agent; or a rule that came with an import."""
+    """A permission that was given for good, for one agent; or a rule that came with an import."""
 
     grant_id: str
     agent_id: str
-    """`*`: for all, where a rule was imported as the default."""
+    """The agent; `*`: all, if a rule was imported as the default."""
     tool: str
     created_at: int
     program: str | None = None
     """A path, or with `pattern` a glob of paths, as OpenClaw writes them."""
     pattern: bool = False
     arguments: tuple[str, ...] | None = None
-    """None: whatever they are."""
+    """The arguments that were allowed; None: any."""
     digest: str | None = None
     folder: str | None = None
-    """Where the command runs: what its arguments name, and what the program finds beside it, is another thing elsewhere."""
+    """The folder that the command runs in: elsewhere its arguments, and what the program finds beside it,
+    mean other things."""
     sandboxed: bool = False
-    """What was allowed within a sandbox was not allowed outside."""
+    """Whether it was allowed within a sandbox: that does not allow it outside."""
     rule: ExecRule | None = None
-    """No grant, but a rule for commands that is at least as strict as this."""
+    """A rule in place of a grant: commands are treated at least as strictly as this."""
     granted_by: str = ""
     makers: tuple[Maker, ...] = ()

@@ -1,7 +1,7 @@
-"""Attachments: what somebody sends along becomes a block of a message, by what it is and not by what it is called.
+"""Attachments: turns a sent file into a block of a message, by its content and not by its name.
 
-Whoever takes messages in (a client's method, a channel) makes its blocks here, so that all take the same things and
-refuse the others in the same words.
+Whoever takes messages in (a client's method, a channel) makes its blocks here, so that all accept the same
+things and refuse the others in the same words.
 """
 
 from typing import NamedTuple
@@ -11,15 +11,16 @@ from crossclaw.domain.media import Media, shown_size
 from crossclaw.domain.messages import Document, Image, MediaSource
 
 BYTES_MAX = 16_000_000
-"""Of one: a large photo, a book as a PDF. In base64 it fits into a frame of the wire (25 MiB)."""
+"""The largest attachment: a large photo, a book as a PDF. In base64 it fits into a frame of the wire (25 MiB)."""
 
 COUNT_MAX = 100
-"""Of one message: as many as services take pictures. Each is a row of the store and a look before each answer."""
+"""The most attachments of one message: as many pictures as services take. Each is a row of the store and a
+look before each answer."""
 
 NAME_CHARS_MAX = 1_000
 
 TEXT_BYTES_MAX = 2_000_000
-"""Of a text: far beyond every window."""
+"""The largest text: far beyond every window."""
 
 _PICTURES = {
     b"\x89PNG\r\n\x1a\n": "image/png",
@@ -43,7 +44,7 @@ _SOUNDS = (
 )  # fmt: skip
 
 CONVERTED = ("BMP", "TIFF", "AVIF")
-"""Pictures that no service takes, of which one can be made that all take."""
+"""Kinds of pictures that no service takes, and that are converted to one that all take."""
 _INSTEAD = {
     "HEIC": "send it as JPEG (a phone can be set to take “most compatible” photos)",
     "SVG": "send it as PNG",
@@ -55,8 +56,8 @@ _INSTEAD = {
 
 
 def sniffed(data: bytes) -> tuple[str | None, str | None]:
-    """What it is by its first bytes: a type of picture that services take, or the name of something else that is known.
-    (None, None) may be a text or anything."""
+    """The type by the first bytes: a type of picture that services take, or the name of something else that
+    is known. (None, None) may be a text or anything."""
     if data[:4] == b"RIFF":
         kind = {b"WEBP": "image/webp"}.get(data[8:12])
         return (kind, None) if kind else (None, "sound" if data[8:12] == b"WAVE" else "video")
@@ -75,20 +76,21 @@ def sniffed(data: bytes) -> tuple[str | None, str | None]:
 
 
 class Attached(NamedTuple):
-    """What was sent along, and the block that names it in a message."""
+    """A file that was sent along, and the block that names it in a message."""
 
     media: Media
     is_picture: bool
     name: str | None
 
     def block(self, source: MediaSource | None = None) -> Image | Document:
-        """With a source that carries it, or one that names it (`KeepMedia` is in the same step then)."""
+        """The block of a message, with a source that carries the bytes, or one that names them (`KeepMedia`
+        is in the same step then)."""
         where = source or self.media.source
         return Image(where) if self.is_picture else Document(where, self.name)
 
 
 def attached(data: bytes, said: str | None, name: str | None) -> Attached:
-    """Raises Invalid where nobody could make anything of it."""
+    """Recognises a file. Raises Invalid if nothing can be made of it."""
     called = name or "the attachment"
     if not data:
         raise Invalid(f"{called} is empty")
@@ -114,7 +116,7 @@ def attached(data: bytes, said: str | None, name: str | None) -> Attached:
 
 
 def sound_type(data: bytes, said: str | None) -> str | None:
-    """Of a recording, by its first bytes, else as its platform says; None where it is something else."""
+    """The media type of a recording, by its first bytes, else as its platform says; None if it is something else."""
     for place, magic, media_type in _SOUNDS:
         if data[place:].startswith(magic):
             return media_type
@@ -124,7 +126,7 @@ def sound_type(data: bytes, said: str | None) -> str | None:
 
 
 def is_recording(block: object) -> bool:
-    """Whether it is a voice note or a sound file: no model is shown it, only what it says."""
+    """Whether it is a voice note or a sound file: models only get its transcript."""
     return isinstance(block, Document) and (block.source.media_type or "").startswith("audio/")
 
 

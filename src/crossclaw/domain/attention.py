@@ -23,11 +23,11 @@ ATTENTION_KINDS = (
     "channel",
     "approval",
 )
-"""Known ones; a metric has a line for each, also while there is none."""
+"""The known kinds; a metric has a line for each, also while there is none."""
 
 
 class AttentionAction(msgspec.Struct, frozen=True, rename="camel"):
-    """A button: the method that a client calls, with what."""
+    """A button: the method that a client calls, with its parameters."""
 
     label: str
     method: str
@@ -36,15 +36,15 @@ class AttentionAction(msgspec.Struct, frozen=True, rename="camel"):
 
 class AttentionRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     id: str
-    """The same as long as it is the same thing; what is dismissed is remembered by it."""
+    """The row's id: the same as long as it is the same thing; what is dismissed is remembered by it."""
     kind: str
     """One of `ATTENTION_KINDS`."""
     what: str
-    """What happened, as the rest of a sentence that begins with `key`, `subject` or nothing."""
+    """The event, as the rest of a sentence that begins with `key`, `subject` or nothing."""
     since: int
     why: str | None = None
     helps: str | None = None
-    """What would change it, where no button does."""
+    """Advice, if no button helps."""
     key: str | None = None
     """The session that it is about, which clients show by its name."""
     other: str | None = None
@@ -56,4 +56,4 @@ class AttentionRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 AttentionSource = Callable[[], Awaitable[Sequence[AttentionRow]]]
-"""Asked whenever somebody looks; answers within milliseconds and at most a few hundred rows."""
+"""A source of rows, asked whenever somebody looks; it answers within milliseconds and at most a few hundred rows."""

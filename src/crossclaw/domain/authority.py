@@ -11,7 +11,7 @@ import msgspec
 
 HOPS_UNLIMITED = 1_000_000  # until the config is met
 HOOKS = "hooks"
-"""The credential of programs elsewhere: what they begin, and all that follows from it, goes back to this one."""
+"""The credential of programs elsewhere, which call hooks: their runs, and all that follows, go back to this one."""
 
 
 class Maker(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -19,13 +19,13 @@ class Maker(msgspec.Struct, frozen=True, omit_defaults=True):
 
     credential_id: str
     epoch: int | None = None
-    """None: in whatever epoch, as long as the credential is there. So it is with what a job begins:
-    another token in place of the one that it was made with does not end it."""
+    """The credential's epoch; None: any, as long as the credential exists. So it is with the runs of a job:
+    replacing the token that it was made with does not end it."""
 
 
 class Arm(msgspec.Struct, frozen=True, omit_defaults=True):
-    """On whose behalf something is done: a session of this agent, with this model. Its rules are asked
-    when they are used, beside those of whoever does it."""
+    """The agent and model on whose behalf something is done. Its rules are asked when they are used, beside
+    those of whoever does it."""
 
     agent_id: str
     model: str = ""
@@ -33,14 +33,14 @@ class Arm(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ChatPlace(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The group that a message was written in, and by whom: what the config says about tools there is asked when they
-    are used."""
+    """The group that a message was written in, and its writer: what the config says about tools there is
+    asked when they are used."""
 
     channel: str
     account_id: str
     chat_id: str
     senders: tuple[str, ...]
-    """The writer's ids, as lists spell them."""
+    """The writer's ids, in the spelling of the lists."""
     parent_id: str | None = None
     guild_id: str | None = None
     thread_id: str | None = None
@@ -52,7 +52,7 @@ _ACCESS: tuple[WorkspaceAccess, ...] = ("none", "ro", "rw")
 
 class Authority(msgspec.Struct, frozen=True, omit_defaults=True):
     owner: bool = False
-    """May do what only the person who owns the gateway may."""
+    """Whether it may do what only the person who owns the gateway may."""
     sandboxed: bool = False
     may_spawn: bool = True
     tools: frozenset[str] | None = None
@@ -65,20 +65,20 @@ class Authority(msgspec.Struct, frozen=True, omit_defaults=True):
     network: bool = True
     """Whether commands may reach the network."""
     workspace: WorkspaceAccess = "rw"
-    """What they may do with the files of a workspace."""
+    """What commands may do with the files of a workspace."""
     workspaces: frozenset[str] | None = None
-    """The agents whose workspaces they may see."""
+    """The agents whose workspaces commands may see."""
     models: frozenset[str] | None = None
-    """`provider/model` that may be asked; `provider/*` stands for all of one."""
+    """The models that may be asked, as `provider/model`; `provider/*` stands for all of one."""
     arms: frozenset[Arm] = frozenset()
-    """Whose arm it is: all that they are denied, it is denied."""
+    """The agents on whose behalf it acts: all that they are denied, it is denied."""
     chats: frozenset[ChatPlace] = frozenset()
-    """Groups that it was asked in, where the config limits tools by group: what is denied there, it is denied."""
+    """Groups that it was asked in, if the config limits tools by group: what is denied there, it is denied."""
     made_by: frozenset[Maker] = frozenset()
     """The credentials that it goes back to; when one of them ends, so does this."""
 
     def meet(self, other: "Authority") -> "Authority":
-        """What both allow."""
+        """The authority that both allow."""
         return Authority(
             owner=self.owner and other.owner,
             sandboxed=self.sandboxed or other.sandboxed,
@@ -105,7 +105,7 @@ class Authority(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.models is None or bool({reference, f"{provider}/*"} & self.models)
 
     def allows_tool(self, name: str, *also: str) -> bool:
-        """`also`: its other names, by any of which it may be given or denied."""
+        """Whether a tool is allowed. `also`: its other names, by any of which it may be given or denied."""
         names = {name, *also}
         given = self.tools is None or not names.isdisjoint(self.tools)
         return given and names.isdisjoint(self.denied_tools)

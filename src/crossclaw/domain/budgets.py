@@ -9,17 +9,17 @@ import msgspec
 
 
 class Allowance(msgspec.Struct, frozen=True):
-    """A budget as it is configured. None is "no limit of this kind"."""
+    """A budget as it is configured. None means "no limit of this kind"."""
 
     tokens: int | None = None
     cost_usd: float | None = None
     minutes: float | None = None
     own: bool = False
-    """The agent's own, not everybody's: then it holds also where somebody else pays."""
+    """Whether it is the agent's own, not everybody's: then it holds also where another account pays."""
 
 
 class Purse(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a run carries of its budget: the account, whose it is, and when its time is over."""
+    """A run's share of a budget: the account, whose it is, and when its time is over."""
 
     account_id: str
     """The run that opened it."""
@@ -50,7 +50,7 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
     ends_at_ms: int | None = None
     spent: Amount = Amount()
     reserved: Amount = Amount()
-    """For model calls under way."""
+    """The amount reserved for model calls under way."""
 
 
 class Grant(msgspec.Struct, frozen=True):
@@ -59,7 +59,7 @@ class Grant(msgspec.Struct, frozen=True):
     allowed: bool
     reason: str
     output_tokens: int = 0
-    """How much it may say: less than was asked for, where the account holds no more."""
+    """The tokens of the answer: fewer than were asked for, if the account holds no more."""
     reserved: Amount = Amount()
     held: bool = False
-    """Refused only because of what is reserved for calls under way: when they end there may be room."""
+    """Whether it is refused only because of reservations for calls under way: when they end there may be room."""

@@ -1,5 +1,7 @@
-"""Compactions: how much of a transcript its model still sees as it was. Each stands for itself: the
-newest one tells the whole of it. The transcript keeps everything."""
+"""Compactions: how much of a transcript its model still sees as it was.
+
+Each is complete by itself: only the newest one counts. The transcript keeps everything.
+"""
 
 from typing import Literal
 
@@ -19,13 +21,13 @@ class Compaction(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     reason: CompactionReason
     tokens_before: int
     tokens_after: int
-    """Both estimated."""
+    """The tokens after it; both numbers are estimates."""
     cleared_through: int = 0
     """Results of tools up to this seq are left out."""
     summary: str | None = None
     first_kept_seq: int = 0
     first_kept_entry_id: str | None = None
-    """With a summary: what is older is in it, but for pins and `keep`."""
+    """The first entry that is kept, if there is a summary: what is older is in it, but for pins and `keep`."""
     first_request: int = 0
     asked: int = 0
     """Seqs of older messages that stay as they are: the first request of all, shown before the
@@ -56,10 +58,10 @@ def compaction_of(entry: Entry) -> Compaction:
 
 
 class Obligation(msgspec.Struct, frozen=True):
-    """Something that a session has under way, whatever its model remembers."""
+    """Something that a session still has to do or waits for, whatever its model remembers."""
 
     kind: Literal["child", "send", "timer"]
     name: str
     """The child's or the target's key; a timer's kind."""
     about: str
-    """The task, the message, or when."""
+    """The task, the message, or the time."""

@@ -1,4 +1,4 @@
-"""Credentials: what a device may come in with, and what it has asked for. Secrets only as digests."""
+"""Credentials: the devices that may come in, and those that asked for it. Secrets are kept only as digests."""
 
 from typing import Literal
 
@@ -7,8 +7,8 @@ import msgspec
 from crossclaw.domain.authority import Maker
 
 CredentialKind = Literal["device", "pairing", "door", "guest"]
-"""device: a device that was let in, in one role. pairing: a device that waits for somebody's yes. door: a
-secret of the gateway itself. guest: an MCP client, with the name it is bound to."""
+"""device: a device that was let in, in one role. pairing: a device that waits for approval. door: a secret of
+the gateway itself. guest: an MCP client, with the name it is bound to."""
 
 
 class Particulars(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -22,7 +22,7 @@ class Particulars(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     device_family: str | None = None
     remote_ip: str = ""
     silent: bool = False
-    """Let in without asking, because it came from this machine with the gateway's own secret."""
+    """Whether it was let in without asking, because it came from this machine with the gateway's own secret."""
 
 
 class Credential(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,12 +33,12 @@ class Credential(msgspec.Struct, frozen=True, kw_only=True):
     role: str
     scopes: tuple[str, ...]
     epoch: int
-    """Grows when its tokens are changed or taken away: what an older one began ends."""
+    """A number that grows when its tokens are changed or taken away: what an older one began ends."""
     created_at: int
     particulars: Particulars
     digests: tuple[str, ...] = ()
     used_at: int | None = None
-    """When one of its tokens was last shown; None: nobody has shown one yet."""
+    """The time at which one of its tokens was last shown; None: never."""
     revoked_at: int | None = None
 
     @property

@@ -10,7 +10,7 @@ DURATION_MS_MAX = 100 * 366 * 86_400_000
 
 
 def parse_duration(text: str, *, default_unit: str | None = None) -> int:
-    """Milliseconds. A bare number has the default unit, where there is one."""
+    """A duration in milliseconds. A bare number has the default unit, if there is one."""
     compact = "".join(text.split()).lower()
     if default_unit and re.fullmatch(r"\d+(\.\d+)?", compact):
         compact += default_unit
@@ -24,7 +24,7 @@ def parse_duration(text: str, *, default_unit: str | None = None) -> int:
 
 
 def wait_s(asked: float | None, default_s: float, most_s: float, zero: str) -> float:
-    """Of a tool's `timeoutSeconds`; `zero` is what 0 means there."""
+    """The seconds that a tool's `timeoutSeconds` means; `zero` is what 0 means there."""
     if asked is None:
         return default_s
     if asked != asked or asked < 0:

@@ -59,7 +59,7 @@ class CrossclawError(Exception):
 
 
 def first_of(error: Exception) -> Exception:
-    """What went wrong first; task groups wrap it."""
+    """The first error inside of task groups, which wrap it."""
     return first_of(error.exceptions[0]) if isinstance(error, ExceptionGroup) else error
 
 
@@ -73,8 +73,8 @@ class InvalidKey(Invalid):
 
 class ConfigInvalid(Invalid):
     excerpt = ""
-    """The line at fault with a mark below. For the terminal of whoever may read the file, and nobody
-    else: other things stand on that line too."""
+    """The line at fault with a mark below. Only for the terminal of somebody who may read the file: other
+    things stand on that line too."""
 
 
 class KeyReused(Invalid):
@@ -102,7 +102,7 @@ class Forbidden(CrossclawError):
 
 
 class CredentialEnded(Forbidden):
-    """Who began this may not go on: the credential was revoked, removed or changed."""
+    """The run may not go on: the credential that began it was revoked, removed or changed."""
 
 
 class Busy(CrossclawError):
@@ -149,7 +149,7 @@ class StoreFenced(StoreError):
 
 class ProviderError(CrossclawError):
     in_short: ClassVar[str] = "failed"
-    """For the log, which holds no words of messages; the text itself may quote some."""
+    """A short form for the log, which holds no words of messages; the text itself may quote some."""
 
 
 class ProviderMissing(ProviderError):
@@ -159,7 +159,7 @@ class ProviderMissing(ProviderError):
 class ProviderRefused(ProviderError):
     in_short = "request refused"
     place: str | None = None
-    """What of the request the service has named, in its own spelling: `messages.3.content.1.image`."""
+    """The part of the request that the service has named, in its own spelling: `messages.3.content.1.image`."""
     part: object = None
     """The same part as it was sent."""
 
@@ -233,8 +233,8 @@ class ChatRefused(ChannelDown):
 
 
 class AccountBroken(CrossclawError):
-    """The token is wrong or was taken back, or something else that only a person can put right. The account
-    stays off until its config changes or somebody starts it again."""
+    """The account cannot work until a person acts: the token is wrong or was taken back, or something else.
+    It stays off until its config changes or somebody starts it again."""
 
 
 class MediaRefused(CrossclawError):
@@ -242,7 +242,7 @@ class MediaRefused(CrossclawError):
 
 
 class DeliveryError(CrossclawError):
-    """The channel refused. What it means is said by its fields; with none of them it is never tried again."""
+    """The channel refused a message. Its fields say what that means; with none of them it is never tried again."""
 
     def __init__(
         self,
@@ -269,19 +269,19 @@ class DeliveryError(CrossclawError):
 
 
 class PlatformUnreachable(DeliveryError):
-    """Nothing has left, because the platform, or our connection to it, is not there. That says nothing of the message:
-    it waits as for an account that is not open, and it was no attempt."""
+    """Nothing has left, because the platform, or our connection to it, is not there. That says nothing of the
+    message: it waits as for an account that is not open, and it does not count as an attempt."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, retryable=True)
 
 
 class DeliveryUncertain(DeliveryError):
-    """The message may or may not be there (a connection cut after sending)."""
+    """The outcome is unknown: the message may or may not be there (a connection cut after sending)."""
 
 
 def is_of_the_ledger(error: BaseException, kind: type[StoreError] = StoreError) -> bool:
-    """Whether the ledger's trouble is among what ended several tasks."""
+    """Whether an error of the ledger is among those that ended several tasks."""
     if isinstance(error, BaseExceptionGroup):
         return any(is_of_the_ledger(each, kind) for each in error.exceptions)
     return isinstance(error, kind)

@@ -1,4 +1,4 @@
-"""Events: what the gateway tells whoever listens, after it is durable. Losing one loses nothing."""
+"""Events: what the gateway publishes to its subscribers, after it is durable. A lost event loses no data."""
 
 from typing import Literal
 
@@ -21,14 +21,14 @@ class RunStarted(msgspec.Struct, frozen=True):
 
 
 class ReplyPiece(msgspec.Struct, frozen=True):
-    """Words of a reply as the model says them. `text` is all so far in this turn."""
+    """Text of a reply as the model writes it. `text` is all so far in this turn."""
 
     run_id: str
     key: SessionKey
     piece: str
     text: str
     restarted: bool = False
-    """The model began this turn anew: forget the pieces before."""
+    """Whether the model began this turn anew: forget the pieces before."""
 
 
 class ThoughtPiece(msgspec.Struct, frozen=True):
@@ -56,7 +56,7 @@ class ToolStarted(msgspec.Struct, frozen=True):
 
 
 class ToolProgress(msgspec.Struct, frozen=True):
-    """A sign of life of a tool that takes its time: the end of what it has put out so far."""
+    """A sign of life of a tool that takes its time: the end of its output so far."""
 
     run_id: str
     key: SessionKey
@@ -73,7 +73,7 @@ class ToolEnded(msgspec.Struct, frozen=True):
     is_error: bool
     duration_ms: int
     standing: State = State("ok")
-    """How the call ended: a program that failed is no error of the tool."""
+    """The state in which the call ended: a program that failed is no error of the tool."""
 
 
 class EntryAppended(msgspec.Struct, frozen=True):
@@ -96,8 +96,8 @@ class SessionChanged(msgspec.Struct, frozen=True):
 
 
 class SpeechAllowed(msgspec.Struct, frozen=True):
-    """Whether the send policy lets a session's chat hear what is said in it: told when somebody sets
-    it, and when a run begins in a session that may not speak."""
+    """Whether the send policy lets a session's chat get what is said in it: published when somebody sets it,
+    and when a run begins in a session that may not speak."""
 
     key: SessionKey
     allowed: bool
@@ -115,17 +115,17 @@ class CompactionPhase(msgspec.Struct, frozen=True):
 class RunEnded(msgspec.Struct, frozen=True):
     run: Run
     withheld: bool = False
-    """The send policy keeps the reply from the session's chats."""
+    """Whether the send policy keeps the reply from the session's chats."""
 
 
 class ApprovalAsked(msgspec.Struct, frozen=True):
-    """A call waits for a person's yes."""
+    """A call waits for a person's approval."""
 
     approval: Approval
 
 
 class ApprovalSettled(msgspec.Struct, frozen=True):
-    """It was answered, or nobody answered in time, or its run has ended."""
+    """An approval was answered, or its time was over, or its run has ended."""
 
     approval: Approval
 
@@ -146,7 +146,7 @@ class JobNews(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_de
 
 
 class HeartbeatNews(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """An agent looked around, or did not; the names are those of the wire's `heartbeat` event."""
+    """An agent's heartbeat ran, or did not; the names are those of the wire's `heartbeat` event."""
 
     ts: int
     status: Literal["sent", "ok-empty", "ok-token", "skipped", "failed"]

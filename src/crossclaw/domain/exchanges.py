@@ -21,7 +21,7 @@ NO_REPLY = (
     "NO_REPLY"  # OpenClaw's word for nothing to say; workspaces that come from there ask for it
 )
 CONTROL_TOKENS = frozenset({REPLY_SKIP, ANNOUNCE_SKIP, NO_REPLY, HEARTBEAT_OK})
-"""As a whole reply they are said to nobody. Only REPLY_SKIP ends the rounds of an exchange."""
+"""Replies that are shown to nobody. Only REPLY_SKIP ends the rounds of an exchange."""
 ANNOUNCE_STEP = "The exchange with the other agent is over: this is your announce step."
 
 ExchangeState = Literal["open", "announcing", "over"]
@@ -45,7 +45,7 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True):
     announce: Announced | None = None
     ended_at: int | None = None
     root: str | None = None
-    """The run that began it all; on its count the rounds and the announce are reserved."""
+    """The run that began the whole chain; the rounds and the announce are reserved on its count."""
 
     def speaker(self, turn: int) -> str:
         return self.requester_key if turn % 2 else self.target_key
@@ -55,7 +55,7 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Round(msgspec.Struct, frozen=True):
-    """The next turn: who speaks, and what it has been told."""
+    """The next round: who speaks, and the words that it answers."""
 
     turn: int
     words: str
@@ -67,14 +67,14 @@ class Announce(msgspec.Struct, frozen=True):
 
 class Over(msgspec.Struct, frozen=True):
     words: str | None = None
-    """What the target wants said in its chat."""
+    """The words that the target wants posted in its chat."""
 
 
 ExchangeStep = Round | Announce | Over
 
 
 def is_silent(reply: str | None) -> bool:
-    """No words for a person: nothing, or exactly one of the control tokens."""
+    """Whether a reply has no words for a person: empty, or exactly one of the control tokens."""
     words = (reply or "").strip()
     return not words or words in CONTROL_TOKENS
 

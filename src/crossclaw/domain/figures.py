@@ -6,8 +6,8 @@ from typing import Any, Literal, NamedTuple
 SLOT_MS = 5 * 60_000
 HOUR_MS = 3_600_000
 LATENCY_MS = (300, 1_000, 3_000, 10_000, 30_000, 100_000, 300_000)
-"""Turns are counted by how long they took: up to each of these, and one class beyond. A factor of about three apart, so
-that a median or a 95 % that is read from the classes is true to within half of it."""
+"""The upper bounds of the classes in which turns are counted by their time, and one class beyond. A factor of
+about three apart, so that a median or a 95 % that is read from the classes is true to within half of it."""
 
 Dimension = Literal["agent", "model", "channel"]
 
@@ -18,7 +18,7 @@ class Figures(NamedTuple):
     turns: int = 0
     """Runs that have ended, without commands."""
     failed: int = 0
-    """Of these: failed or timed out."""
+    """The turns among these that failed or timed out."""
     stopped: int = 0
     calls: int = 0
     """Answers of models."""
@@ -59,7 +59,7 @@ _BEYOND_MS = LATENCY_MS[-1] * 3
 
 
 def quantile(counts: Sequence[int], share: float) -> int | None:
-    """Within its class a turn is taken to stand evenly among the others."""
+    """A quantile of the classes; turns are taken to be spread evenly within a class."""
     wanted, before = sum(counts) * share, 0.0
     if not wanted:
         return None
@@ -73,10 +73,10 @@ def quantile(counts: Sequence[int], share: float) -> int | None:
 
 
 class FigureKey(NamedTuple):
-    """What figures are counted under."""
+    """The slot, agent, model and channel that figures are counted under."""
 
     at: int
-    """When the slot began in which it happened."""
+    """The time at which the slot began."""
     agent_id: str
     model: str
     channel: str

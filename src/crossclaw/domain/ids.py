@@ -19,8 +19,8 @@ class Ids(Protocol):
         ...
 
     def short(self) -> str:
-        """Sixteen hex digits: the id of an entry. Nobody can tell from it how many others there are, and
-        a million of them in one transcript are still all different."""
+        """Sixteen hex digits: the id of an entry. It does not reveal how many others there are, and a million
+        of them in one transcript are still all different."""
         ...
 
 
@@ -30,8 +30,8 @@ def entry_id_of(what: str, run_id: str) -> str:
 
 
 FOLLOWS = "::"
-"""Stands between a run's id and the name of what follows from it. No client may write it, so nobody can take
-the id of a round, an announce or a tool's send before it is there."""
+"""The separator between a run's id and the name of what follows from it. No client may write it, so nobody
+can take the id of a round, an announce or a tool's send in advance."""
 
 _OWN_NAME = re.compile(r"announce|wake|round-\d+|call-.*")
 _PLAIN = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -42,7 +42,7 @@ def follower_id(run_id: str, name: str) -> str:
 
 
 def call_follower_id(run_id: str, call_id: str) -> str:
-    """Of a run that a tool call begins. The call's id is a model's, who may have called it anything."""
+    """The id of a run that a tool call begins. The call's id is the model's, which may be any text."""
     if _PLAIN.fullmatch(call_id) and not _OWN_NAME.fullmatch(call_id):
         return follower_id(run_id, call_id)
     return follower_id(run_id, f"call-{sha256(call_id.encode()).hexdigest()[:32]}")

@@ -27,7 +27,7 @@ class Wired(
 
 
 class At(Wired, frozen=True, tag_field="kind", tag="at"):
-    """Once. A time without a zone is UTC."""
+    """A schedule of one moment. A time without a zone is UTC."""
 
     at: Filled
 
@@ -35,7 +35,7 @@ class At(Wired, frozen=True, tag_field="kind", tag="at"):
 class Every(Wired, frozen=True, tag_field="kind", tag="every"):
     every_ms: Annotated[int, msgspec.Meta(ge=1, le=8_640_000_000_000_000)]
     anchor_ms: Annotated[int, msgspec.Meta(ge=0, le=8_640_000_000_000_000)] | None = None
-    """The ticks are counted from here; else from when the job was made."""
+    """The time that ticks are counted from; unset: the time the job was made."""
 
 
 class CronSchedule(Wired, frozen=True, tag_field="kind", tag="cron"):
@@ -47,13 +47,13 @@ JobSchedule = At | Every | CronSchedule
 
 
 class SystemEvent(Wired, frozen=True, tag_field="kind", tag="systemEvent"):
-    """Words for the main session."""
+    """A payload: a notice for the main session."""
 
     text: Filled
 
 
 class AgentTurn(Wired, frozen=True, tag_field="kind", tag="agentTurn"):
-    """A run in the job's own session."""
+    """A payload: a run in the job's own session."""
 
     message: Filled
     model: str | None = None
@@ -67,27 +67,28 @@ class AgentTurn(Wired, frozen=True, tag_field="kind", tag="agentTurn"):
 
 
 class Heartbeat(Wired, frozen=True, tag_field="kind", tag="heartbeat"):
-    """The built-in one: made from the config, never by a client."""
+    """The payload of the built-in heartbeat: made from the config, never by a client."""
 
 
 Payload = SystemEvent | AgentTurn | Heartbeat
 
 
 class JobDelivery(Wired, frozen=True):
-    """Where the reply of an isolated run goes."""
+    """The chat that the reply of an isolated run goes to."""
 
     mode: Literal["none", "announce"]
     channel: Filled | None = None
-    """`last`: where the agent's main session was last talked to."""
+    """The channel; `last`: where the agent's main session was last talked to."""
     to: str | None = None
     account_id: Filled | None = None
-    """Whose account posts it; unset: the one of the last chat on that channel, else the one for which the agent is bound, else the default one."""
+    """The account that posts it; unset: the one of the last chat on that channel, else the one for which the
+    agent is bound, else the default one."""
     thread_id: str | int | None = None
     """The thread or topic of the chat."""
     best_effort: bool | None = None
 
     def __post_init__(self) -> None:
-        """What is blank is not there: OpenClaw's clients take no blank words for a chat."""
+        """Removes blank fields: OpenClaw's clients take no blank words for a chat."""
         for name in ("to", "thread_id"):
             value = getattr(self, name)
             if isinstance(value, str) and not value.strip():
@@ -109,7 +110,7 @@ class JobSpec(Wired, frozen=True):
     delete_after_run: bool | None = None
     delivery: JobDelivery | None = None
     authority: Authority = Authority()
-    """What its maker may: its runs may no more."""
+    """The authority of its maker: its runs may do no more."""
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
@@ -121,7 +122,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     created_at: int
     updated_at: int
     off_because: str | None = None
-    """Why the gateway has switched it off; None where it is on, or a person did it."""
+    """Why the gateway has switched it off; None if it is on, or a person did it."""
 
     @property
     def built_in(self) -> bool:
@@ -134,7 +135,7 @@ class TickId(msgspec.Struct, frozen=True):
 
 
 class Tick(msgspec.Struct, frozen=True, kw_only=True):
-    """A tick as the ledger has it, with what its run tells."""
+    """A tick as the ledger has it, with its run's outcome."""
 
     job_id: str
     at: int
@@ -148,8 +149,8 @@ class Tick(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def beyond_heartbeat(reply: str, ack_chars_max: int) -> str:
-    """What of a reply is worth telling: HEARTBEAT_OK at either end means silence, unless more is said
-    beside it than a short remark. Alone it may be bold, in code or with a full stop."""
+    """The part of a reply that is worth showing: HEARTBEAT_OK at either end means silence, unless more is
+    said beside it than a short remark. Alone it may be bold, in code or with a full stop."""
     text = reply.strip()
     if text.strip("*_`~.! ") == HEARTBEAT_OK:
         return ""

@@ -41,7 +41,7 @@ CHILD = "child"
 
 
 def known_kinds(kinds: Sequence[str] | None) -> list[str] | None:
-    """What a caller asked for; nothing and an empty list mean all."""
+    """The kinds that a caller asked for; nothing and an empty list mean all."""
     if unknown := [kind for kind in kinds or () if kind not in KINDS]:
         raise Invalid(f"unknown kind {', '.join(unknown)}; the kinds are {', '.join(KINDS)}")
     return list(kinds) if kinds else None
@@ -56,9 +56,11 @@ _OURS = re.compile(r"(subagent|cron|hook):[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{
 
 
 class SessionKey(msgspec.Struct, frozen=True, dict=True, order=True):
-    """Two keys are equal when their canonical texts are; the agent of a bare key is only a guess
-    until its session row says better. `key_of` makes them, one object a key: what its text tells is
-    read once, and is an attribute from then on."""
+    """A session's key. Two are equal when their canonical texts are; the agent of a bare key is only a guess
+    until its session row says better.
+
+    `key_of` makes them, one object a key: the text is parsed once, and its parts are attributes from then on.
+    """
 
     text: str
 
@@ -69,7 +71,7 @@ class SessionKey(msgspec.Struct, frozen=True, dict=True, order=True):
 
     @classmethod
     def parse(cls, text: str, *, agent_id: str = DEFAULT_AGENT_ID) -> "SessionKey":
-        """Read a full key, a bare inside key, or `main` as `agent_id` means it."""
+        """Parses a full key, a bare inside key, or `main` as `agent_id` means it."""
         trimmed = text.strip()
         _refuse_odd_characters(trimmed)
         if trimmed == MAIN:
@@ -97,7 +99,7 @@ class SessionKey(msgspec.Struct, frozen=True, dict=True, order=True):
 
     @classmethod
     def stored(cls, text: str) -> "SessionKey":
-        """A key that the gateway itself has written down: `global` among them."""
+        """A key that the gateway itself has stored, including `global`."""
         return cls.shared() if text == SHARED else cls.parse(text)
 
     @classmethod
@@ -196,7 +198,7 @@ class SessionKey(msgspec.Struct, frozen=True, dict=True, order=True):
 
     @cached_property
     def agent_id(self) -> str:
-        """Set by `key_of`; here for a key that was made without it."""
+        """The agent's id. Set by `key_of`; here for a key that was made without it."""
         return self.text.split(":", 2)[1] if self.text.startswith("agent:") else DEFAULT_AGENT_ID
 
     @cached_property
@@ -239,7 +241,7 @@ class SessionKey(msgspec.Struct, frozen=True, dict=True, order=True):
 
     @cached_property
     def shown(self) -> str:
-        """In full, and never the word `global`: the shared session is its agent's main one."""
+        """The full text, and never the word `global`: the shared session is its agent's main one."""
         return f"agent:{self.agent_id}:{MAIN}" if self.text == SHARED else self.text
 
     @cached_property
@@ -249,8 +251,8 @@ class SessionKey(msgspec.Struct, frozen=True, dict=True, order=True):
 
     @cached_property
     def is_named_by_us(self) -> bool:
-        """Whether nobody outside can have had a say in it: the main session, and what bears a random id of
-        the gateway's own. Any other key may be a stranger's words."""
+        """Whether nobody outside can have influenced it: the main session, and keys with a random id of the
+        gateway's own. Any other key may be a stranger's words."""
         return self.text in (SHARED, f"agent:{self.agent_id}:{MAIN}") or bool(
             _OURS.fullmatch(self.name)
         )
@@ -303,8 +305,8 @@ def _with_thread(name: str, thread_id: str | None, word: ThreadWord = "thread") 
 
 
 def _part(text: str) -> str:
-    """An id from outside as part of a key. Colons stay (many platforms use them) unless they would
-    leave an empty part, which no key may have."""
+    """An id from outside as part of a key. Colons stay (many platforms use them) unless they would leave an
+    empty part, which no key may have."""
     trimmed = text.strip() or "unknown"
     return trimmed if all(trimmed.split(":")) else trimmed.replace(":", "%3A")
 
@@ -319,7 +321,7 @@ def _refuse_odd_characters(text: str) -> None:
 
 
 def _refuse_lookalike(word: str) -> None:
-    """`MAIN` and full-width spellings would be other sessions that look the same to a person."""
+    """Refuses `MAIN` and full-width spellings: they would be other sessions that look the same to a person."""
     plain = unicodedata.normalize("NFKC", word).casefold()
     if plain in _WORDS and word != plain:
         raise InvalidKey(f"{_quote(word)} is not a session key; did you mean {plain}?")

@@ -41,16 +41,17 @@ class Media(msgspec.Struct, frozen=True):
 
     @property
     def source(self) -> MediaSource:
-        """By which a message names it, once it is kept."""
+        """The source by which a message names it, once it is stored."""
         return MediaSource("stored", self.media_type, sha256=self.sha256, size=len(self.data))
 
 
 SLICE_CHARS = 256 * 1024
-"""Of base64 decoded in one piece, which takes a millisecond: Python's other threads wait for that long."""
+"""The length of base64 decoded in one piece, which takes a millisecond: Python's other threads wait for that long."""
 
 
 def decode_base64(text: str) -> bytes:
-    """Raises ValueError where it is none. A large one is decoded in slices: in a thread it holds up nobody then."""
+    """Decodes base64; raises ValueError if it is none. A large one is decoded in slices, so that in a thread
+    it holds up nobody."""
     if len(text) <= SLICE_CHARS:
         return base64.b64decode(text, validate=True)
     if "=" in text[:-2]:
@@ -60,7 +61,7 @@ def decode_base64(text: str) -> bytes:
 
 
 def carried(source: MediaSource) -> Media | None:
-    """What a source carries in itself; None where it carries nothing, or nothing that can be read."""
+    """The media that a source carries in itself; None if it carries nothing, or nothing that can be read."""
     if source.type != "base64" or source.data is None:
         return None
     try:
@@ -76,7 +77,7 @@ def carrying(source: MediaSource, data: bytes) -> MediaSource:
 
 
 def stored_in(message: Message | None, kinds: Kinds = KINDS) -> list[MediaSource]:
-    """What a message names in the ledger."""
+    """The media that a message names in the ledger."""
     return [source for source in sources_in(message, kinds) if source.type == "stored"]
 
 
@@ -90,7 +91,7 @@ def base64_chars(size: int) -> int:
 
 
 def shown_size(size: int) -> str:
-    """Bytes, for people."""
+    """A size in bytes, for people."""
     if size < 1_000:
         return f"{size} bytes"
     return f"{size / 1_000:.0f} kB" if size < 1_000_000 else f"{size / 1_000_000:.1f} MB"

@@ -51,7 +51,7 @@ def _repeats(parsed: Any, *, inside: bool) -> int:
 
 
 def name_pattern(name: str) -> re.Pattern[str] | None:
-    """An agent is also called by its name, as a word of its own."""
+    """A pattern for an agent's name as a word of its own: it calls the agent too."""
     words = unicodedata.normalize("NFC", name).strip()
     if not words:
         return None

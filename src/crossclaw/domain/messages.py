@@ -15,8 +15,8 @@ StopReason = Literal["end_turn", "tool_use", "max_tokens", "error", "aborted", "
 
 
 Extra = dict[str, Any]
-"""State that a service attached to a block and wants back unchanged. Nobody here reads it; it goes back
-only to the provider and model that made it (`without_state` takes it off for everybody else)."""
+"""State that a service attached to a block and wants back unchanged. Nothing here reads it; it goes back only
+to the provider and model that made it (`without_state` removes it for all others)."""
 
 
 class Text(msgspec.Struct, tag="text", frozen=True, omit_defaults=True):
@@ -28,27 +28,29 @@ class Thinking(msgspec.Struct, tag="thinking", frozen=True, omit_defaults=True):
     thinking: str
     signature: str | None = None
     redacted: str | None = None
-    """What the provider hid from us and wants back unchanged."""
+    """Thinking that the provider encrypted and wants back unchanged."""
     extra: Extra | None = None
 
     @property
     def is_sealed(self) -> bool:
-        """Whether its model can know it again: only such thinking is worth sending back."""
+        """Whether its model can verify it: only such thinking is worth sending back."""
         return bool(self.signature or self.redacted or self.extra)
 
 
 class MediaSource(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Where the bytes of a picture or a file are: here, at an address, or in the ledger by their hash. What the
-    ledger answers has them there; `domain/media.py` tells how to carry them."""
+    """The place of the bytes of a picture or a file: here, at an address, or in the ledger by their hash.
+
+    What the ledger answers has them there; `domain/media.py` says how to carry them.
+    """
 
     type: Literal["base64", "url", "stored"]
     media_type: str | None = None
     data: str | None = None
     url: str | None = None
     sha256: str | None = None
-    """Of one that is stored; None where its bytes cannot be found."""
+    """The hash of a stored one; None if its bytes cannot be found."""
     size: int = 0
-    """Bytes of one that is stored."""
+    """The size of a stored one, in bytes."""
 
 
 class Image(msgspec.Struct, tag="image", frozen=True):
@@ -60,9 +62,9 @@ class Document(msgspec.Struct, tag="document", frozen=True, omit_defaults=True):
 
     source: MediaSource
     title: str | None = None
-    """Its name."""
+    """The file's name."""
     words: str = ""
-    """On its way to a model: its text, for services that do not read such a file. It is stored nowhere."""
+    """The file's text, on its way to a model whose service does not read such a file. It is stored nowhere."""
 
 
 class ToolUse(msgspec.Struct, tag="tool_use", frozen=True, omit_defaults=True):
@@ -85,7 +87,7 @@ AssistantBlock = Text | Thinking | ToolUse
 
 
 class Provenance(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
-    """Where a message came from. Set by the gateway, never taken from a client's words."""
+    """The origin of a message. Set by the gateway, never taken from a client's words."""
 
     kind: Literal["person", "inter_session", "announce", "cron", "hook", "node", "system", "chat"]
     """`chat`: what others have said in a group, before somebody called us."""
@@ -94,7 +96,7 @@ class Provenance(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"
     source_tool: str | None = None
     sender: str | None = None
     source_session: str | None = None
-    """What `source_session_key` was called in rows of an earlier release: read, never written."""
+    """The older name of `source_session_key`: read from rows of an earlier release, never written."""
 
     def __post_init__(self) -> None:
         if self.source_session is not None:
@@ -109,9 +111,9 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel", dic
     cache_read: int = 0
     cache_write: int = 0
     cost: float | None = None
-    """US dollars, where the model has a price."""
+    """The cost in US dollars, if the model has a price."""
     filled: int = 0
-    """What the last call left in the window, where several calls made one message."""
+    """The tokens in the window after the last call, if several calls made one message."""
 
     @cached_property
     def window(self) -> int:
@@ -135,14 +137,14 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel", dic
 
 
 class Runtime(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What the gateway itself tells the model in front of a message: stored, so that every later
-    request repeats it letter by letter, and beside the content, so that nobody takes it for the
-    sender's words. No client can set it."""
+    """The gateway's own words to the model in front of a message: stored, so that every later request repeats
+    it letter by letter, and beside the content, so that nobody takes it for the sender's words. No client can
+    set it."""
 
     words: str
-    """When and from whom the message came, and what the session had under way then."""
+    """The time and the sender of the message, and what the session had under way then."""
     context: str | None = None
-    """What its run had to know (`RunPlan.context`)."""
+    """The run's context (`RunPlan.context`)."""
 
 
 class UserMessage(msgspec.Struct, tag_field="role", tag="user", frozen=True, omit_defaults=True):
@@ -163,11 +165,11 @@ class AssistantMessage(
     stop_reason: StopReason | None = msgspec.field(default=None, name="stopReason")
     error: str | None = msgspec.field(default=None, name="errorMessage")
     beginning: str | None = None
-    """Of a message with thinking: a digest of what its request began with. Services take thinking
-    back only behind the same."""
+    """A digest of what the request of a message with thinking began with. Services take thinking back only
+    behind the same."""
     after: int | None = None
-    """The last entry that its request knew of: what was stored between that and this message was said
-    while the model was at work, and stands behind it."""
+    """The last entry that its request included: what was stored between that and this message was said while
+    the model was at work, and stands behind it."""
 
     # Asked for a dozen times a turn, of the same message.
 
@@ -191,15 +193,15 @@ class ToolResultMessage(
     tool_use_id: str
     tool_name: str = msgspec.field(name="toolName")
     content: Any = ""
-    """A string, blocks, or any JSON, as the tool gave it."""
+    """The result: a string, blocks, or any JSON, as the tool gave it."""
     is_error: bool = msgspec.field(default_factory=bool, name="isError")
-    """Written also where it is false, which a plain default would not be."""
+    """Whether the tool failed. Written also if it is false, which a plain default would not be."""
     duration_ms: int | None = msgspec.field(default=None, name="durationMs")
     timestamp: int = 0
 
 
 def content_of(text: str, files: Sequence[UserBlock]) -> str | list[UserBlock]:
-    """What a message holds that comes with files; text alone stays text."""
+    """The content of a message that comes with files; text alone stays text."""
     if not files:
         return text
     return [*([Text(text)] if text.strip() else []), *files]
@@ -232,7 +234,7 @@ def shown_message(message: M) -> M:
 
 
 def without_state(blocks: Sequence[AssistantBlock]) -> list[AssistantBlock]:
-    """What another model can read of a message: no thinking, nothing that a service attached."""
+    """The blocks that another model can read: no thinking, nothing that a service attached."""
     return [_without_extra(block) for block in blocks if not isinstance(block, Thinking)]
 
 
@@ -245,8 +247,8 @@ def decode_message(body: bytes | str) -> Message:
 
 
 def well_formed_text(text: str) -> str:
-    """Half of a surrogate pair (a model cut in the middle of an emoji, a file name in another
-    encoding) is no text that can be stored; it becomes a question mark."""
+    """The text with half of a surrogate pair (a model cut in the middle of an emoji, a file name in another
+    encoding) replaced by a question mark: it could not be stored."""
     return text.encode("utf-8", "replace").decode()
 
 
@@ -270,7 +272,7 @@ def _mended(value: Any) -> Any:
 
 
 def words_of(message: Message) -> str:
-    """All the readable words of a message: what the search index and previews use."""
+    """All the readable words of a message, for the search index and previews."""
     if isinstance(message, ToolResultMessage):
         return _words_of_result(message.content)
     if isinstance(message.content, str):

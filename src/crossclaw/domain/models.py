@@ -1,4 +1,4 @@
-"""Models: what is known about one, wherever that knowledge comes from."""
+"""Models: the facts about one, wherever they come from."""
 
 from typing import Literal, get_args
 
@@ -7,18 +7,18 @@ import msgspec
 from crossclaw.domain.agents import ThinkingLevel
 
 ThinkingMode = Literal["unknown", "none", "budget", "effort", "level"]
-"""How a model is asked to think: nobody knows, not at all, by a number of tokens, by how hard it should try, or
-by a level (Gemini's word for the same)."""
+"""The way a model is asked to think: unknown, not at all, by a number of tokens, by how hard it should try,
+or by a level (Gemini's word for the same)."""
 
 OffMode = Literal["omit", "disabled", "between_tools", "none", "never"]
-"""How a model is asked not to think: by saying nothing, by a word, or not at all, because it always does."""
+"""The way a model is asked not to think: by saying nothing, by a word, or not at all, because it always does."""
 
 LEVELS: tuple[ThinkingLevel, ...] = get_args(ThinkingLevel)
 BYTES_A_TOKEN = 4  # near for English; each service counts by its own tokenizer
 
 
 class ModelFacts(msgspec.Struct, frozen=True):
-    """What may be assumed about a model. The defaults are for one that nobody has heard of."""
+    """Facts about a model. The defaults are for an unknown one."""
 
     window: int = 200_000
     """Tokens that it reads and writes at once."""
@@ -35,17 +35,17 @@ class ModelFacts(msgspec.Struct, frozen=True):
     """The names of levels that it takes, rising."""
     off: OffMode = "omit"
     thinks_unasked: bool = False
-    """Whether it thinks where nothing is said about it: then an answer needs room for that too."""
+    """Whether it thinks by default: then an answer needs room for that too."""
     bound_thinking: bool = False
     """Whether its thinking is refused as soon as anything that stood before it has changed."""
     chat_tools: Literal["yes", "unthinking", "no"] = "yes"
     """Whether OpenAI's chat completions take tools for it: always, only without thinking, or never."""
     source: str = ""
-    """Where this was read, and when."""
+    """The source of these facts, and when it was read."""
 
     @property
     def thinks(self) -> bool:
-        """Whether it is known to."""
+        """Whether it is known to think."""
         return self.thinking not in ("unknown", "none")
 
     @property
@@ -73,4 +73,4 @@ class ListedModel(msgspec.Struct, frozen=True, omit_defaults=True):
     tools: bool | None = None
     thinks: bool | None = None
     given: int | None = None
-    """The window that its server gives it unasked, where that is not all that it could have."""
+    """The window that its server gives it by default, if that is not all that it could have."""

@@ -1,4 +1,4 @@
-"""Mappings that remember so much and no more."""
+"""Mappings with a limited size."""
 
 from typing import TypeVar
 
@@ -7,7 +7,7 @@ V = TypeVar("V")
 
 
 def keep_newest(known: dict[K, V], key: K, value: V, most: int) -> None:
-    """The newest stands last; beyond `most` the oldest goes."""
+    """Adds a value as the newest; beyond `most` the oldest goes."""
     known.pop(key, None)
     known[key] = value
     while len(known) > most:

@@ -1,7 +1,7 @@
-"""Queueing: what becomes of chat messages that come while their session is busy.
+"""Queueing: what happens to chat messages that come while their session is busy. Pure decisions.
 
-Pure decisions. The settings of the moment at which a message came are stored with its run, so a
-restart, or a setting that is changed meanwhile, does not change what was promised to it.
+The settings of the moment at which a message came are stored with its run, so a restart, or a setting that is
+changed meanwhile, does not change how it is handled.
 """
 
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ class Queueing(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Batch(msgspec.Struct, frozen=True):
-    """What is taken of the messages that wait. Whatever is named nowhere goes on waiting."""
+    """The waiting messages that are taken together. Those that it does not name go on waiting."""
 
     taken: Sequence[int]
     summarised: Sequence[int] = ()
@@ -43,7 +43,7 @@ class Batch(msgspec.Struct, frozen=True):
 
 
 def next_batch(waiting: int, settings: Queueing) -> Batch:
-    """By their place among the waiting ones, the oldest first."""
+    """The next batch, by the places among the waiting messages, the oldest first."""
     over = max(0, waiting - settings.cap)
     places = range(waiting)
     match settings.drop:
@@ -75,7 +75,7 @@ def summary_of(messages: Sequence[UserMessage], cap: int, at: int) -> UserMessag
 
 
 def reminder_of(message: UserMessage, at: int) -> UserMessage:
-    """What the turn that follows a steered message begins with."""
+    """The message with which the turn that follows a steered message begins."""
     text = f"[This reached you while you were at work; say what is left to say to it: {_beginning(message)}]"
     return UserMessage(text, at, message.provenance)
 

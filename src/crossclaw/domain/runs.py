@@ -40,19 +40,19 @@ CALLS_AT_ONCE = 8  # of one message; a model that asks for a hundred files gets 
 
 
 class Cause(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Why there is this run: the runs that led to it, first the one that began it all."""
+    """The runs that led to this one, the first of the chain first."""
 
     chain: tuple[str, ...] = ()
     hops: int = 0
     purse: Purse | None = None
-    """What it all spends from, where there is a budget."""
+    """The budget share that all of them spend from, if there is a budget."""
 
     def root(self, run_id: str) -> str:
-        """The run that began it all, where this is the cause of `run_id`."""
+        """The first run of the chain, if this is the cause of `run_id`."""
         return self.chain[0] if self.chain else run_id
 
     def followed_by(self, run_id: str, *, hops: int = 0) -> "Cause":
-        """The cause of what `run_id` brings about; a send or a spawn is one hop further."""
+        """The cause of runs that follow from `run_id`; a send or a spawn is one hop further."""
         return Cause((*self.chain, run_id), self.hops + hops, self.purse)
 
 
@@ -67,8 +67,8 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     joined: bool = False
     """Whether that was several messages of a chat, such as the pictures of an album: an edit of one of them is not all of it."""
     context: str | None = None
-    """What the model is told with this run's message, as the runtime's words: facts of the gateway or the owner's words,
-    never what an agent, a chat, a hook or a tool has said."""
+    """Facts of the gateway or the owner's words that the model gets with this run's message, as the runtime's
+    words: never what an agent, a chat, a hook or a tool has said."""
     model: str | None = None
     thinking: str | None = None
     timeout_ms: int | None = None
@@ -76,13 +76,13 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     spawned: bool = False
     """Whether the end of this run is a step of its session's spawn."""
     keep_messages: int | None = None
-    """Of a compaction by hand: how many of the newest messages stay as they are."""
+    """The number of newest messages that a compaction by hand leaves as they are."""
     tick: TickId | None = None
     """The job's tick that this run is for."""
     ack_chars_max: int | None = None
-    """Set where HEARTBEAT_OK means silence: how much may be said beside it."""
+    """The number of characters that may stand beside HEARTBEAT_OK, if that means silence."""
     queue: Queueing | None = None
-    """Of a chat message: what becomes of it should the session be busy."""
+    """The queueing of a chat message whose session is busy."""
 
 
 class NewRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -125,7 +125,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def patient(self) -> bool:
-        """Nobody watches: it can wait out a rate limit, and leaves places at a model to those who do."""
+        """Whether nobody watches it: it can wait out a rate limit, and leaves places at a model to those who do."""
         return self.kind not in WATCHED
 
     @property
@@ -134,7 +134,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Fence(msgspec.Struct, frozen=True):
-    """Who writes: a run in the epoch of its claim. The ledger refuses an older one."""
+    """The identity of a writing run: its id and the epoch of its claim. The ledger refuses an older one."""
 
     run_id: str
     epoch: int
@@ -145,5 +145,5 @@ class Outcome(msgspec.Struct, frozen=True):
 
     status: EndStatus
     reply: str | None = None
-    """The words of the run; of one that was cut off, those that it had said."""
+    """The words of the run; if it was cut off, those so far."""
     error: str | None = None

@@ -1,8 +1,8 @@
 """The runtime's words: what the gateway tells a model about the message that it is given.
 
-Everything that changes from run to run is said here, in front of the newest message, and nothing of
-it in the system prompt: what was sent before stays as it was, so a prompt cache can keep it and
-thinking that is bound to it stays valid.
+Everything that changes from run to run is said here, in front of the newest message, and nothing of it in the
+system prompt: what was sent before stays as it was, so a prompt cache can keep it and thinking that is bound to
+it stays valid.
 """
 
 from collections.abc import Sequence
@@ -49,7 +49,7 @@ def under_way_lines(obligations: Sequence[Obligation]) -> list[str]:
 
 
 def _sender(message: UserMessage, run: Run) -> str:
-    """Of a person; where anything else comes from is told by the marks around it."""
+    """The sender, if it is a person; the marks around a message say where anything else comes from."""
     provenance = message.provenance
     if provenance is None or provenance.kind != "person":
         return ""

@@ -19,7 +19,7 @@ class Secret:
         return self._value
 
     def digest(self) -> bytes:
-        """What is stored and compared in its place."""
+        """The digest that is stored and compared in its place."""
         return sha256(self._value.encode("utf-8", "surrogatepass")).digest()
 
     def __bool__(self) -> bool:

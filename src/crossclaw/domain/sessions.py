@@ -20,8 +20,8 @@ UNBOUND = Authority(owner=True)
 
 
 class Session(msgspec.Struct, frozen=True):
-    """A key and what it stands for now. A reset gives the key a new session id; the old
-    transcript stays readable by its own."""
+    """A session: its key, its current session id and its settings. A reset gives the key a new session id;
+    the old transcript stays readable by its own."""
 
     key: SessionKey
     session_id: str
@@ -49,7 +49,7 @@ class Session(msgspec.Struct, frozen=True):
     authority: Authority = UNBOUND
     """What any run of this session may do at most."""
     queue_mode: str | None = None
-    """In place of `messages.queue.mode`; the next three of its neighbours there."""
+    """Overrides `messages.queue.mode`; the next three override its neighbours there."""
     queue_debounce_ms: int | None = None
     queue_cap: int | None = None
     queue_drop: str | None = None
@@ -58,9 +58,9 @@ class Session(msgspec.Struct, frozen=True):
     last_status: str | None = None
     last_error: str | None = None
     group_activation: str | None = None
-    """Of a group: `always`, or `mention`, in place of what the config says."""
+    """Overrides the config for a group: `always`, or `mention`."""
     unreadable: bool = False
-    """Its stored form is damaged: it is shown in lists, and nothing else."""
+    """Whether its stored form is damaged: then it is shown in lists, and nothing else."""
 
 
 class SessionFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,7 +89,7 @@ class NewEntry(msgspec.Struct, frozen=True, kw_only=True):
     note: dict[str, object] | None = None
     type: EntryType = "message"
     spent: Amount | None = None
-    """What it took from the account of its run, settled in the step that appends it."""
+    """The amount it took from the account of its run, settled in the step that appends it."""
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):

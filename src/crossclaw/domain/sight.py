@@ -5,7 +5,7 @@ import msgspec
 
 
 class Sight(msgspec.Struct, frozen=True, kw_only=True):
-    """Whatever is given must hold. A sight to which nothing was given sees nothing."""
+    """A set of sessions that somebody may see. Every field that is given must hold; with none, it sees nothing."""
 
     everything: bool = False
     agents: tuple[str, ...] | None = None
@@ -15,10 +15,10 @@ class Sight(msgspec.Struct, frozen=True, kw_only=True):
     keys: frozenset[str] | None = None
     """These sessions."""
     spawned_by: str | None = None
-    """What this session spawned itself."""
+    """Only sessions that this session spawned itself."""
     partners: "Partners | None" = None
     trees: tuple[frozenset[str], ...] = ()
-    """For each: one of these sessions, or something below one of them."""
+    """Groups of roots: a session must be one of each group, or below one of them."""
 
 
 class Partners(msgspec.Struct, frozen=True):

@@ -49,7 +49,7 @@ class Spawn(msgspec.Struct, frozen=True, kw_only=True):
     ended_at: int | None = None
     announced_at: int | None = None
     root: str | None = None
-    """The run that began it all; on its count the announce is reserved."""
+    """The run that began the whole chain; the announce is reserved on its count."""
     wakes: bool = False
     """Whether the report may begin a run of the parent, which is reserved as well."""
 
@@ -67,7 +67,7 @@ class AskToAnnounce(msgspec.Struct, frozen=True):
 
 
 class SpawnReport(msgspec.Struct, frozen=True):
-    """What the parent is told. `posted` is False when the child asked for silence."""
+    """The report to the parent. `posted` is False when the child asked for silence."""
 
     result: str
     notes: str = ""
@@ -101,7 +101,7 @@ def _announced(spawn: Spawn, outcome: Outcome) -> SpawnReport:
 
 
 def _words(outcome: Outcome) -> str:
-    """What a run said to people; a control token is said to nobody."""
+    """The words of a run for people; a control token is shown to nobody."""
     return "" if is_silent(outcome.reply) else outcome.reply or ""
 
 
@@ -139,13 +139,13 @@ def report_text(status: SpawnStatus, report: SpawnReport, stats: str) -> str:
 
 
 def note_text(spawn: Spawn, status: SpawnStatus, reason: str = "") -> str:
-    """What stands in the parent's transcript when the child asked for silence."""
+    """The note in the parent's transcript when the child asked for silence."""
     why = f" Reason: {reason.strip()}." if reason.strip() and status != "success" else ""
     return f"The sub-agent {spawn.name!r} has ended. Status: {status}.{why} It had nothing to announce."
 
 
 class Stats(msgspec.Struct, frozen=True, kw_only=True):
-    """What a child took."""
+    """The time, tokens and cost that a child took."""
 
     runtime_ms: int | None
     input_tokens: int

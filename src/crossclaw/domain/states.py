@@ -32,10 +32,10 @@ StateName = Literal[
 ]
 UNDER_WAY: frozenset[StateName] = frozenset({"queued", "running", "waiting", "needs approval"})
 BAD: frozenset[StateName] = frozenset({"failed", "timed out", "over budget", "uncertain"})
-"""Ends that a person should hear of. To be stopped is a person's own wish."""
+"""Ends that a person should learn of. To be stopped is a person's own wish."""
 
 OVER_BUDGET = "over budget"
-"""How the reason of a run begins that a budget has ended."""
+"""The beginning of the reason of a run that a budget has ended."""
 WHY_CHARS_MAX = 400  # of a reason in a list; the run itself has all of it
 
 _ENDS: dict[str, StateName] = {
@@ -74,14 +74,14 @@ class State(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     waits_for: tuple[str, ...] = ()
     """The keys of the sessions that it waits for."""
     queued: int = 0
-    """How many stand behind it; of `queued` itself, how many there are."""
+    """How many wait behind it; for `queued` itself, how many there are."""
     since: int | None = None
     run_id: str | None = None
-    """The run to look at."""
+    """The run with the details."""
 
     @property
     def text(self) -> str:
-        """In a few words, without the reason."""
+        """The state in a few words, without the reason."""
         if self.name == "queued":
             return f"{self.queued} queued" if self.queued else "queued"
         behind = f", {self.queued} queued" if self.queued else ""
@@ -104,7 +104,7 @@ def short_reason(error: str | None) -> str | None:
 def end_state(
     status: str, error: str | None = None, *, since: int | None = None, run_id: str | None = None
 ) -> State:
-    """Of something that has ended with the status of a run."""
+    """The state of something that has ended with the status of a run."""
     name = _ENDS.get(status, "failed")
     if name in ("failed", "timed out") and (error or "").startswith(OVER_BUDGET):
         name = "over budget"
@@ -121,7 +121,7 @@ def run_state(
     since: int | None = None,
     run_id: str | None = None,
 ) -> State:
-    """`asks`: what a person has to allow before it goes on."""
+    """The state of a run. `asks`: what a person has to approve before it goes on."""
     if status not in _UNDER_WAY:
         return end_state(status, error, since=since, run_id=run_id)
     if asks is not None:
@@ -141,8 +141,8 @@ def lane_state(
     run_id: str | None = None,
     guest_is_here: bool = True,
 ) -> State:
-    """Of a session in which something is under way. A guest answers from outside: until it has, the session
-    waits for it and nobody is at work here. `behind`: how many are queued, itself included where it is."""
+    """The state of a session in which something is under way. A guest answers from outside: until it has, the
+    session waits for it and nobody is at work here. `behind`: how many are queued, itself included if it is."""
     state = run_state(status, waits_for=waits_for, asks=asks, since=since, run_id=run_id)
     if key.is_guest and state.name == "running":
         name = key.text.rpartition(":")[2]
@@ -154,8 +154,8 @@ def lane_state(
 def exchange_state(
     *, over: bool, worst: State | None, current: State | None, announce: str | None = None
 ) -> State:
-    """Of a send or a spawn: what is under way of it; once it is over, the first of its runs that did not
-    end well, and after those an announce that did not arrive."""
+    """The state of a send or a spawn: what is under way of it; once it is over, the first of its runs that
+    did not end well, and after those an announce that did not arrive."""
     if not over:
         return current or State("running")
     if worst is not None:
@@ -191,8 +191,8 @@ _STATUSES = frozenset({"error", "forbidden", "timeout"})
 
 
 def call_state(name: str, content: Any, *, is_error: bool) -> State:
-    """Of a tool call that has its result. A program that ended with another code than 0 has failed, and so
-    has a send that was refused, though the tool itself did its work."""
+    """The state of a tool call that has its result. A program that ended with another code than 0 has failed,
+    and so has a send that was refused, though the tool itself did its work."""
     text = content if isinstance(content, str) else ""
     found = _EXIT.search(text[-64:]) if name in PROGRAMS else None
     if found and found[1] != "0":

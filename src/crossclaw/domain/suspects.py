@@ -34,16 +34,16 @@ class Suspicion(msgspec.Struct, frozen=True, omit_defaults=True):
     groups: tuple[tuple[str, ...], ...] = ()
     window_ms: int = WINDOW_MS
     uptime_ms: int = 0
-    """How long the process is known to have lived with it: at least so long, and less than twice that."""
+    """The time that the process is known to have lived with it: at least so long, and less than twice that."""
     likely: int = 0
-    """So many of the groups, the first ones, are parts of the group that began last before the crash."""
+    """The number of groups, the first ones, that are parts of the group that began last before the crash."""
     accused: str | None = None
-    """It was the only suspect that had begun, but not the only run that was under way."""
+    """The only suspect that had begun, if it was not the only run that was under way."""
     given_up: tuple[str, ...] = ()
 
 
 def suspects_after(before: Suspicion | None, died: Sequence[Died]) -> Suspicion | None:
-    """What a crash tells, or a stop: then nothing was at work."""
+    """The suspicion after a crash, or after a stop: then nothing was at work."""
     at_work = {each.run_id: each for each in died}
     groups = before.groups if before is not None else ()
     # Those that ended or came to wait for others are not among the dead.
@@ -73,7 +73,8 @@ def _first_suspicion(died: Sequence[Died]) -> Suspicion | None:
 
 
 def _accuse(before: Suspicion, died: Died, at_work: list[str]) -> Suspicion:
-    """Suspect it may be by the company that it had; it is given up only for crashes of its own."""
+    """Accuses the only suspect that had begun. A run may be suspect because of others beside it; it is given
+    up only for crashes of its own."""
     run = died.run_id
     company = [other for other in at_work if other != run]
     if died.attempt > SUSPECT_AFTER and (not company or before.accused == run):
@@ -83,7 +84,7 @@ def _accuse(before: Suspicion, died: Died, at_work: list[str]) -> Suspicion:
 
 
 def divide(runs: Sequence[str], groups_max: int) -> tuple[tuple[str, ...], ...]:
-    """Into so many groups at most, of nearly the same size, in order."""
+    """Divides the runs into at most so many groups of nearly the same size, in order."""
     count = min(len(runs), groups_max)
     edges = [len(runs) * n // count for n in range(count + 1)] if count else []
     return tuple(tuple(runs[start:end]) for start, end in pairwise(edges))

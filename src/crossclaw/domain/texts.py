@@ -1,4 +1,4 @@
-"""Texts: in little room, and of what is no text yet."""
+"""Texts: shortening them, and making them from other values."""
 
 from typing import Any
 
@@ -13,12 +13,12 @@ def text_or_json(value: Any) -> str:
 
 
 def with_ellipsis(text: str, chars_max: int) -> str:
-    """What is too long ends with an ellipsis, which counts."""
+    """The text; one that is too long ends with an ellipsis, which counts."""
     return text if len(text) <= chars_max else text[: chars_max - 1].rstrip() + "…"
 
 
 def without_middle(text: str, chars_max: int, gap: str) -> str:
-    """What is too long keeps its two ends; `gap`, with the number of characters, stands between them."""
+    """The text; one that is too long keeps its two ends, with `gap` and the number of characters between them."""
     if len(text) <= chars_max:
         return text
     half = chars_max // 2
@@ -26,7 +26,7 @@ def without_middle(text: str, chars_max: int, gap: str) -> str:
 
 
 def short_count(number: int) -> str:
-    """1234567 is 1.2M."""
+    """A short number: 1234567 is 1.2M."""
     for size, unit in ((1_000_000, "M"), (1_000, "k")):
         if number >= size:
             return f"{number / size:.1f}{unit}"

@@ -40,7 +40,7 @@ class ToolDeclaration(msgspec.Struct, frozen=True, kw_only=True):
     children: bool
     """Whether sub-agents have it without being given it by name."""
     other_names: tuple[str, ...] = ()
-    """Which rules may mean it by, beside `name`."""
+    """Other names by which rules may mean it, beside `name`."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -54,7 +54,7 @@ class ToolDeclaration(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def mcp_declaration(name: str, other_names: tuple[str, ...] = ()) -> ToolDeclaration:
-    """Tools of MCP servers are ordinary tools: sub-agents have them, and nobody knows what they do."""
+    """The declaration of an MCP server's tool, an ordinary tool: sub-agents have it, and its effects are unknown."""
     return ToolDeclaration(
         name=name, group="plugins", effect="effects", children=True, other_names=other_names
     )
@@ -91,7 +91,7 @@ def built_in(name: str) -> ToolDeclaration:
 
 
 def require_declared(name: str, declared: ToolDeclaration | None) -> ToolDeclaration:
-    """What the gateway asks of every tool that it is handed."""
+    """The tool's declaration; raises if it has none."""
     if not isinstance(declared, ToolDeclaration):
         raise UndeclaredTool(f"the tool {name} does not declare its group, effect and children")
     if declared.group not in get_args(ToolGroup) or declared.effect not in get_args(ToolEffect):

@@ -24,12 +24,12 @@ class TraceSpan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, r
     """The session in which it happened."""
     start: int
     end: int | None = None
-    """None while it is under way."""
+    """When it ended; None while it is under way."""
     parent: str | None = None
     began: int | None = None
-    """Of a run that stood in a queue: when it was taken up."""
+    """When a run that stood in a queue was taken up."""
     standing: State | None = None
-    """None when it ended well."""
+    """How it ended; None when it ended well."""
     tokens_in: int = 0
     tokens_out: int = 0
     cost_usd: float = 0.0
@@ -41,13 +41,13 @@ class TraceSpan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, r
     below: int = 0
     """How many spans lie under it; they come right after it."""
     tokens_below: int = 0
-    """With what lies under it."""
+    """The tokens of it and all spans below it."""
     cost_below: float = 0.0
     critical: bool = False
 
 
 def arranged(spans: Iterable[TraceSpan], now: int) -> list[TraceSpan]:
-    """Depth first, children by their start; a span whose parent is not there stands at the top."""
+    """The spans depth first, children by their start; one whose parent is missing stands at the top."""
     known = {span.id: span for span in spans}
     children: dict[str | None, list[TraceSpan]] = {}
     for span in known.values():
@@ -87,7 +87,8 @@ def _depth_first(children: Children) -> list[tuple[TraceSpan, int]]:
 def _totals(
     ordered: Sequence[tuple[TraceSpan, int]], now: int
 ) -> tuple[dict[str, tuple[int, int, float]], dict[str, int]]:
-    """By id: how many lie below, tokens and cost with them; and when the last of them ended. From the leaves up."""
+    """Sums by span id, from the leaves up: the number of spans below, tokens and cost with them; and when the
+    last of them ended."""
     totals: dict[str, tuple[int, int, float]] = {}
     ends: dict[str, int] = {}
     waiting: list[list[tuple[TraceSpan, tuple[int, int, float], int]]] = [[]]
@@ -105,8 +106,8 @@ def _totals(
 
 
 def _critical(children: Children, ends: dict[str, int]) -> set[str]:
-    """From the end backwards: the child that ended last before this moment is why it was not over sooner; before that
-    child began, the one that ended last then."""
+    """The ids on the critical path. Going backwards from the end, the child that ended last before a moment
+    is why it was not over sooner; before that child began, the one that ended last then."""
     tops = children.get(None, [])
     path: set[str] = set()
     to_do = [max(tops, key=lambda each: ends[each.id])] if tops else []

@@ -1,9 +1,10 @@
-"""Untrusted JSON: weighed before it is decoded. A decoder holds the event loop until it is done, in a
-thread as well; so what others send is bounded by what decoding it would cost, and not by its bytes alone.
+"""Untrusted JSON: checked before it is decoded.
 
-Bytes are cheap (10 MB of one text take some milliseconds), values are not: 10 MB of `[],` are three million
-lists and take a second. Counted are the characters that begin a value, also inside of texts, where
-they cost nothing; the limit is far above what a person or a model writes in one piece.
+A decoder holds the event loop until it is done, in a thread as well; so what others send is bounded by what
+decoding it would cost, and not by its bytes alone. Bytes are cheap (10 MB of one text take some milliseconds),
+values are not: 10 MB of `[],` are three million lists and take a second. The characters that begin a value are
+counted, also inside of texts, where they cost nothing; the limit is far above what a person or a model writes
+in one piece.
 """
 
 import json
@@ -27,17 +28,18 @@ _decode = msgspec.json.Decoder().decode
 
 
 class TooHeavy(Invalid):
-    """Decoding it would hold everybody up."""
+    """Decoding it would block the event loop for too long."""
 
 
 def check_weight(data: bytes | str) -> None:
-    """Before JSON is decoded by anybody. What is no JSON at all is for the decoder to tell."""
+    """Raises if the JSON has too many values. Call it before decoding; what is no JSON at all is left to the
+    decoder."""
     if _openings(data) + _count(data, ",") > VALUES_MAX:
         raise TooHeavy(f"more than {VALUES_MAX} values in one piece of JSON")
 
 
 def check_depth(value: Any) -> None:
-    """Level by level, so that this does not recurse itself."""
+    """Raises if a value is nested too deeply. Goes level by level, so that it does not recurse itself."""
     level = [value]
     for _ in range(DEPTH_MAX):
         level = list(chain.from_iterable(map(_inside, level)))
@@ -47,7 +49,7 @@ def check_depth(value: Any) -> None:
 
 
 def decode(data: bytes | str) -> Any:
-    """JSON of others as plain values. `TooHeavy`, or `msgspec.DecodeError` for what is none."""
+    """Decodes JSON of others to plain values. Raises `TooHeavy`, or `msgspec.DecodeError` for what is none."""
     check_weight(data)
     try:
         value = _decode(data)
@@ -59,7 +61,7 @@ def decode(data: bytes | str) -> Any:
 
 
 def check(data: bytes | str) -> None:
-    """Weight and depth of what somebody else will decode."""
+    """Checks weight and depth of JSON that another part decodes."""
     check_weight(data)
     if _openings(data) <= DEPTH_MAX:
         return
@@ -72,7 +74,7 @@ def check(data: bytes | str) -> None:
 
 
 def decode_leniently(text: str) -> Any:
-    """Like `decode`, and takes half a surrogate pair too: some servers cut their words so."""
+    """Decodes like `decode`, and takes half a surrogate pair too: some servers cut their words so."""
     try:
         return decode(text)
     except msgspec.DecodeError:
