@@ -1,5 +1,5 @@
-"""`agents`: who answers. `add` and `remove` write into the config file and leave everything else as it
-stands."""
+"""`agents`: lists, adds and removes agents. `add` and `remove` write into the config file and leave
+everything else as it stands."""
 
 from contextlib import suppress
 from typing import Any
@@ -106,7 +106,7 @@ def _add(arguments: Arguments) -> int:
 
 
 def _add_again(arguments: Arguments, place: StateLocation, agent: AgentConfig) -> int:
-    """One that is there already gets what the options say of it; without any, nothing changes."""
+    """Changes an agent that exists already by what the options say; without any, nothing changes."""
     options = {
         "name": arguments.name,
         "description": arguments.description,
@@ -143,7 +143,7 @@ def _tell_how_to_talk(place: StateLocation, agent_id: str) -> None:
 def put_agent_values(
     file: ConfigFile, place: StateLocation, agent: AgentConfig, wanted: dict[str, str | None]
 ) -> list[str]:
-    """What differs is written; answers the names of it."""
+    """Writes the values that differ; returns their names."""
     given = {name: value for name, value in wanted.items() if value}
     fresh = {name: value for name, value in given.items() if getattr(agent, name) != value}
     where = find_agent_place(place, agent.id)
@@ -156,7 +156,7 @@ def put_agent_values(
 
 
 def find_agent_place(place: StateLocation, agent_id: str) -> KeyPath | None:
-    """Where the config says it; None where it is there without being named."""
+    """The agent's path in the config; None if it exists without being named."""
     agents = place.config.agents
     for index, agent in enumerate(agents.listed):
         if agent.id == agent_id:
@@ -204,7 +204,7 @@ def wired(method: str, **named: str) -> str:
 
 
 def _place_of(place: StateLocation, agent_id: str) -> KeyPath:
-    """Where the config says it. Who answers when nobody is named cannot go."""
+    """The agent's path in the config. The agent that answers by default cannot be removed."""
     agents = place.config.agents
     if agents.find(agent_id) is None:
         raise CommandFailed(
@@ -226,7 +226,7 @@ def _place_of(place: StateLocation, agent_id: str) -> KeyPath:
 
 
 def _is_taken_over(place: StateLocation, agent_id: str, *, wanted: bool = True) -> bool:
-    """Whether the gateway that runs knows the agent, or no longer does; it is given a few seconds."""
+    """Whether the running gateway has taken over the change; it is given a few seconds."""
     port = served_port(place)
     if port is None or place.config.gateway.reload.mode == "off" or not greets_as_gateway(port):
         return False
@@ -243,7 +243,7 @@ def _is_taken_over(place: StateLocation, agent_id: str, *, wanted: bool = True) 
 
 
 async def _knows(place: StateLocation, agent_id: str) -> bool | None:
-    """None where nobody can say."""
+    """Whether the running gateway knows the agent; None if it cannot be asked."""
     with suppress(ClientError):  # it opens anew just now
         async with connect_peer(Wanted(), lambda: place, READ, embed=False) as peer:
             listed = await peer.call("agents.list", {})
@@ -268,7 +268,7 @@ def _prompt_arguments(parser: Parser) -> None:
 
 
 def _prompt(arguments: Arguments) -> int:
-    """What its model gets before the first message, and how large it is."""
+    """Shows what the agent's model gets before the first message, and how large it is."""
     asked = {"agentId": arguments.id, "sessionKey": arguments.session}
     params = {name: value for name, value in asked.items() if value}
 

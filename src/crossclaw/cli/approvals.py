@@ -1,4 +1,4 @@
-"""`approvals`: calls of agents that wait for a person's yes, and what was allowed for good."""
+"""`approvals`: calls of agents that wait for a person's approval, and what was allowed for good."""
 
 from collections.abc import Callable
 from shlex import join
@@ -43,7 +43,7 @@ def _shown(waiting: list[dict[str, Any]], allowed: list[dict[str, Any]], now_ms:
 
 
 def shown_request(asked: dict[str, Any], now_ms: float) -> str:
-    """The whole of it: what is cut cannot be agreed to."""
+    """The whole request: what is cut cannot be agreed to."""
     request = asked["request"]
     left_s = max(0, round((asked["expiresAtMs"] - now_ms) / 1000))
     lines = [
@@ -65,7 +65,7 @@ def shown_request(asked: dict[str, Any], now_ms: float) -> str:
 
 
 def _path(path: str) -> str:
-    """As it is, in one line: a blank for a line end would be another path."""
+    """The path on one line, as it is: a blank for a line end would be another path."""
     return path if path.isprintable() else repr(path)
 
 

@@ -1,7 +1,7 @@
-"""Asking: one question a line, for commands that need an answer from whoever sits at the terminal.
+"""Asking: one question a line, for commands that need an answer from the person at the terminal.
 
-Questions go to stderr, as notes do, so that an answer can still be piped. Enter takes what stands in
-brackets. The end of the input (Ctrl-D) ends the command; nothing is half done by then.
+Questions go to stderr, as notes do, so that an answer can still be piped. Enter takes what stands in brackets.
+The end of the input (Ctrl-D) ends the command; nothing is half done by then.
 """
 
 import sys
@@ -19,14 +19,14 @@ def is_somebody_there() -> bool:
 
 
 def ask_text(question: str, default: str = "") -> str:
-    """What was typed, or the default."""
+    """The typed text, or the default."""
     shown = f" [{default}]" if default else ""
     ask_for_line(f"{question}{shown}{' ' if question.endswith('?') else ': '}")
     return _line() or default
 
 
 def ask_secret(question: str) -> str:
-    """Not shown while it is typed."""
+    """A secret; it is not shown while it is typed."""
     import getpass  # noqa: PLC0415  only where somebody is asked
 
     try:
@@ -44,7 +44,7 @@ def ask_yes(question: str, *, default: bool = False) -> bool:
 
 
 def ask_choice(question: str, choices: Sequence[str], default: int = 0) -> int:
-    """Which of the lines, by its number."""
+    """The number of the chosen line."""
     for number, text in enumerate(choices, 1):
         note(f"  {number}  {text}")
     for _ in range(TRIES_MAX):

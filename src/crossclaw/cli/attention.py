@@ -1,4 +1,4 @@
-"""`attention`: what failed, hangs or asks for a yes, why, and what helps."""
+"""`attention`: what failed, hangs or needs approval, why, and what helps."""
 
 from typing import Any
 
@@ -41,7 +41,7 @@ def _list(arguments: Arguments) -> int:
 
 
 def sentence(row: dict[str, Any]) -> str:
-    """What happened, in one sentence; sessions by their short keys."""
+    """The row as one sentence; sessions by their short keys."""
     who = short_key(row["key"]) if row.get("key") else row.get("subject", "")
     other = short_key(row["other"]) if row.get("other") else ""
     return in_one_line(" ".join(filter(None, (who, row["what"], other))))
@@ -63,7 +63,7 @@ def shown_row(number: int, row: dict[str, Any], now_ms: float) -> str:
 
 
 def _word(action: dict[str, Any]) -> str:
-    """`Send again` is typed send-again."""
+    """The word to type for an action: `Send again` is send-again."""
     return str(action["label"]).lower().replace(" ", "-")
 
 

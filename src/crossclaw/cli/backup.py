@@ -1,4 +1,4 @@
-"""`backup`, `restore`, `verify`: all that a gateway knows, in one file, and back.
+"""`backup`, `restore`, `verify`: all data of a gateway in one file, and back.
 
 The store is copied at one moment while the gateway goes on working. What was written is read back and compared
 before the command says that it is done. Transcripts for people are not copied: the gateway writes them anew
@@ -124,7 +124,8 @@ def _contents(
 def _channel_files(
     state: Path, drafts: Path, skipped: list[str]
 ) -> Iterator[tuple[str, IO[bytes]]]:
-    """What chat accounts keep, such as the keys of a Matrix device. Their databases are copied at one moment, as the store is."""
+    """The files of chat accounts, such as the keys of a Matrix device. Their databases are copied at one
+    moment, as the store is."""
     from crossclaw.ledger.sqlite.copying import copy_store  # noqa: PLC0415  brings apsw
 
     for number, (name, file) in enumerate(_files_below(state, CHANNELS, skipped)):
@@ -142,7 +143,8 @@ def _channel_files(
 
 
 def _files_below(state: Path, name: str, skipped: list[str]) -> Iterator[tuple[str, IO[bytes]]]:
-    """By folder handles: an agent that swaps a folder for a link meanwhile leads nowhere else."""
+    """The files below a folder, opened by folder handles: an agent that swaps a folder for a link meanwhile
+    leads nowhere else."""
     top = state / name
     if top.is_symlink() or not top.is_dir():
         skipped.append(name)
@@ -230,7 +232,7 @@ def _restore(arguments: Arguments) -> int:
 
 
 def _refuse_filled(state: Path) -> None:
-    """A gateway that runs has at least its lock there."""
+    """Refuses a folder that is not empty: a running gateway has at least its lock there."""
     if state.is_symlink() or (state.exists() and (not state.is_dir() or any(state.iterdir()))):
         raise CommandFailed(
             f"{state} is not empty, and a restore never overwrites",
@@ -275,7 +277,7 @@ def _in_words(facts: dict[str, Any]) -> str:
 
 
 def _verify(path: Path, passphrase: str | None) -> Manifest:
-    """All of it is read, and its store is opened."""
+    """Reads all of a backup and opens its store."""
     with tempfile.TemporaryDirectory(prefix="crossclaw-verify-") as folder:
         take = _only_the_store(Path(folder))
         manifest = checked(path, passphrase, take)

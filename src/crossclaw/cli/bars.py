@@ -1,4 +1,4 @@
-"""Bars: long work is seen on a terminal. They stand on stderr, go when it is done, and never reach a pipe."""
+"""Progress bars for long work. They stand on stderr, disappear when it is done, and never reach a pipe."""
 
 import sys
 from collections.abc import Generator
@@ -10,7 +10,7 @@ from crossclaw.domain.aliases import Counted, Tell
 
 @contextmanager
 def at_work(words: str) -> Generator[Tell]:
-    """A bar for work whose end nobody knows: that it goes on, since when, and what was told last."""
+    """A bar for work whose end is unknown: that it goes on, since when, and the last message."""
     if not draws_on(sys.stderr):
         yield lambda _: None
         return
@@ -24,7 +24,7 @@ def at_work(words: str) -> Generator[Tell]:
 
 @contextmanager
 def counted(words: str, total: int | None = None) -> Generator[Counted]:
-    """A bar for work that is counted: it is told how much is done, and of how much."""
+    """A bar for work that is counted: it is called with how much is done, and of how much."""
     if not draws_on(sys.stderr):
         yield lambda _done, _of: None
         return

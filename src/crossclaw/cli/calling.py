@@ -1,5 +1,5 @@
-"""`gateway call`: one method of a running gateway, by its name. Who has the name or the parameters wrong is
-told what would be right."""
+"""`gateway call`: calls one method of a running gateway, by its name. A wrong name or wrong parameters are
+answered with the right ones."""
 
 import difflib
 from collections.abc import Iterator
@@ -75,7 +75,7 @@ def _params(text: str) -> dict[str, Any]:
 
 
 async def _helped(refusal: CallRefused, name: str) -> Exception:
-    """With what would work, as far as this release knows; the gateway may be of another."""
+    """The refusal with what would work, as far as this release knows; the gateway may be of another."""
     text, code = str(refusal), failed_by(refusal).exit_code
     if text.startswith("unknown method"):
         return CommandFailed(text, code, hint=_near(name, await known_methods()))

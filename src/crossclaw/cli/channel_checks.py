@@ -49,8 +49,8 @@ async def _served(place: StateLocation) -> dict[tuple[str, str], dict[str, Any]]
 
 
 def shared_session(place: StateLocation) -> Iterator[Finding]:
-    """Several people who write directly share the main session unless `session.dmScope` says otherwise: each can have
-    it tell what the others said."""
+    """A warning if several people who write directly share the main session (`session.dmScope`): each can
+    have it tell what the others said."""
     if place.config.session.dm_scope != "main":
         return
     people, everybody = _people(place)
@@ -64,7 +64,7 @@ def shared_session(place: StateLocation) -> Iterator[Finding]:
 
 
 def _people(place: StateLocation) -> tuple[set[tuple[str, str]], bool]:
-    """Who may write directly, by channel and id; and whether a list names everybody."""
+    """The people who may write directly, by channel and id; and whether a list names everybody."""
     variables = place.config.environment(place.environ)
     people: set[tuple[str, str]] = set()
     everybody, pairs = False, set[tuple[str, str]]()

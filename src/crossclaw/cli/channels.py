@@ -1,4 +1,4 @@
-"""`channels`: the chat accounts of the gateway that runs, how they are, and what the log says about them."""
+"""`channels`: the chat accounts of the running gateway, their status, and what the log says about them."""
 
 import re
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ TEST_WORDS = "This is a test message of your gateway."
 WAIT_MS = 10_000  # for it to arrive
 
 WELL = ("running", "starting", "elsewhere")
-"""States of an account that need nobody; `elsewhere` is another gateway's."""
+"""States of an account that need no attention; `elsewhere` is another gateway's."""
 
 
 def _arguments(parser: Parser) -> None:
@@ -64,13 +64,13 @@ def _shown(answer: dict[str, Any], now_ms: float) -> str:
 
 
 async def states_of(peer: GatewayPeer) -> dict[tuple[str, str], dict[str, Any]]:
-    """How the accounts are, by channel and id."""
+    """The status of the accounts, by channel and id."""
     listed = (await peer.call("channels.status", {}))["channelAccounts"]
     return {(name, each["accountId"]): each for name, rows in listed.items() for each in rows}
 
 
 def troubled_channels(states: dict[tuple[str, str], dict[str, Any]]) -> dict[str, str]:
-    """Channels with an account that does not run, each with how that one is."""
+    """Channels with an account that does not run, each with that one's status."""
     return {name: row["state"] for (name, _), row in states.items() if row["state"] not in WELL}
 
 
@@ -91,7 +91,7 @@ def _test(arguments: Arguments) -> int:
 
 
 async def send_test(arguments: Arguments, peer: GatewayPeer) -> int:
-    """Sent, and waited for: what became of it is the answer."""
+    """Sends a test message and waits for its outcome."""
     params = {"channel": arguments.channel, "to": arguments.target, "message": TEST_WORDS}
     params |= {"accountId": arguments.account} if arguments.account else {}
     sent = await peer.call("send", params | {"idempotencyKey": str(uuid4())})
@@ -146,7 +146,7 @@ def _logs_arguments(parser: Parser) -> None:
 
 
 def _logs(arguments: Arguments) -> int:
-    """What the log says about chat accounts. A line that names no account may be about any of its channel."""
+    """Shows the log's entries about chat accounts. One that names no account may be about any of its channel."""
     channel = arguments.channel or arguments.named_channel
     manifest = find_manifest(channel) if channel else None
     if channel and manifest is None:

@@ -44,15 +44,14 @@ COMMANDS_HERE = {
 
 class InputLines(Protocol):
     async def next(self) -> str | None:
-        """What is said next; None at the end."""
+        """The next message; None at the end."""
 
     def hush(self) -> AbstractContextManager[None]:
-        """While a reply is written."""
+        """Suppresses the input's echo while a reply is written."""
 
 
 class TerminalLines:
-    """What is typed, line by line. Waits for the terminal and not in a thread, which Ctrl-C could
-    not end."""
+    """Reads typed lines. It waits for the terminal and not in a thread, which Ctrl-C could not end."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -62,7 +61,7 @@ class TerminalLines:
         self._read = b""
 
     async def next(self) -> str | None:
-        """None at the end."""
+        """The next line; None at the end."""
         if on_terminal():
             out("› ", end="")
         while b"\n" not in self._read:
@@ -81,7 +80,7 @@ class TerminalLines:
 
 
 class Conversation:
-    """Where one is, and where one can go."""
+    """The conversation: its session, and the commands that lead to others."""
 
     def __init__(self, peer: GatewayPeer, key: str, timeout_s: float) -> None:
         self._peer = peer
@@ -99,7 +98,7 @@ class Conversation:
         ]
 
     async def take(self, line: str) -> bool:
-        """Whether it goes on after this."""
+        """Handles a line; returns whether the conversation goes on."""
         word, _, rest = line.strip().partition(" ")
         if word.lower() in _END:
             return False
@@ -114,7 +113,8 @@ class Conversation:
         return True
 
     async def _rehearse(self, names: list[str]) -> None:
-        """On a gateway of its own, by a program of its own: nothing of it is in this conversation."""
+        """Plays rehearsals on a gateway of its own, by a program of its own: nothing of it is in this
+        conversation."""
         words = [sys.executable, "-m", "crossclaw", "rehearse", "--", *names]
         await anyio.run_process(words, stdin=DEVNULL, stdout=None, stderr=None, check=False)
         if not names:
@@ -173,7 +173,7 @@ def _chat(arguments: Arguments) -> int:
 
 
 class HeldNotes:
-    """What happens to the connection while a person types is said when the line is done: not into it."""
+    """Holds notes about the connection back while a person types, and shows them when the line is done."""
 
     def __init__(self) -> None:
         self._held: list[str] | None = None

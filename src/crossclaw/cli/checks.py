@@ -1,4 +1,4 @@
-"""Checks: each looks at one thing and says how it is, and what to do where it is not well."""
+"""Checks: each examines one thing and says how it is, and what to do if there is a fault."""
 
 import importlib.util
 import os
@@ -53,9 +53,9 @@ class Finding(NamedTuple):
     grade: Grade
     text: str
     todo: str | None = None
-    """What to do, as a command where there is one; everything that is not ok has it."""
+    """The advice, as a command if there is one; everything that is not ok has it."""
     repairs: tuple[Repair, ...] = ()
-    """What `doctor --fix` can do about it."""
+    """Repairs that `doctor --fix` can make."""
 
 
 Check = Callable[[StateLocation], Iterator[Finding]]
@@ -88,7 +88,7 @@ def look_at_config() -> Iterator[Finding]:
 
 
 def _lacking(error: Unloadable) -> Finding:
-    """Variables are often set only where the gateway runs; then nothing is wrong with it."""
+    """The finding for missing variables. They are often set only where the gateway runs; then nothing is wrong."""
     place = find_unread_place()
     number, names = served_port(place), ", ".join(dict.fromkeys(error.variables))
     if number and greets_as_gateway(number):
@@ -100,7 +100,7 @@ def _lacking(error: Unloadable) -> Finding:
 
 
 def environment_file(place: StateLocation) -> Iterator[Finding]:
-    """`.env` of the state folder."""
+    """Checks `.env` of the state folder."""
     path = place.paths.state_dir / dotenv.NAME
     try:
         read = dotenv.read_dotenv(path)
@@ -150,7 +150,7 @@ def state_folder(place: StateLocation) -> Iterator[Finding]:
 
 
 def stored_rows(place: StateLocation) -> Iterator[Finding]:
-    """Every row of the ledger, read as the gateway would."""
+    """Reads every row of the ledger, as the gateway would."""
     path = place.paths.ledger_path
     if not path.exists():
         return
@@ -175,7 +175,8 @@ def stored_rows(place: StateLocation) -> Iterator[Finding]:
 
 
 def _private(place: StateLocation, subject: str, path: Path, mode: int) -> Iterator[Finding]:
-    """With gateway.trustGroup the group is none of the others; and who they are stands in the config."""
+    """Checks that a path is private. With gateway.trustGroup its group may read it; whether that is set
+    stands in the config."""
     others = 0o007 if place.config.gateway.trust_group else 0o077
     if path.exists() and (found := stat.S_IMODE(path.stat().st_mode)) & others:
         repair = close_to_others(path, mode | (0o070 & ~others))
@@ -195,7 +196,7 @@ def token(place: StateLocation) -> Iterator[Finding]:
 
 
 def folders(place: StateLocation) -> Iterator[Finding]:
-    """Those that the config names and nobody has made."""
+    """Finds folders that the config names and that do not exist."""
     agents = place.config.agents
     for agent_id in agents.ids():
         folder = Path(os.path.normpath(place.paths.workspace(agent_id, agents)))
@@ -236,7 +237,8 @@ def port(place: StateLocation) -> Iterator[Finding]:
 
 
 def port_without_config(place: StateLocation) -> Iterator[Finding]:
-    """A gateway that runs holds on to the config before; none can be started with this one."""
+    """The check of the port while the config does not load: a running gateway keeps the config before; none
+    can be started with this one."""
     number = served_port(place)
     if number and greets_as_gateway(number):
         yield Finding(
@@ -265,7 +267,7 @@ def port_without_config(place: StateLocation) -> Iterator[Finding]:
 
 
 def greets_as_gateway(number: int) -> bool:
-    """Every gateway answers /health without a token, with TLS or without."""
+    """Whether a gateway listens there: every one answers /health without a token, with TLS or without."""
     from http.client import HTTPConnection, HTTPSConnection  # noqa: PLC0415
 
     from crossclaw.client.trust import unchecked_context  # noqa: PLC0415
@@ -350,7 +352,7 @@ def leftovers(place: StateLocation) -> Iterator[Finding]:
 
 
 def mcp_servers(place: StateLocation) -> Iterator[Finding]:
-    """Those that are programs here; whether one speaks MCP is seen when it is started."""
+    """Checks MCP servers that are programs here; whether one speaks MCP is seen when it is started."""
     for name, server in place.config.mcp.servers.items():
         if not server.command or server.disabled or not server.enabled:
             continue
@@ -381,7 +383,7 @@ def held_tools(place: StateLocation) -> Iterator[Finding]:
 
 
 def let_in(place: StateLocation) -> "list[PairedSender]":
-    """Who may write to chat accounts by a pairing code, as far as the store here knows."""
+    """The people who may write to chat accounts by a pairing code, as far as the store here knows."""
     path = place.paths.ledger_path
     if not path.exists():
         return []
@@ -413,7 +415,7 @@ def sandbox(place: StateLocation) -> Iterator[Finding]:
 
 
 def _rooms(place: StateLocation, boxed: list[str]) -> Iterator[Finding]:
-    """What holds the workspaces of sandboxed agents to their size."""
+    """Finds what limits the workspaces of sandboxed agents to their size."""
     from crossclaw.sandbox.quota import find_quota  # noqa: PLC0415  only where it is wanted
 
     agents = place.config.agents
@@ -439,7 +441,7 @@ def _rooms(place: StateLocation, boxed: list[str]) -> Iterator[Finding]:
 
 
 def _open_host(place: StateLocation) -> Iterator[Finding]:
-    """Whether commands outside of a sandbox are kept from the gateway's token."""
+    """Checks whether commands outside of a sandbox are kept from the gateway's token."""
     agents = place.config.agents
     free = [name for name in agents.ids() if agents.sandbox_for(name).mode != "all"]
     if not free:

@@ -1,7 +1,7 @@
-"""The words of the command line: every command with its one line and where it lives.
+"""The words of the command line: every command with its one line and its module.
 
-A table and nothing more, so that `--help` costs no import. A leaf's module is imported when the
-command is given; its `COMMANDS` hold the arguments and the work.
+A table and nothing more, so that `--help` costs no import. A leaf's module is imported when the command is
+given; its `COMMANDS` hold the arguments and the work.
 """
 
 from typing import NamedTuple
@@ -17,7 +17,7 @@ class Group(NamedTuple):
     summary: str
     leaves: dict[str, Leaf]
     default: str | None = None
-    """What the bare word means."""
+    """The command that the bare word means."""
 
 
 TREE: dict[str, Leaf | Group] = {
@@ -244,12 +244,12 @@ class Chosen(NamedTuple):
 
 
 class NotChosen(NamedTuple):
-    """No command: the help of `words` is wanted, or `unknown` is not one of its words."""
+    """No command was chosen: the help of `words` is wanted, or `unknown` is not one of its words."""
 
     words: tuple[str, ...]
     unknown: str | None = None
     asked: bool = False
-    """Whether help was asked for; else a word is missing."""
+    """Whether help was asked for; otherwise a word is missing."""
 
 
 HELP = ("-h", "--help", "help")
@@ -278,7 +278,7 @@ def _inside(word: str, group: Group, rest: list[str]) -> Chosen | NotChosen:
 
 
 def names_in(words: tuple[str, ...]) -> dict[str, str]:
-    """The words that may follow, with their summaries; OpenClaw's second words are not told."""
+    """The words that may follow, with their summaries; OpenClaw's second words are left out."""
     entries = TREE[words[0]] if words else TREE
     leaves = entries.leaves if isinstance(entries, Group) else entries
     assert isinstance(leaves, dict)

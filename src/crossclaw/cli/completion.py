@@ -1,7 +1,7 @@
-"""`completion`: what the shell needs to complete commands, their words and their options.
+"""`completion`: scripts with which the shell completes commands, their words and their options.
 
-The scripts are made from the same table as the help, so they never lag behind. Install, for example:
-`crossclaw completion bash > ~/.local/share/bash-completion/completions/crossclaw`.
+The scripts are made from the same table as the help, so they never lag behind. Install, for example: `crossclaw
+completion bash > ~/.local/share/bash-completion/completions/crossclaw`.
 """
 
 from collections.abc import Iterator
@@ -90,7 +90,7 @@ complete -o filenames -F _crossclaw {" ".join(NAMES)}
 
 
 def _zsh() -> str:
-    """Zsh reads bash's completions; one script for both stays one truth."""
+    """The script for zsh, which reads bash's completions: one script serves both."""
     return f"#compdef {' '.join(NAMES)}\nautoload -U +X bashcompinit && bashcompinit\n{_bash()}"
 
 

@@ -1,4 +1,4 @@
-"""`config`: the file read, changed and checked, on this machine and without a gateway."""
+"""`config`: reads, changes and checks the file, on this machine and without a gateway."""
 
 import json
 from collections.abc import Iterator
@@ -43,7 +43,7 @@ def _get(arguments: Arguments) -> int:
 
 
 def _tell(place: StateLocation, leaves: list[tuple[KeyPath, Any]]) -> None:
-    """A line a setting, with where it is said."""
+    """Shows a line a setting, with its place."""
     source = Source(place.loaded.path) if place.loaded.exists else None
     told = [(path, value) for path, value in leaves if value not in (None, {}, [], ())]
     rows = [(dotted(path), _plain(value), _said_where(source, path)) for path, value in told]
@@ -85,7 +85,7 @@ def _child(value: Any, step: str | int, before: KeyPath) -> Any:
 
 
 def parse_key(text: str) -> KeyPath:
-    """`a.b[0]."c.d"` → the steps; brackets and dots are the same for a number."""
+    """The steps of a key: `a.b[0]."c.d"`; brackets and dots are the same for a number."""
     steps: list[str | int] = []
     for part in text.replace("[", ".").replace("]", "").split("."):
         if not part:
@@ -164,7 +164,7 @@ def _not_there(place: StateLocation, file: ConfigFile, path: KeyPath) -> Command
 
 
 def parse_value(text: str) -> Any:
-    """What reads as JSON5 is that; anything else is the text itself, as people type it."""
+    """The value of a text that is JSON5; anything else is the text itself, as people type it."""
     try:
         return parse_json5(text)
     except NotJson5:

@@ -51,7 +51,7 @@ def read_context(name: str) -> str:
 
 
 def fenced(name: str, text: str) -> str:
-    """The fence is longer than any in the text."""
+    """The text in a fence that is longer than any in it."""
     longest = max((len(run) for run in _FENCE_RUN.findall(text)), default=2)
     fence = "`" * (longest + 1)
     ending = "" if text.endswith("\n") or not text else "\n"
@@ -59,7 +59,7 @@ def fenced(name: str, text: str) -> str:
 
 
 def _shown(name: str) -> str:
-    """A file's name is text of somebody, too: no line breaks, no backticks."""
+    """A file's name without line breaks and backticks: others may have chosen it."""
     return "`" + _UNSAFE.sub("_", name) + "`"
 
 

@@ -97,7 +97,7 @@ def _schedule(schedule: dict[str, Any]) -> str:
 
 
 def _clock_time(iso: str) -> str:
-    """As the other columns have it: to the minute, by the clock on the wall here."""
+    """A time as the other columns have it: to the minute, in local time."""
     try:
         return datetime.fromisoformat(iso).astimezone().isoformat(" ", "minutes")[:_MINUTE_CHARS]
     except ValueError:
@@ -159,7 +159,7 @@ def _took(entry: dict[str, Any]) -> str | None:
 
 
 def _spec_arguments(parser: Parser) -> None:
-    """What `add` and `edit` have in common."""
+    """Adds the arguments that `add` and `edit` share."""
     parser.add_argument("--name", help="what to call it")
     parser.add_argument("--description", help="what it is for")
     when = parser.add_argument_group("when (one of them)").add_mutually_exclusive_group()
@@ -399,7 +399,8 @@ def _change(
 
 
 async def _refuse_same_name(peer: GatewayPeer, arguments: Arguments) -> None:
-    """The wire takes two jobs of one name, as OpenClaw's does; here it is mostly a command given twice."""
+    """Refuses a second job of the same name. The wire takes two, as OpenClaw's does; here it is mostly a
+    command given twice."""
     if arguments.same_name:
         return
     named = [job for job in await _jobs(peer, arguments.timeout) if job["name"] == arguments.name]
@@ -418,7 +419,7 @@ async def _jobs(peer: GatewayPeer, timeout_s: float) -> list[dict[str, Any]]:
 
 
 async def _job_id(peer: GatewayPeer, said: str, timeout_s: float) -> str:
-    """By id, by the end of it, or by name. What is none of these gets the names that are near."""
+    """The id of a job, found by id, by the end of it, or by name. For an unknown one similar names are suggested."""
     jobs = await _jobs(peer, timeout_s)
     if said in (job["id"] for job in jobs):
         return said
@@ -453,7 +454,7 @@ def _moment(at_ms: int | None) -> str | None:
 
 
 def _moment_of(job: dict[str, Any], at_ms: int | None) -> str | None:
-    """By the clock that the job goes by, where it names one."""
+    """A time in the job's own time zone, if it names one."""
     name = job["schedule"].get("tz")
     if at_ms is None or not name:
         return _moment(at_ms)
@@ -465,7 +466,7 @@ def _moment_of(job: dict[str, Any], at_ms: int | None) -> str | None:
 
 
 def _next(job: dict[str, Any]) -> str | None:
-    """To the minute; to the second where minutes would tell nothing. By the clock that the job goes by."""
+    """The job's next time: to the minute, to the second if it runs more often; in the job's own time zone."""
     moment = _moment_of(job, job["state"].get("nextRunAtMs"))
     if moment is None:
         return None

@@ -1,4 +1,4 @@
-"""`dashboard`: the link to the page of the gateway that runs."""
+"""`dashboard`: the link to the page of the running gateway."""
 
 from crossclaw.cli.exits import Exit
 from crossclaw.cli.grammar import Arguments, CommandSpec, Parser, gateway_options
@@ -16,7 +16,7 @@ def _arguments(parser: Parser) -> None:
 
 
 def _dashboard(arguments: Arguments) -> int:
-    """Only of a gateway that answered to the very token in the link."""
+    """Shows the link of a gateway, once it has answered to the very token in it."""
 
     async def work(peer: GatewayPeer) -> int:
         wanted = Wanted(arguments.url, arguments.token, arguments.password)

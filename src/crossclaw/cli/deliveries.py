@@ -1,4 +1,4 @@
-"""`deliveries`: replies to chats that did not arrive, or of which nobody knows whether they did."""
+"""`deliveries`: replies to chats that did not arrive, or whose outcome is unknown."""
 
 from typing import Any
 

@@ -45,7 +45,7 @@ _CONFIG = {
 
 
 def _script() -> str:
-    """What a person would ask in words; the rehearsal model needs it as directives."""
+    """The demo's message as directives for the rehearsal model; a person would ask in words."""
     question = tr("Which shelf holds the book on tides?")
     answer = tr("Shelf nine, beside the atlas.")
     inner = {"agentId": "librarian", "message": f"{question}\nsay: {answer}"}
@@ -93,13 +93,13 @@ def _demo(arguments: Arguments) -> int:
 
 
 def _how_to_run() -> str:
-    """In a clone the command is not on everybody's path yet; `make` finds it."""
+    """The command to start a gateway: `make` in a clone, where `crossclaw` may not be on the path yet."""
     in_clone = (Path(sys.prefix).parent / "Makefile").exists() and not shutil.which("crossclaw")
     return "make run" if in_clone else "crossclaw run"
 
 
 def remove_earlier(temporary: Path, prefix: str = _PREFIX, life_s: float = DEMO_S_MAX) -> None:
-    """What demos before have left of this person's; one that may still be running is left alone."""
+    """Removes the folders of this person's earlier demos; one that may still be running is left alone."""
     for folder in temporary.glob(f"{prefix}*"):
         with suppress(OSError):
             about = folder.lstat()
@@ -109,7 +109,7 @@ def remove_earlier(temporary: Path, prefix: str = _PREFIX, life_s: float = DEMO_
 
 
 def _prepare(folder: Path) -> StateLocation:
-    """Nothing of the person's own: another folder, another port, and no keys."""
+    """Prepares a folder and a port of its own, without the person's config or keys."""
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
     place = find_place(kept | {"OPENCLAW_STATE_DIR": str(folder)})
     file = ConfigFile(place.paths.config_path, place.environ)
@@ -164,7 +164,7 @@ async def _show(events: Any) -> None:
 
 
 def lines_of(event: Event) -> list[str]:
-    """What a stored message or a tool call looks like to somebody who watches."""
+    """The lines that show a stored message or a tool call to somebody who watches."""
     key = event.payload.get("sessionKey")
     who = {_MAIN: "main", _OTHER: "librarian"}.get(str(key))
     if who is None or event.name != "session.message":
@@ -179,7 +179,7 @@ def lines_of(event: Event) -> list[str]:
 
 
 def _asked(who: str, message: dict[str, Any]) -> list[str]:
-    """Only what an agent was asked by another; the person's own words were shown before."""
+    """The lines of a message from another agent; the person's own words were shown before."""
     if who == "main":
         return []
     if message_text(message).endswith(ANNOUNCE_STEP):

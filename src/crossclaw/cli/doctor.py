@@ -1,4 +1,4 @@
-"""`doctor`: looks at everything that a gateway here needs, and says of each fault what to do."""
+"""`doctor`: checks everything that a gateway here needs, and says for each fault what to do."""
 
 from typing import Any
 
@@ -68,7 +68,7 @@ def _plain(finding: Finding) -> dict[str, Any]:
 
 
 def _fix(findings: list[Finding], *, without_asking: bool) -> bool:
-    """Whether anything was done."""
+    """Makes the repairs; returns whether anything was done."""
     repairs = [repair for finding in findings for repair in finding.repairs]
     asks = not without_asking and is_somebody_there()
     if not repairs:
@@ -95,7 +95,7 @@ def _try(repair: Repair, *, asks: bool) -> bool:
 
 
 def _asked() -> list[Finding]:
-    """With the network; what the services say is free."""
+    """The findings of the models' services, which are asked over the network; that is free."""
     try:
         place = find_place()
     except ConfigInvalid:

@@ -1,7 +1,7 @@
 """The embedded peer: a gateway opened for one call, when no gateway runs.
 
-It speaks as the wire does, by the same events of runs. What is unfinished when the call
-ends stays in the ledger, and the next gateway or call goes on with it.
+It answers as the wire does, by the same events of runs. What is unfinished when the call ends stays in the
+ledger, and the next gateway or call continues it.
 """
 
 from collections.abc import AsyncGenerator
@@ -48,7 +48,7 @@ _OWNER = person_principal("cli", {"operator.admin"})
 async def open_embedded(
     place: StateLocation, port_taken: str | None
 ) -> AsyncGenerator["EmbeddedPeer"]:
-    """`port_taken` says so, where another program has the port."""
+    """Opens a gateway in this process. `port_taken` says that another program has the port."""
     if place.loaded.lacking:
         place = find_place(place.environ, to_serve=True)  # raises, and says which and where
     async with open_gateway(place.config, place.paths, _outside(place)) as gateway:

@@ -1,4 +1,4 @@
-"""Exits: how a command tells its outcome to whoever started it, and the errors that end one."""
+"""Exits: the exit codes of commands, and the errors that end one."""
 
 from enum import IntEnum
 

@@ -53,7 +53,7 @@ def _shown(answer: dict[str, Any]) -> str:
 
 
 def _reason(each: dict[str, Any], wide: int) -> str:
-    """Sentences, wrapped: a column of them would be wider than any terminal."""
+    """A reason as a wrapped sentence: a column of them would be wider than any terminal."""
     begin = f"{'yes' if each['allowed'] else 'no':<3}  {padded(each['about'], wide)}  "
     setting = f" [{each['setting']}]" if each.get("setting") else ""
     return fill(

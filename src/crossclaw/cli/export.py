@@ -87,7 +87,7 @@ def _export(arguments: Arguments) -> int:
 class _Transcript(NamedTuple):
     key: str
     session_id: str | None = None
-    """None for the one of now, whichever that is."""
+    """The transcript's id; None for the current one, whichever that is."""
 
     @property
     def reference(self) -> str:
@@ -137,8 +137,7 @@ class _Export:
         return Exit.OK
 
     async def transcripts(self, reference: str) -> list[_Transcript]:
-        """Of a session, by its key or any of its ids, the oldest first; those in which nothing was written
-        are left out."""
+        """The transcripts of a session, by its key or any of its ids, the oldest first; empty ones are left out."""
         found: list[_Transcript] = []
         offset, more = 0, True
         while more:
@@ -159,8 +158,8 @@ class _Export:
     async def _gather(
         self, found: dict[str, None], archived: bool, only_news: bool = False
     ) -> None:
-        """The newest come first: one that is spoken to while we read goes to the front, where a second look
-        finds it, and ends at the first page that it knows."""
+        """Gathers sessions, the newest first: one that is written to while we read moves to the front, where
+        a second look finds it, and ends at the first page that it knows."""
         offset = 0
         while True:
             params = {"archived": archived, "limit": _ROWS, "offset": offset}
@@ -177,7 +176,7 @@ class _Export:
                 file.write(text)
 
     async def _texts(self, reference: str, bar: Counted | None) -> AsyncGenerator[str]:
-        """The head, then a text an entry, or a text of all where people read it."""
+        """The export's texts: the head, then one an entry, or one of all for people."""
         found = await self._call("sessions.entries", {"key": reference, "limit": 1})
         key = found["key"]
         known = found.get("sessionId")
@@ -232,7 +231,7 @@ def _head(key: str, session_id: str | None) -> str:
 
 
 def _line(entry: dict[str, Any], parent_id: str | None) -> str:
-    """As in the transcripts of the state folder; messages as the gateway shows them."""
+    """An entry's line as in the transcripts of the state folder; messages as the gateway shows them."""
     data = {"message": entry["message"]} if entry.get("message") else {"data": entry.get("note")}
     line = {
         "type": entry["type"],
@@ -257,14 +256,14 @@ def _section(said: ShownMessage) -> str:
 
 
 def file_name(key: str, suffix: str) -> str:
-    """Readable, and never the same for two keys."""
+    """A readable file name, and never the same for two keys."""
     plain = re.sub(r"[^A-Za-z0-9_.-]+", "-", key).strip("-.")[:80]
     return f"{plain}-{sha256(key.encode()).hexdigest()[:8]}{suffix}"
 
 
 @contextmanager
 def _whole(path: Path, *, force: bool) -> Iterator[IO[str]]:
-    """A file that is there when all of it is, readable by its owner."""
+    """A file that appears when all of it is written, readable by its owner."""
     try:
         with new_file(path, replace=force) as file:
             yield file

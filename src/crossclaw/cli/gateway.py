@@ -1,4 +1,4 @@
-"""`gateway run` serves until it is told to stop."""
+"""`gateway run`: serves until it is stopped."""
 
 import gc
 import os
@@ -60,8 +60,8 @@ def _run(arguments: Arguments) -> int:
 def serve_until_stopped(
     serve: Callable[[], Awaitable[None]], drain: Callable[[], None] | None = None
 ) -> int:
-    """Ctrl-C and SIGTERM are how a gateway ends, not accidents. With `drain`, the first SIGTERM lets it end what is
-    under way."""
+    """Serves until Ctrl-C or SIGTERM, which are how a gateway ends. With `drain`, the first SIGTERM lets runs
+    under way end."""
 
     async def whole() -> int:
         async with anyio.create_task_group() as tasks:
@@ -84,15 +84,16 @@ def serve_until_stopped(
 
 
 def _spare_the_collector() -> None:
-    """What was imported lives as long as the process: looking through it again and again for garbage
-    took a tenth of every turn, and once a tenth of the start; there is hardly any in it."""
+    """Excludes imported objects from garbage collection. They live as long as the process: looking through
+    them again and again took a tenth of every turn, and once a tenth of the start."""
     gc.freeze()
     gc.set_threshold(GARBAGE_THRESHOLD, 20, 20)
 
 
 def _share_the_interpreter() -> None:
-    """The ledger's writer lets go of the interpreter at every statement, and under load waited for
-    the event loop's whole turn to get it back; some thirty times for one batch."""
+    """Shortens the interpreter's switch interval. The ledger's writer releases the interpreter at every
+    statement, and under load waited for the event loop's whole turn to get it back; some thirty times for one
+    batch."""
     sys.setswitchinterval(SWITCH_S)
 
 
@@ -114,7 +115,7 @@ async def _stop_on_signal(
 
 
 def environment(arguments: Arguments) -> Mapping[str, str]:
-    """What the options say takes the place of the variables; it stays in this process."""
+    """The environment with variables from the options; it stays in this process."""
     given = {TOKEN_VARIABLE: arguments.token, PASSWORD_VARIABLE: arguments.password}
     return dict(os.environ) | {name: value for name, value in given.items() if value}
 

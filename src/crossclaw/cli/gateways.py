@@ -1,4 +1,4 @@
-"""`gateways`: those that share one ledger."""
+"""`gateways`: the gateways that share one ledger."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ def _list(arguments: Arguments) -> int:
 
 
 def reasons_shown(found: list[dict[str, Any]]) -> list[str]:
-    """Names and settings in it are those of other machines."""
+    """The reasons why gateways take no runs. Names and settings in them come from other machines."""
     return [
         in_one_line(f"{each['id']} takes no runs, because {each['whyNoRuns']}.")
         for each in found

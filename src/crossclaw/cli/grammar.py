@@ -11,7 +11,7 @@ Arguments = argparse.Namespace
 
 
 class Parser(argparse.ArgumentParser):
-    """No abbreviations: `--tok` must not become `--token` by luck. Errors name the nearest option."""
+    """A parser without abbreviations: `--tok` must not become `--token` by luck. Errors name the nearest option."""
 
     def __init__(self, **options: Any) -> None:
         formatter = argparse.RawDescriptionHelpFormatter
@@ -27,7 +27,8 @@ class Parser(argparse.ArgumentParser):
         return parsed
 
     def _with_secrets(self, arguments: list[str]) -> list[str]:
-        """A secret may begin with a dash, as every 64th made token did; behind its option it is one all the same."""
+        """The arguments with secrets joined to their options: a secret may begin with a dash, as every 64th
+        made token did."""
         known = {text for action in self._actions for text in action.option_strings}
         joined: list[str] = []
         for word in arguments:
@@ -75,8 +76,8 @@ def gateway_options(parser: Parser, *, timeout: bool = True) -> None:
 
 
 def secret_options(group: argparse._ActionsContainer, about: str) -> None:
-    """By file or variable: what stands on a command line can be read by every user of the machine. The
-    options that take the secret itself work, and are not recommended."""
+    """Adds options for secrets by file or variable: what stands on a command line can be read by every user
+    of the machine. The options that take the secret itself work, and are not recommended."""
     group.add_argument("--token-file", dest="token", type=text_of, metavar="FILE", help=about)
     group.add_argument("--token", help=argparse.SUPPRESS)
     told = "the same for a gateway with a password (or OPENCLAW_GATEWAY_PASSWORD)"
@@ -85,7 +86,7 @@ def secret_options(group: argparse._ActionsContainer, about: str) -> None:
 
 
 def text_of(name: str) -> str:
-    """A secret is short; what a pipe gives (`<(pass show gateway)`) counts as a file."""
+    """The content of a file with a secret, which is short; a pipe (`<(pass show gateway)`) counts as a file."""
     try:
         with open(name, encoding="utf-8") as file:
             text = file.read(SECRET_CHARS_MAX).strip()
@@ -101,7 +102,7 @@ def json_option(parser: Parser) -> None:
 
 
 def asking_options(parser: Parser) -> None:
-    """For commands that ask a gateway and show what it says."""
+    """Adds the options of commands that ask a gateway and show its answer."""
     json_option(parser)
     gateway_options(parser)
 
@@ -136,4 +137,4 @@ def port(text: str) -> int:
 
 
 def no_arguments(parser: Parser) -> None:
-    """For commands that take none."""
+    """Adds nothing: for commands without arguments."""

@@ -1,4 +1,4 @@
-"""`import`: what an OpenClaw state folder has comes into this one: sessions, jobs, keys."""
+"""`import`: imports sessions, jobs and keys from an OpenClaw state folder."""
 
 import sys
 import time
@@ -89,7 +89,8 @@ async def _into_store(place: StateLocation, folder: Path, report: ImportReport) 
 
 
 def _note_imported(place: StateLocation, folder: Path) -> None:
-    """Whoever starts the gateway in OpenClaw's own folder is told of it until then."""
+    """Notes that a folder was imported: until then, whoever starts the gateway in OpenClaw's own folder is
+    reminded."""
     if folder.resolve() == place.paths.state_dir.resolve():
         note_imported(place.paths.state_dir, find_stores(folder))
 

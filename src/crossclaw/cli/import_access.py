@@ -1,4 +1,4 @@
-"""`import`, chats: who was paired with OpenClaw's accounts may write to ours too."""
+"""`import`, chats: people who were paired with OpenClaw's accounts may write to ours too."""
 
 from collections.abc import Collection, Iterator
 from pathlib import Path
@@ -21,7 +21,7 @@ _MINUTE_MS = 60_000
 
 class AccessReport(NamedTuple):
     come: list[str]
-    """`channel:account:sender`"""
+    """The imported people, as `channel:account:sender`."""
     before: int
     left: list[str]
 
@@ -44,7 +44,8 @@ def access_in_files(folder: Path) -> Iterator[ChatAccess]:
 async def bring_access(
     ledger: Ledger | None, found: Collection[ChatAccess], known: Collection[str], now_ms: int
 ) -> AccessReport:
-    """`known` came in before: whoever was taken off the list here since does not come back by another import."""
+    """Imports paired people. `known` were imported before: whoever was removed here since does not come back
+    by another import."""
     report = AccessReport([], 0, [])
     for each in dict.fromkeys(found):
         name = f"{each.channel}:{each.account_id}:{each.sender}"
@@ -74,7 +75,7 @@ async def _is_paired(ledger: Ledger | None, channel: str, account_id: str, sende
 
 
 async def _pair(ledger: Ledger, channel: str, account_id: str, sender: str, now_ms: int) -> None:
-    """As if they had asked and been let in."""
+    """Pairs a sender as if they had asked and been approved."""
     asked = await ledger.do(
         RequestPairing(
             request=ChatPairingRequest(

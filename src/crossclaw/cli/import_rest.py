@@ -1,4 +1,5 @@
-"""`import`, what is not a session: cron jobs, keys of model services, who was let in from chats; and what is left, by name."""
+"""`import`, apart from sessions: cron jobs, keys of model services, people paired from chats; and what is
+left, by name."""
 
 from collections.abc import Collection, Iterator
 from contextlib import closing, suppress
@@ -35,7 +36,7 @@ LEFT = {
     "sandboxes": "sandboxes",
     "subagents": "what sub-agents were doing when it was stopped",
 }
-"""What an OpenClaw folder may have and stays there."""
+"""Parts of an OpenClaw folder that are not imported."""
 
 
 class RestReport(msgspec.Struct, kw_only=True, rename="camel"):
@@ -46,7 +47,7 @@ class RestReport(msgspec.Struct, kw_only=True, rename="camel"):
     """Names of profiles, never the keys."""
     keys_before: int = 0
     allowed: list[str] = []
-    """Who was paired there, as `channel:account:sender`."""
+    """People who were paired there, as `channel:account:sender`."""
     allowed_before: int = 0
     left: list[str] = []
 
@@ -56,7 +57,7 @@ def has_jobs(folder: Path) -> bool:
 
 
 class Rest:
-    """Without a ledger it is a dry run: everything is read and nothing written."""
+    """Imports what is not a session. Without a ledger it is a dry run: everything is read and nothing written."""
 
     def __init__(self, place: StateLocation, folder: Path, report: ImportReport) -> None:
         self._place = place
@@ -107,7 +108,7 @@ class Rest:
         return found
 
     def _in_file(self) -> list[Any]:
-        """Of 2026.2."""
+        """The jobs in the file of OpenClaw 2026.2."""
         try:
             raw = read_file(self._folder, JOBS_FILE, JOBS_BYTES_MAX)
             store = read_store(raw) if raw else {}

@@ -1,4 +1,4 @@
-"""`ledger move`: from a file into PostgreSQL, or back."""
+"""`ledger move`: moves a ledger from a file into PostgreSQL, or back."""
 
 import time
 

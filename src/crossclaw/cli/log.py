@@ -33,22 +33,23 @@ _FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
 class _Terminal(logging.StreamHandler[TextIO]):
-    """A terminal that is gone, or a file on a full disk in its place, gets no line; nobody else hears of it."""
+    """A handler for the terminal. If that is gone, or is a file on a full disk, lines are dropped silently."""
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802  logging's name
         pass
 
 
 class _Cleaned(logging.Formatter):
-    """What others have written, a name or an error of a server, steers neither the terminal nor a pager, and begins
-    no line of the log: all but the first of an entry are indented."""
+    """A formatter that cleans names and errors of others: they steer neither the terminal nor a pager, and
+    begin no line of the log: all but the first of an entry are indented."""
 
     def format(self, record: logging.LogRecord) -> str:
         return "\n    ".join(cleaned(super().format(record)).splitlines())
 
 
 class _Json(logging.Formatter):
-    """One object a line, for programs. Everything that would steer a terminal stands in it as escapes."""
+    """A formatter with one object a line, for programs. Everything that would steer a terminal stands in it
+    as escapes."""
 
     def format(self, record: logging.LogRecord) -> str:
         at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
@@ -68,8 +69,8 @@ def _formatter(*, as_json: bool) -> logging.Formatter:
 
 
 class Log:
-    """Asked again with every config that is taken over. `--verbose` goes before the config; `quiet` is for
-    the terminal only: the file has it all."""
+    """The log's settings, applied again with every config that is taken over. `--verbose` goes before the
+    config; `quiet` is for the terminal only: the file has it all."""
 
     def __init__(
         self, paths: Paths, *, verbose: bool, quiet: bool = False, as_json: bool = False
@@ -101,8 +102,8 @@ class Log:
         logging.getLogger().setLevel(min(level, self._terminal.level))
 
     def _keep(self, path: Path, settings: Logging) -> None:
-        """The log also goes to a file, which `logs` and the page's log read. A few files of so many bytes are
-        kept: months of ordinary days, and never the whole disk."""
+        """Writes the log to a file too, which `logs` and the page's log read. A few files of so many bytes
+        are kept: months of ordinary days, and never the whole disk."""
         from crossclaw.cli.logfile import LogFile  # noqa: PLC0415  brings sockets and pickle
 
         wanted = (path, settings.max_file_bytes, settings.max_files)

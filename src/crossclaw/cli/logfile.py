@@ -15,17 +15,17 @@ TRY_AGAIN_S = 5.0  # while lines cannot be written: a full disk is not helped by
 
 
 class LogFile(RotatingFileHandler):
-    """While the disk is full, lines are counted and not written; that is said once on the terminal, and
-    in the file when it can be written again. Whoever logs never hears of it."""
+    """The log's file. While the disk is full, lines are counted and not written; that is reported once on the
+    terminal, and in the file when it can be written again. The caller never gets an error."""
 
     def __init__(self, path: Path, bytes_max: int, kept: int) -> None:
-        """Of those that are full, `kept` stay."""
+        """`kept` is the number of full files that stay."""
         self._lost = 0
         self._silent_until = 0.0
         super().__init__(path, maxBytes=bytes_max, backupCount=kept, encoding="utf-8")
 
     def _open(self) -> TextIOWrapper:
-        """Also the one that follows when this is full is made for its owner alone."""
+        """Opens a file, also the one that follows when this is full, for its owner alone."""
         make_file(Path(self.baseFilename))
         return super()._open()
 
@@ -44,8 +44,8 @@ class LogFile(RotatingFileHandler):
             self._silent_until = 0.0
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802  logging's name
-        """Called for a line that failed. What is in the buffer goes with the stream: half a line would
-        come out of it later."""
+        """Handles a line that failed. The stream is dropped with its buffer: half a line would come out of it
+        later."""
         stream, self.stream = self.stream, None
         with suppress(OSError, ValueError):
             if stream is not None:

@@ -51,7 +51,8 @@ def _bridge(address: GatewayAddress, name: str | None) -> "Bridge":
 
 
 async def _greet(bridge: "Bridge", address: GatewayAddress) -> None:
-    """Better a sentence now than a client that shows no tools and nobody knows why."""
+    """Checks the gateway at the start: a message now is better than a client that shows no tools for an
+    unknown reason."""
     match await bridge.look():
         case None:
             raise GatewayDown(

@@ -42,7 +42,7 @@ class Bridge:
         self._name = name
 
     async def look(self) -> int | None:
-        """The gateway's answer to a request that means nothing, as a status; None: nobody answers."""
+        """The status of the gateway's answer to an empty request; None: nobody answers."""
         async with self._http() as http:
             try:
                 return (await http.post(self._url, json={})).status_code
@@ -65,7 +65,8 @@ class Bridge:
                 await self._leave()
 
     async def _leave(self) -> None:
-        """The next client under this name need not wait until it is clear that this one is gone."""
+        """Tells the gateway that this client leaves: so the next one under this name need not wait until it
+        is clear that this one is gone."""
         async with self._http() as http:
             with suppress(httpx2.HTTPError):
                 kind = {"content-type": "application/json"}
@@ -92,7 +93,7 @@ class Bridge:
 
     @asynccontextmanager
     async def _gateway(self, context: ServerRequestContext[Any]) -> AsyncGenerator[Client]:
-        """A client for one request. Of this protocol's age every request stands for itself: there is
+        """A client for one request. In this version of the protocol every request stands for itself: there is
         no session that a restart of the gateway could lose."""
         name = self._name or own_word(context) or UNNAMED
         url = f"{self._url}?{urlencode({'name': name})}"

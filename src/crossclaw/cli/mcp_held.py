@@ -37,7 +37,7 @@ def _shown(tool: dict[str, Any]) -> str:
 
 
 def _words(tool: dict[str, Any]) -> str:
-    """A change that is not in the description is one of its parameters."""
+    """The tool's change in words; one that is not in the description is one of its parameters."""
     before, now = (_indented(tool[each]) for each in ("before", "now"))
     if tool.get("isNew"):
         before = "(not there: the tool came after the server was first seen)"

@@ -1,4 +1,4 @@
-"""`message send`: to an agent's session, with the reply as it is written; or to a chat."""
+"""`message send`: sends to an agent's session and shows the reply as it is written; or to a chat."""
 
 import base64
 import mimetypes
@@ -47,7 +47,7 @@ crossclaw message send --channel NAME --target TO."""
 
 
 def _agent_arguments(parser: Parser) -> None:
-    """Of `agent` too, OpenClaw's word for this."""
+    """Adds the arguments, also those of `agent`, OpenClaw's word for this."""
     parser.add_argument("text", nargs="?", help="the message; - or nothing reads it from a pipe")
     parser.add_argument("--message", "-m", help="the same as an option")
     parser.add_argument(
@@ -136,7 +136,7 @@ async def _to_chat(peer: GatewayPeer, arguments: Arguments, text: str) -> int:
 
 
 def _as_data(name: str) -> str:
-    """The file itself travels: the gateway may run elsewhere, and reads no files for a client."""
+    """A file as a data URL: the gateway may run elsewhere, and reads no files for a client."""
     path = Path(name).expanduser()
     try:
         with path.open("rb") as file:

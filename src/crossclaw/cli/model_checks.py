@@ -58,7 +58,8 @@ async def _listed(providers: Providers, name: str) -> list[ListedModel] | Provid
 
 
 def _finding(reference: str, listed: list[ListedModel], facts: ModelFacts) -> Finding:
-    """`facts` are what the gateway would go by: the config's words, what the server says, the catalogue."""
+    """The finding for a model. `facts` are those that the gateway would use: from the config, the server and
+    the catalogue."""
     provider, _, model = reference.partition("/")
     names = [each.id for each in listed]
     found = named(listed, model)

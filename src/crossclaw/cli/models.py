@@ -1,4 +1,4 @@
-"""`models`: what the agents may think with, and what they do."""
+"""`models`: the models that agents may use, and those that they use."""
 
 from crossclaw.cli.exits import Exit
 from crossclaw.cli.grammar import (

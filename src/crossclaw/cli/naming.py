@@ -1,5 +1,5 @@
-"""Naming sessions: what a person types becomes a full key: a key, a session id, the name of a session, a
-label, the id of an agent (its main session); anything else is a new name."""
+"""Naming sessions: turns what a person types into a full key. It may be a key, a session id, the name of a
+session, a label, the id of an agent (its main session); anything else is a new name."""
 
 import difflib
 import re
@@ -66,7 +66,7 @@ async def find_session(peer: GatewayPeer, reference: str) -> str:
 
 
 async def mean_session(peer: GatewayPeer, reference: str) -> str:
-    """As `find_session`; but what is not there yet stays as it was said, with a hint at what is."""
+    """Finds like `find_session`; but what does not exist yet stays as it was typed, with a hint at what does."""
     try:
         return await find_session(peer, reference)
     except (CommandFailed, CallRefused) as failed:
@@ -76,7 +76,7 @@ async def mean_session(peer: GatewayPeer, reference: str) -> str:
 
 
 async def _near(peer: GatewayPeer, text: str) -> str:
-    """What was meant, perhaps: of the sessions that the caller may list, and of no others."""
+    """A suggestion of what was meant: among the sessions that the caller may list, and no others."""
     everywhere = "crossclaw sessions list shows them"
     word = (text.removesuffix(f":{MAIN}").rpartition(":")[2] or text).strip().lower()
     try:
@@ -107,7 +107,7 @@ def _names_of(row: dict[str, Any]) -> list[str]:
 
 
 async def find_transcript(peer: GatewayPeer, reference: str) -> str:
-    """As `find_session`; but the id of a transcript that a reset has closed stays what it is."""
+    """Finds like `find_session`; but the id of a transcript that a reset has closed stays what it is."""
     text = reference.strip()
     if ":" in text or text == MAIN:
         return await find_session(peer, text)
@@ -123,7 +123,7 @@ async def find_transcript(peer: GatewayPeer, reference: str) -> str:
 
 
 async def _imported(peer: GatewayPeer, text: str) -> str | None:
-    """The session of an imported transcript, whose id may be any word; None where there is none."""
+    """The session of an imported transcript, whose id may be any word; None if there is none."""
     try:
         return await _resolve(peer, {"sessionId": text})
     except CallRefused:
@@ -140,7 +140,7 @@ async def is_there(peer: GatewayPeer, key: str) -> bool:
 
 
 async def _labelled(peer: GatewayPeer, text: str, agent_id: str | None) -> str | None:
-    """The session with this label; None where there is none."""
+    """The session with this label; None if there is none."""
     if not 0 < len(text) <= LABEL_CHARS_MAX:
         return None
     try:
@@ -152,7 +152,7 @@ async def _labelled(peer: GatewayPeer, text: str, agent_id: str | None) -> str |
 
 
 async def _main_of(peer: GatewayPeer, text: str, agent_id: str | None) -> str | None:
-    """The main session of the agent that is called so; None where there is none."""
+    """The main session of the agent with this id; None if there is none."""
     wanted = text.lower()
     if agent_id is not None or wanted == MAIN or ":" in text:
         return None
@@ -166,7 +166,7 @@ async def _resolve(peer: GatewayPeer, by: dict[str, Any]) -> str:
 
 
 def _is_unknown(refusal: CallRefused) -> bool:
-    """Also refused, and not this: several sessions with one label."""
+    """Whether a refusal means an unknown session; several sessions with one label are refused too."""
     return str(refusal).startswith("No session found")
 
 

@@ -1,4 +1,4 @@
-"""Offers: whom a gateway here could ask: services with a key, and model servers found on this machine."""
+"""Offers: the model services that could be chosen: those with a key, and servers found on this machine."""
 
 from collections.abc import Mapping
 from http.client import HTTPConnection, HTTPException
@@ -18,20 +18,20 @@ OLLAMA, LLAMA_CPP = ("127.0.0.1", 11434), ("127.0.0.1", 8080)
 
 
 class ServiceOffer(msgspec.Struct, frozen=True):
-    """A provider that can be chosen, and as much as is known of it before anybody asks."""
+    """A provider that can be chosen, with what is known of it before it is asked."""
 
     provider: str
     title: str
     api: str | None = None
     base_url: str | None = None
-    """Unset: where the provider is known to be."""
+    """The address; unset: where the provider is known to be."""
     variable: str | None = None
     """The environment variable that its key is usually in."""
     model: str | None = None
-    """The usual one."""
+    """The usual model."""
     models: tuple[str, ...] = ()
     window: int | None = None
-    """Tokens, where the server itself says so."""
+    """The window in tokens, if the server itself says so."""
     is_local: bool = False
     key: Secret | None = None
 
@@ -55,7 +55,7 @@ def find_service(provider: str) -> ServiceOffer | None:
 
 
 def find_local(environ: Mapping[str, str]) -> list[ServiceOffer]:
-    """Ollama and llama.cpp where they usually listen, or where their own variables say."""
+    """Ollama and llama.cpp at their usual addresses, or at those in their own variables."""
     found = [_ollama(*_address(environ.get("OLLAMA_HOST", ""), OLLAMA))]
     host = environ.get("LLAMA_ARG_HOST") or LLAMA_CPP[0]
     number = environ.get("LLAMA_ARG_PORT", "")
@@ -64,7 +64,7 @@ def find_local(environ: Mapping[str, str]) -> list[ServiceOffer]:
 
 
 def custom(base_url: str, *, provider: str | None = None, api: str | None = None) -> ServiceOffer:
-    """Any server that speaks one of the known languages, by its address."""
+    """An offer for any server that speaks one of the known protocols, by its address."""
     host = urlsplit(base_url).netloc.rpartition("@")[2]
     name = provider or "".join(sign if sign.isalnum() else "-" for sign in host.lower())
     api = api or "openai-completions"
@@ -76,7 +76,7 @@ def ollama_at(base_url: str) -> ServiceOffer:
 
 
 def _address(written: str, usual: tuple[str, int]) -> tuple[str, int]:
-    """`OLLAMA_HOST` as Ollama reads it: a host, a port, both, or an address."""
+    """The host and port in `OLLAMA_HOST`, as Ollama reads it: a host, a port, both, or an address."""
     text = written.strip()
     if not text:
         return usual
@@ -88,7 +88,7 @@ def _address(written: str, usual: tuple[str, int]) -> tuple[str, int]:
 
 
 def _reachable(host: str) -> str:
-    """A server that listens everywhere is asked here."""
+    """The host to ask: a server that listens everywhere is asked on this machine."""
     return "127.0.0.1" if host in ("0.0.0.0", "::", "localhost") else host
 
 
@@ -122,7 +122,7 @@ def _llama_cpp(host: str, port: int) -> ServiceOffer | None:
 
 
 def _window(props: Any) -> int | None:
-    """What the server was started with; its list says only what the model was made for."""
+    """The window that the server was started with; its list has only the one that the model was made for."""
     settings = props.get("default_generation_settings") if isinstance(props, dict) else None
     size = settings.get("n_ctx") if isinstance(settings, dict) else None
     return size if isinstance(size, int) and size > 0 else None
@@ -134,7 +134,7 @@ def _names(rows: list[Any], field: str) -> tuple[str, ...]:
 
 
 def _get(host: str, port: int, path: str) -> Any:
-    """A JSON answer, or None where nobody gives one."""
+    """A JSON answer, or None if there is none."""
     connection = HTTPConnection(host, port, timeout=PROBE_S)
     try:
         connection.request("GET", path)

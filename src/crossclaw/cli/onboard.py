@@ -150,7 +150,7 @@ def _onboard(arguments: Arguments) -> int:
 
 
 def _one_of_several(place: StateLocation) -> CommandFailed:
-    """Said before anybody is asked anything."""
+    """The refusal for one of several gateways, raised before any question."""
     return CommandFailed(
         "several gateways share this ledger and have one config (ledger.shared), and onboard would change only "
         f"{place.paths.config_path}: this gateway would take no more runs",
@@ -257,7 +257,7 @@ def _agent(
 
 
 def _second_agent(place: StateLocation, report: Report) -> StateLocation:
-    """Two make what this is about: one can ask the other."""
+    """Adds a second agent: with two, one can ask the other."""
     if len(place.config.agents.ids()) > 1:
         return place
     name = ask_text(tr("Name of a second agent that it can ask (empty: none)"))
@@ -375,13 +375,14 @@ def _file(place: StateLocation) -> ConfigFile:
 
 
 def _hold(arguments: Arguments, file: ConfigFile, place: StateLocation, for_all: str) -> None:
-    """Before anything is kept. What each machine has for itself, as its port, is changed as ever."""
+    """Refuses changes of what gateways have in common, before anything is stored. Each machine's own
+    settings, as its port, can be changed."""
     if not arguments.this_file:
         hold_to_all(place, _file(place).value, file, for_all)
 
 
 def _save(file: ConfigFile, place: StateLocation, report: Report) -> StateLocation:
-    """Only where something has changed: whoever only looks leaves no trace."""
+    """Saves the file if something has changed: whoever only looks leaves no trace."""
     if file.text == _file(place).text:
         return place
     file.save()

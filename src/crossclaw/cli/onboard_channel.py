@@ -27,7 +27,7 @@ from crossclaw.domain.errors import AccountBroken, ChannelDown, CrossclawError
 from crossclaw.domain.secret import Secret
 
 OFFERED = ("telegram", "discord")
-"""Those that need nothing but a token; docs/channels.md says how the others are set up."""
+"""Platforms that need nothing but a token; docs/channels.md says how the others are set up."""
 TRIES_MAX = 3  # at one token, then the step is left
 ASK_S = 20.0  # for the platform's answer
 NAME_HEX = 12  # of the token's digest in the name of its file
@@ -36,9 +36,9 @@ NAME_HEX = 12  # of the token's digest in the name of its file
 class ChosenChannel(NamedTuple):
     manifest: ChannelManifest
     token: Secret | None
-    """None: what is there stays, or the variable in the environment."""
+    """The token to store; None: what is there stays, or the variable in the environment."""
     facts: AccountFacts | None
-    """None: the platform was not asked."""
+    """The account at the platform; None: it was not asked."""
     owner: str | None = None
     """The id of the person who sets it up, who may talk at once."""
 
@@ -63,7 +63,7 @@ def channel_arguments(parser: Parser) -> None:
 
 
 def channel_by_flags(arguments: Arguments, place: StateLocation) -> ChosenChannel | None:
-    """What the options say; None where they say nothing about a chat platform."""
+    """The channel in the options; None if they name none."""
     if arguments.channel is None:
         if arguments.channel_token or arguments.channel_owner:
             raise UsageError("whose token or id is it? --channel says it")
@@ -93,7 +93,7 @@ def _ask_platform(manifest: ChannelManifest, place: StateLocation, token: Secret
 
 
 async def identify(manifest: ChannelManifest, place: StateLocation, token: Secret) -> AccountFacts:
-    """Who the platform says the token belongs to; asked where the config says that the platform is."""
+    """The account that the token belongs to, asked at the address in the config."""
     written = _settings_now(manifest, place)
     settings = msgspec.structs.replace(written, **{_token_key(manifest): token, "token_file": None})
     try:
@@ -107,7 +107,7 @@ async def identify(manifest: ChannelManifest, place: StateLocation, token: Secre
 
 
 def channel_by_asking(place: StateLocation) -> ChosenChannel | None:
-    """None: nothing changes."""
+    """Asks for a channel; None: nothing changes."""
     lines = [tr("no chat platform for now")]
     for name in OFFERED:
         manifest = _manifest(name)
@@ -129,7 +129,7 @@ def channel_by_asking(place: StateLocation) -> ChosenChannel | None:
 def _ask_token(
     manifest: ChannelManifest, place: StateLocation
 ) -> tuple[Secret | None, AccountFacts] | None:
-    """The token that the platform takes, and whose it is."""
+    """Asks for a token until the platform accepts one; returns it and its account."""
     variable = _variable(manifest)
     for number in range(TRIES_MAX):
         there = place.environ.get(variable) if not number else None
@@ -169,7 +169,7 @@ def _owner_id(manifest: ChannelManifest, given: str) -> str:
 
 
 def put_channel(file: ConfigFile, place: StateLocation, chosen: ChosenChannel) -> Path | None:
-    """What the config says of it; answers the file that the token is to be kept in, which `keep_token` writes."""
+    """Writes the channel into the config; returns the file for the token, which `keep_token` writes."""
     base = _base(file, chosen.manifest)
     _put(file, (*base, "enabled"), True)
     path = None
@@ -184,19 +184,19 @@ def put_channel(file: ConfigFile, place: StateLocation, chosen: ChosenChannel) -
 
 
 def token_path(state_dir: Path, channel: str, token: Secret) -> Path:
-    """Another token has another file: a gateway that runs sees by its config that it has changed."""
+    """The token's file. Another token has another file: a running gateway sees by its config that it has changed."""
     digest = sha256(token.reveal().encode()).hexdigest()[:NAME_HEX]
     return state_dir / "credentials" / f"{channel}-token-{digest}"
 
 
 def keep_token(path: Path, token: Secret) -> None:
-    """For its owner alone."""
+    """Writes the token for its owner alone."""
     make_folder(path.parent)
     write_file(path, token.reveal() + "\n")
 
 
 def forget_others(path: Path, channels: Mapping[str, Any]) -> None:
-    """The tokens before it, once the config names this one; not those that other accounts of the config have."""
+    """Removes earlier tokens, once the config names this one; not those that other accounts of the config have."""
     prefix, named = path.name.rpartition("-")[0], {path, *_token_files(channels)}
     for other in path.parent.glob(f"{prefix}-{'[0-9a-f]' * NAME_HEX}"):
         if other not in named:
@@ -210,7 +210,7 @@ def _token_files(channels: Mapping[str, Any]) -> Iterator[Path]:
 
 
 def _base(file: ConfigFile, manifest: ChannelManifest) -> KeyPath:
-    """The default account's own place, where accounts are listed."""
+    """The path of the default account, if accounts are listed."""
     section = next(
         (name for name in (manifest.name, *manifest.aliases) if file.has(("channels", name))),
         manifest.name,
@@ -269,7 +269,7 @@ def _settings_now(manifest: ChannelManifest, place: StateLocation) -> ChannelSet
 
 
 def _before(channel: str) -> list[str]:
-    """How one comes by a token."""
+    """The instructions for getting a token."""
     if channel == "telegram":
         return [
             tr("In Telegram, write /newbot to @BotFather (https://t.me/BotFather) and choose a name."),
@@ -282,7 +282,7 @@ def _before(channel: str) -> list[str]:
 
 
 def next_clicks(chosen: ChosenChannel) -> list[str]:
-    """What the person does now, in order."""
+    """The next steps of the person, in order."""
     facts, channel = chosen.facts, chosen.manifest.name
     if facts is None:
         return []

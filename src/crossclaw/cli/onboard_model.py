@@ -1,5 +1,5 @@
-"""`onboard`, the model: whom to ask, with which key, and whether it answers. Keys go to `credentials/`, never into
-the config."""
+"""`onboard`, the model: which service to ask, with which key, and whether it answers. Keys go to
+`credentials/`, never into the config."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -45,7 +45,7 @@ class ChosenService(NamedTuple):
     offer: ServiceOffer
     model: str
     tried: TrialResult | None
-    """None: it was not asked."""
+    """The result of the test call; None: it was not made."""
 
     @property
     def reference(self) -> str:
@@ -53,7 +53,7 @@ class ChosenService(NamedTuple):
 
 
 def choose_by_flags(arguments: Arguments, place: StateLocation) -> ChosenService | None:
-    """What the options say; None where they say nothing about a model."""
+    """The service in the options; None if they name none."""
     name = _named(arguments)
     if name is None:
         if arguments.auth_choice is None and (arguments.model or arguments.api_key):
@@ -119,7 +119,8 @@ def _flagged_offer(name: str, arguments: Arguments, place: StateLocation) -> Ser
 
 
 def _with_flags(offer: ServiceOffer, arguments: Arguments, place: StateLocation) -> ServiceOffer:
-    """With the key of the options. `--secret-input-mode ref` keeps none: the variable is read at every start."""
+    """The offer with the key of the options. `--secret-input-mode ref` stores none: the variable is read at
+    every start."""
     option = "gemini" if offer.provider == "google" else offer.provider
     option = option if option in KEY_OPTIONS else "custom"
     key = getattr(arguments, f"{option}_key", None) or arguments.api_key
@@ -148,7 +149,7 @@ def _listed(offer: ServiceOffer, environ: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def choose_by_asking(place: StateLocation, current: str) -> ChosenService | None:
-    """From the list of what is here; None: all stays as it is."""
+    """Asks for a service from the list of what is here; None: all stays as it is."""
     while True:
         offer = _ask_offer(place, current)
         if offer is None:
@@ -192,7 +193,8 @@ def _ask_offer(place: StateLocation, current: str) -> ServiceOffer | None:
 
 
 def _first_ready(offers: list[ServiceOffer | None], environ: Mapping[str, str]) -> int:
-    """What works without a word more: a server here, or a key that is set; else the rehearsal, which needs none."""
+    """The first offer that works at once: a server here, or a key that is set; else the rehearsal, which
+    needs none."""
     for index, offer in enumerate(offers):
         if offer and (offer.models or (offer.variable and environ.get(offer.variable))):
             return index
@@ -208,7 +210,7 @@ def _ask_custom() -> ServiceOffer:
 
 
 def _ask_key(offer: ServiceOffer, place: StateLocation) -> ServiceOffer | None:
-    """With a key that the service takes; None: choose another one."""
+    """Asks for a key until the service accepts one; None: choose another service."""
     if offer.is_local:
         return offer
     if offer.variable and (found := place.environ.get(offer.variable)):
@@ -247,7 +249,8 @@ def _ask_model(offer: ServiceOffer, environ: Mapping[str, str]) -> str:
 
 
 def _is_listed_elsewhere(model: str, names: tuple[str, ...]) -> bool:
-    """A service may take names that it does not list (aliases, previews)."""
+    """Whether a listed name is nearly the same: a service may take names that it does not list (aliases,
+    previews)."""
     return any(each.startswith(model) or model.startswith(each) for each in names)
 
 
@@ -255,7 +258,7 @@ def _is_listed_elsewhere(model: str, names: tuple[str, ...]) -> bool:
 
 
 def put_model(file: ConfigFile, place: StateLocation, chosen: ChosenService) -> None:
-    """The provider where it is not known by itself, and the model where the default agent's is said."""
+    """Writes the provider, if it is not known by itself, and the default agent's model."""
     offer, base = chosen.offer, ("models", "providers", chosen.offer.provider)
     if offer.base_url:
         _put_new(file, (*base, "baseUrl"), offer.base_url)
@@ -280,7 +283,8 @@ def _put_new(file: ConfigFile, path: KeyPath, value: Any) -> None:
 def _put_listed(
     file: ConfigFile, place: StateLocation, chosen: ChosenService, path: KeyPath
 ) -> None:
-    """A provider with a list has no other models; one whose window is known gets a list for that."""
+    """Writes the provider's list of models. One with a list has no other models; one whose window is known
+    gets a list for that."""
     entry = place.config.models.providers.get(chosen.offer.provider)
     if entry and entry.find_model(chosen.model):
         return
@@ -293,7 +297,7 @@ def _put_listed(
 
 
 def _model_path(place: StateLocation) -> KeyPath:
-    """The default agent's own setting where it has one, else everybody's."""
+    """The path of the default agent's own model, if it has one, else of everybody's."""
     config = place.config
     for path, agent in each_agent(config):
         if agent.model is not None and (agent.id or path[-1]) == config.agents.default_id:

@@ -1,5 +1,5 @@
-"""A change of the config file of a gateway that shares its ledger: the others have theirs, and this one would take no
-more runs."""
+"""Changes of the config file of a gateway that shares its ledger: the others have their own files, and with
+another config this gateway would take no more runs."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -27,7 +27,8 @@ def differs_for_all(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool
 def hold_to_all(
     place: StateLocation, before: Mapping[str, Any], file: ConfigFile, for_all: str
 ) -> None:
-    """Refuses what would make this file another than those of the other gateways; `for_all` is what changes all."""
+    """Refuses a change that would make this file differ from those of the other gateways; `for_all` is the
+    command that changes all."""
     if place.config.ledger.shared and differs_for_all(before, file.value):
         raise CommandFailed(
             "several gateways share this ledger and have one config (ledger.shared): changed in "

@@ -1,4 +1,4 @@
-"""The past: a conversation for people, in Markdown on a terminal and as plain text in a pipe."""
+"""A conversation's history for people, in Markdown on a terminal and as plain text in a pipe."""
 
 import sys
 from collections.abc import Iterator, Sequence

@@ -1,6 +1,6 @@
-"""The gateway that a command talks with: the one that runs, or its parts opened in this process for one call.
+"""The gateway that a command talks with: the running one, or its parts opened in this process for one call.
 
-A command does not know which one it has: both are asked by `call` and listened to by `listen`.
+A command does not know which one it has: both have `call` and `listen`.
 """
 
 from collections.abc import AsyncGenerator, Callable
@@ -33,7 +33,7 @@ Locate = Callable[[], StateLocation]
 
 
 def failed_by(error: ClientError) -> CommandFailed:
-    """The end of a command whose gateway could not be asked, or said no."""
+    """The end of a command whose gateway could not be asked, or refused."""
     match error:
         case BadAddress():
             code = Exit.USAGE
@@ -59,8 +59,9 @@ async def connect_peer(
     lasting: bool = False,
     tell: Tell = note,
 ) -> AsyncGenerator[GatewayPeer]:
-    """The gateway that was asked for. When the local one does not run and `embed` allows it, its parts are opened
-    for this call, in this process. One that is `lasting` is connected to anew when it went away; `tell` says so."""
+    """Connects to the gateway that was asked for. When the local one does not run and `embed` allows it, its
+    parts are opened for this call, in this process. With `lasting` it reconnects when the gateway went away;
+    `tell` reports that."""
     place = locate()
     address = find_gateway(wanted, place)
     if address.is_open_line:

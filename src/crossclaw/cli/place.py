@@ -1,4 +1,4 @@
-"""Whose command line this is: where the state lies, found once a command."""
+"""The command line's place: config and state folder, found once a command."""
 
 from collections.abc import Callable
 
@@ -18,7 +18,7 @@ __all__ = [
 
 
 def find_place_anyhow() -> StateLocation:
-    """For backups and for changes of the config itself: a config that does not load keeps nobody from them."""
+    """The place even if the config does not load: for backups and for changes of the config itself."""
     try:
         return find_place()
     except ConfigInvalid:
@@ -26,8 +26,8 @@ def find_place_anyhow() -> StateLocation:
 
 
 def find_served_place(tell: Callable[[str], None] | None = None) -> StateLocation:
-    """For whoever asks the gateway: a config that does not load is no reason not to, where one runs. It
-    holds on to the config before."""
+    """The place for asking the gateway. A config that does not load does not matter while a gateway runs: it
+    keeps the config before."""
     try:
         return find_place()
     except ConfigInvalid as error:
@@ -40,7 +40,7 @@ def find_served_place(tell: Callable[[str], None] | None = None) -> StateLocatio
 
 
 def served_places() -> Callable[[], StateLocation]:
-    """The same, for one command that looks several times: what is wrong is said once."""
+    """The same, for one command that looks several times: a fault is reported once."""
     said: set[str] = set()
 
     def tell_once(text: str) -> None:
@@ -52,5 +52,5 @@ def served_places() -> Callable[[], StateLocation]:
 
 
 def told_whole(error: ConfigInvalid) -> str:
-    """With the line at fault, for the terminal."""
+    """The error with the line at fault, for the terminal."""
     return f"{error}\n{error.excerpt}" if error.excerpt else str(error)

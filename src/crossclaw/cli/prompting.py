@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from prompt_toolkit.document import Document
 
 Choices = Callable[[], Iterable[tuple[str, str]]]
-"""Words that may be completed, each with what it means."""
+"""Words that may be completed, each with its meaning."""
 
 
 _LOCAL_FLAGS = 3  # where termios keeps them in its list
@@ -27,7 +27,8 @@ def can_prompt() -> bool:
 
 
 class Prompt:
-    """Imports prompt-toolkit when it is made: 0.1 s that only a conversation at a terminal pays."""
+    """A prompt at the terminal. Imports prompt-toolkit when it is made: 0.1 s that only a conversation at a
+    terminal pays."""
 
     def __init__(self, history: Path | None, choices: Choices, **streams: Any) -> None:
         from prompt_toolkit import PromptSession  # noqa: PLC0415
@@ -49,7 +50,7 @@ class Prompt:
         )
 
     async def next(self, prompt: str = "› ") -> str | None:
-        """None at the end. Ctrl-C gives up the line, not the conversation."""
+        """The next line; None at the end. Ctrl-C gives up the line, not the conversation."""
         while True:
             try:
                 return await self._session.prompt_async(prompt)
@@ -60,8 +61,8 @@ class Prompt:
 
     @contextmanager
     def hush(self) -> Generator[None]:
-        """Outside the prompt the terminal shows no keys: its echo would stand in the middle of a reply. What
-        is typed meanwhile waits, and the next prompt shows it."""
+        """Hides typed keys outside the prompt: their echo would stand in the middle of a reply. What is typed
+        meanwhile waits, and the next prompt shows it."""
         import termios  # noqa: PLC0415
 
         keyboard = sys.stdin.fileno()

@@ -30,7 +30,7 @@ def _schema(arguments: Arguments) -> int:
 
 
 async def known_methods() -> list[Method[Any]]:
-    """Of a gateway that is opened for this, somewhere else, and knows nobody."""
+    """The methods of a gateway that is opened for this in a temporary folder, with an empty config."""
     from crossclaw.app import Outside, open_gateway  # noqa: PLC0415  brings the whole gateway
     from crossclaw.config import Config, Paths  # noqa: PLC0415
 

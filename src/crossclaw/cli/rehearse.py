@@ -1,4 +1,4 @@
-"""`rehearse`: plays a rehearsal on a gateway of its own, and says whether what was expected came of it."""
+"""`rehearse`: plays a rehearsal on a gateway of its own, and says whether the result was as expected."""
 
 import json
 import os
@@ -61,7 +61,7 @@ than the file expects."""
 
 
 class ActFailed(Exception):
-    """Something else came of an act than was expected."""
+    """The result of an act is not as expected."""
 
 
 class Stage:
@@ -93,7 +93,7 @@ class Stage:
         )
 
     async def kill(self) -> None:
-        """As a crash or a lack of memory ends it: without a word."""
+        """Kills the gateway as a crash or a lack of memory does: without notice."""
         if self._process is not None:
             self._process.kill()
             await self._process.wait()
@@ -112,7 +112,7 @@ class Play:
         self._write()
 
     async def act(self, number: int) -> None:
-        """Plays one and checks it; raises what did not come."""
+        """Plays one act and checks it; raises if the result is not as expected."""
         act = self._acts[number]
         self._mark(number, StagedAct(act.tell, "now"))
         if not self._quiet:
@@ -147,7 +147,7 @@ class Play:
             raise ActFailed(f"what it caused has not ended within {act.within:g} s") from None
 
     async def _rest(self) -> None:
-        """Until nothing is under way any more, twice in a row: what follows from an end begins at once."""
+        """Waits until nothing is under way any more, twice in a row: what follows from an end begins at once."""
         quiet = 0
         while quiet < 2:
             async with connected(self._stage) as peer:
@@ -184,7 +184,7 @@ class Play:
 
 @asynccontextmanager
 async def connected(stage: Stage) -> AsyncGenerator[GatewayPeer]:
-    """A connection to the stage, which may be starting just now."""
+    """A connection to the stage, which may just be starting."""
     deadline = anyio.current_time() + START_S_MAX
     async with AsyncExitStack() as stack:
         while True:
@@ -202,7 +202,7 @@ async def connected(stage: Stage) -> AsyncGenerator[GatewayPeer]:
 
 
 def _is_agents(message: dict[str, Any]) -> bool:
-    """Its own answers, and what other agents have told it."""
+    """Whether a message is an agent's: its own answers, and what other agents have said to it."""
     told = (message.get("provenance") or {}).get("sourceSessionKey")
     return message["role"] == "assistant" or (message["role"] == "user" and bool(told))
 
@@ -308,8 +308,8 @@ async def _acts(play: Play, rehearsal: RehearsalFile, *, watched: bool) -> bool:
 
 
 async def _pages(stage: Stage, within_s: float, *, wanted: bool) -> bool:
-    """Until somebody looks at the page, or nobody has for a while; false when the time is over. A stage whose starter is
-    gone ends too."""
+    """Waits until somebody looks at the page, or nobody has for a while; false when the time is over. A stage
+    whose starter is gone ends too."""
     parent, missed_s = os.getppid(), 0.0
     with anyio.move_on_after(within_s):
         while os.getppid() == parent:

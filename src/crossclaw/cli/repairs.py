@@ -1,5 +1,5 @@
-"""Repairs: what `doctor --fix` can do. Each is small, is looked at again right before it is done, and touches only
-what is this user's own; what cannot be undone by hand in a minute is none."""
+"""Repairs that `doctor --fix` can make. Each is small, is checked again right before it is done, and touches
+only this user's own files; what cannot be undone by hand in a minute is not among them."""
 
 import os
 import stat
@@ -28,11 +28,11 @@ DRAFT_S_MIN = 3600  # a younger one may still be written
 
 class Repair(NamedTuple):
     command: str
-    """What it comes to, as somebody would type or write it."""
+    """The repair as somebody would type or write it."""
     do: Callable[[], None]
-    """Raises OSError or CommandFailed where it cannot be done, and has then changed nothing."""
+    """Makes the repair. Raises OSError or CommandFailed if it cannot be done, and has then changed nothing."""
     asks: bool = False
-    """Only with a person's yes: it is a guess."""
+    """Whether it needs a person's consent: it is a guess."""
 
 
 def close_to_others(path: Path, mode: int) -> Repair:
@@ -87,7 +87,7 @@ def remove_draft(path: Path) -> Repair:
 
 
 def rename_key(place: StateLocation, path: KeyPath, meant: str) -> Repair | None:
-    """None where the key stands in an included file, or the right one is there too."""
+    """Renames a misspelt key; None if it stands in an included file, or the right one is there too."""
     right = (*path[:-1], meant)
     file = ConfigFile(place.paths.config_path, place.environ)
     if not file.has(path) or file.has(right):
@@ -107,8 +107,8 @@ def rename_key(place: StateLocation, path: KeyPath, meant: str) -> Repair | None
 
 
 def _is_common(file: ConfigFile, path: KeyPath, right: KeyPath) -> bool:
-    """Whether the file is one of several gateways', and they have this setting in common. It does not load, so it is asked as
-    it was written."""
+    """Whether the file is one of several gateways', and they have this setting in common. The file does not
+    load, so it is read as it was written."""
     before, ledger = file.value, file.value.get("ledger")
     if not isinstance(ledger, dict) or ledger.get("shared") is not True:
         return False

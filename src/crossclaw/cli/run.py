@@ -1,4 +1,4 @@
-"""`run`: the first start. Makes what is missing, runs the gateway and says what to do next."""
+"""`run`: the first start. Creates what is missing, runs the gateway and says what to do next."""
 
 import shlex
 import shutil
@@ -96,7 +96,7 @@ def _serve(arguments: Arguments, place: StateLocation, number: int | None) -> in
 
 
 def prepare(place: StateLocation) -> StateLocation:
-    """A config file to begin with, where there is none."""
+    """Creates a config file, if there is none."""
     if place.loaded.exists:
         return place
     file = ConfigFile(place.paths.config_path, place.environ)
@@ -135,7 +135,7 @@ def greeting(place: StateLocation, url: str, token: str) -> str:
 
 
 def _to_try(place: StateLocation, model: str, *, answers: bool) -> list[str]:
-    """Commands in an order that works, each with what it is for; no messages where no model `answers` them."""
+    """Commands to try, in an order that works, each with its purpose; no messages if no model `answers` them."""
     agents, is_scripted = place.config.agents, model.startswith("rehearsal/")
     others = [each for each in agents.ids() if each != agents.default_id]
     rows: list[tuple[str, str]] = []
@@ -172,7 +172,7 @@ def _messages(others: list[str], *, is_scripted: bool) -> list[tuple[str, str]]:
 
 
 def talk_line(*, is_scripted: bool, agent: str = "librarian") -> str:
-    """What makes one agent ask another: in words, or as a line that the rehearsal plays."""
+    """A message that makes one agent ask another: in words, or as a line that the rehearsal plays."""
     words = tr("Which atlas do we have?")
     if is_scripted:
         return f'crossclaw message send "ask: {agent} {words}"'
@@ -182,13 +182,13 @@ def talk_line(*, is_scripted: bool, agent: str = "librarian") -> str:
 
 
 def _activation() -> list[str]:
-    """Where the command is not on everybody's path, the line that puts it there."""
+    """The line that puts the command on the path, if it is not there."""
     script = Path(sys.prefix) / "bin" / "activate"
     return [] if shutil.which("crossclaw") or not script.exists() else [f"  . {script}"]
 
 
 def _elsewhere(place: StateLocation) -> list[str]:
-    """Another state folder than the usual one has to be named in every terminal."""
+    """The lines for another state folder than the usual one: it has to be named in every terminal."""
     folder = place.environ.get("OPENCLAW_STATE_DIR")
     return (
         [f"  export OPENCLAW_STATE_DIR={shlex.quote(str(place.paths.state_dir))}"] if folder else []
@@ -202,7 +202,7 @@ def _model_line(model: str) -> str:
 
 
 def link(url: str, token: str) -> str:
-    """After the #, so that it stays in the browser and out of every log."""
+    """The page's link. The token stands after the #, so that it stays in the browser and out of every log."""
     here = url.rstrip("/").replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
     return f"{here}/#token={token}"
 

@@ -22,8 +22,8 @@ def ask(
     lasting: bool = False,
     tell: Callable[[str], None] = note,
 ) -> int:
-    """Find the gateway that the options name, or embed one, and do the work with it. With `lasting` a gateway that
-    goes away meanwhile is waited for; `tell` says so."""
+    """Finds the gateway that the options name, or embeds one, and does the work with it. With `lasting` a
+    gateway that goes away meanwhile is waited for; `tell` reports that."""
 
     async def whole() -> int:
         wanted = Wanted(arguments.url, arguments.token, arguments.password)

@@ -1,6 +1,6 @@
-"""Say: the one place that writes to the terminal. Answers go to stdout, everything else to stderr.
+"""Output: the one place that writes to the terminal. Answers go to stdout, everything else to stderr.
 
-Whatever is written is cleaned here, whoever said it: a name, a folder or a tool's argument that comes from an
+Whatever is written is cleaned here, whoever wrote it: a name, a folder or a tool's argument that comes from an
 agent must not steer the owner's terminal. Colours are ours alone: they are marks with a number that nobody
 outside of this process knows, and become what the terminal understands after the cleaning.
 """
@@ -34,7 +34,7 @@ def out_json(value: Any) -> None:
 
 
 def json_text(value: Any, *, indent: int | None = None) -> Clean:
-    """One JSON value. What would steer a terminal stands in it as escapes."""
+    """A JSON value as text. What would steer a terminal stands in it as escapes."""
     return escaped_json(json.dumps(value, ensure_ascii=not takes_all(), indent=indent))
 
 
@@ -48,18 +48,18 @@ def takes_all() -> bool:
 
 
 def write_what_can_be() -> None:
-    """A mark that an old locale does not have becomes a question mark, not the end of the command."""
+    """Makes a character that an old locale does not have a question mark, not the end of the command."""
     if isinstance(sys.stdout, io.TextIOWrapper) and not takes_all():
         sys.stdout.reconfigure(errors="replace")
 
 
 def note(text: str) -> None:
-    """What a person may want to know beside the answer."""
+    """Writes what a person may want to know beside the answer."""
     _write(sys.stderr, _painted(dimmed(text) + "\n"))
 
 
 def ask_for_line(question: str) -> None:
-    """Beside the answer, as a note is; what is typed follows on the same row."""
+    """Writes a question to stderr; what is typed follows on the same row."""
     _write(sys.stderr, _painted(question))
 
 
@@ -73,25 +73,25 @@ def on_terminal() -> bool:
 
 
 def draws_on(stream: TextIO) -> bool:
-    """Whether tables, bars and Markdown are drawn there: on a terminal, by rich, which the extra
-    `terminal` brings. Everywhere else, and without it, people read plain text."""
+    """Whether tables, bars and Markdown are drawn there: on a terminal, by rich, which the extra `terminal`
+    brings. Everywhere else, and without it, people read plain text."""
     return stream.isatty() and find_spec("rich") is not None
 
 
 def coloured(text: str, code: str) -> str:
-    """On a terminal, unless its owner wants no colours (https://no-color.org). For `out` only."""
+    """The text in a colour, on a terminal whose owner wants colours (https://no-color.org). For `out` only."""
     plain = not on_terminal() or os.environ.get("NO_COLOR")
     return text if plain else f"{_mark(code)}{text}{_mark('0')}"
 
 
 def dimmed(text: str) -> str:
-    """For `note` and `out`."""
+    """The text dimmed. For `note` and `out`."""
     plain = not sys.stderr.isatty() or os.environ.get("NO_COLOR")
     return text if plain else f"{_mark('2')}{text}{_mark('0')}"
 
 
 def console(**settings: Any) -> "Console":
-    """Rich's, which draws tables and Markdown: what it draws is cleaned piece by piece."""
+    """Rich's console, which draws tables and Markdown: what it draws is cleaned piece by piece."""
     from collections.abc import Iterable  # noqa: PLC0415  only where rich is
 
     from rich.console import Console  # noqa: PLC0415  40 ms, and only for some commands
@@ -111,7 +111,7 @@ def _mark(code: str) -> str:
 
 
 def _painted(text: str) -> Clean:
-    """Cleaned between our own marks, which become colours."""
+    """The text cleaned between our own marks, which become colours."""
     pieces = _MARK.split(text)
     shown = [f"\x1b[{each}m" if at % 2 else cleaned(each) for at, each in enumerate(pieces)]
     return Clean("".join(shown))

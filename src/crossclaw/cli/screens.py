@@ -17,13 +17,13 @@ REFRESH_HZ = 12
 
 class Screen(Protocol):
     def words(self, text: str) -> None:
-        """The reply so far, whole."""
+        """Shows the reply so far, whole."""
 
     def tool(self, line: str) -> None:
-        """A tool began or failed."""
+        """Shows that a tool began or failed."""
 
     def close(self) -> None:
-        """Nothing follows; leave the terminal as it was."""
+        """Ends the output and leaves the terminal as it was."""
 
 
 def choose_screen(*, quiet: bool) -> Screen:
@@ -44,8 +44,8 @@ class QuietScreen:
 
 
 class PlainScreen:
-    """What was written cannot be taken back: words that do not continue the last ones begin a new
-    paragraph, and so do those after a tool. Words that were overtaken by later ones are old news."""
+    """Plain output, which cannot be taken back: words that do not continue the last ones begin a new
+    paragraph, and so do those after a tool. Words that were overtaken by later ones are left out."""
 
     def __init__(self) -> None:
         self._written = ""
@@ -77,8 +77,8 @@ class PlainScreen:
 
 
 class MarkdownScreen:
-    """Blocks that are complete are printed and stay; only the last, open one is drawn again. So a
-    reply longer than the terminal scrolls as any other text does."""
+    """Markdown output. Blocks that are complete are printed and stay; only the last, open one is drawn again.
+    So a reply longer than the terminal scrolls as any other text does."""
 
     def __init__(self, console: "Console | None" = None) -> None:
         self._console = console or new_console(highlight=False)
@@ -108,7 +108,7 @@ class MarkdownScreen:
         self._settle()
 
     def _settle(self) -> None:
-        """The open block becomes a printed one."""
+        """Prints the open block for good."""
         self._print(self._said[self._settled :])
         self._said, self._settled = "", 0
 
@@ -132,7 +132,7 @@ class MarkdownScreen:
         self._live.update(to_terminal(markdown))
 
     def _gap(self) -> None:
-        """One empty line between blocks."""
+        """Prints one empty line between blocks."""
         if self._needs_gap:
             self._console.print()
         self._needs_gap = False

@@ -68,7 +68,7 @@ def _install(arguments: Arguments) -> int:
 
 
 def install(number: int | None = None, *, replace: bool = False) -> Path:
-    """Writes the service's file and starts it; answers where the file lies."""
+    """Writes the service's file and starts it; returns the file's path."""
     manager = _manager(number)
     _write(manager, replace=replace)
     for command in manager.start:
@@ -77,7 +77,7 @@ def install(number: int | None = None, *, replace: bool = False) -> Path:
 
 
 def installed() -> Path | None:
-    """The service's file, where there is one."""
+    """The service's file, if there is one."""
     path = _manager(None).path
     return path if path.exists() else None
 
@@ -150,8 +150,8 @@ def _manager(number: int | None) -> Manager:
 
 
 def _environ(state: str | None, config: str | None) -> dict[str, str]:
-    """The two folders that a person may have named, in full; and the path on which programs are found.
-    Keys are not copied: a unit file is no place for a secret."""
+    """The service's variables: the two folders that a person may have named, in full; and the path on which
+    programs are found. Keys are not copied: a unit file is no place for a secret."""
     named = {"OPENCLAW_STATE_DIR": state, "OPENCLAW_CONFIG_PATH": config}
     given = {name: str(Path(text).expanduser().absolute()) for name, text in named.items() if text}
     return given | {"PATH": os.environ.get("PATH", os.defpath)}
@@ -198,7 +198,7 @@ WantedBy=default.target
 
 
 def _systemd_word(text: str) -> str:
-    """Quoted as systemd reads it, where % begins a specifier."""
+    """The text quoted for systemd, where % begins a specifier."""
     plain = text.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
     return f'"{plain}"'
 

@@ -1,4 +1,4 @@
-"""`sessions`: the conversations of a gateway, listed, read, sent to, compacted, reset and deleted."""
+"""`sessions`: lists, reads, sends to, compacts, resets and deletes the conversations of a gateway."""
 
 import sys
 from collections.abc import Awaitable, Callable
@@ -89,7 +89,7 @@ async def _list_archived(peer: GatewayPeer, given: dict[str, Any], arguments: Ar
 
 
 async def _table(peer: GatewayPeer, wanted: dict[str, Any], timeout_s: float) -> dict[str, Any]:
-    """Page by page until there are as many rows as wanted."""
+    """The rows of the table, page by page until there are as many as wanted."""
     rows: list[dict[str, Any]] = []
     while True:
         params = wanted | {"limit": min(wanted["limit"] - len(rows), _PAGE), "offset": len(rows)}
@@ -100,7 +100,8 @@ async def _table(peer: GatewayPeer, wanted: dict[str, Any], timeout_s: float) ->
 
 
 def _with_kinds(answer: dict[str, Any]) -> dict[str, Any]:
-    """Kinds as the table and the page name them; on the wire OpenClaw's rows have others (`direct`)."""
+    """The answer with kinds as the table and the page name them; on the wire OpenClaw's rows have others
+    (`direct`)."""
     for row in answer["sessions"]:
         row["kind"] = CHILD if row.get("spawnedBy") else SessionKey.stored(row["key"]).kind
     return answer
@@ -185,7 +186,7 @@ def _history(arguments: Arguments) -> int:
 
 
 async def _note_earlier(peer: GatewayPeer, key: str) -> None:
-    """Where the transcripts are that a reset has closed."""
+    """Notes the ids of transcripts that a reset has closed."""
     earlier: list[str] = []
     offset, more = 0, True
     while more:

@@ -1,4 +1,4 @@
-"""Sheets: all that is known of one session, in words and not in the names of the wire."""
+"""Sheets: all details of one session, in words and not in the names of the wire."""
 
 from collections.abc import Iterator
 from datetime import datetime

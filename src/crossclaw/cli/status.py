@@ -61,7 +61,7 @@ def _glance(
 
 
 async def _why_no_runs(peer: GatewayPeer, timeout_s: float) -> str | None:
-    """Of a gateway among several whose messages the others answer; one of another age does not know the question."""
+    """Why this one of several gateways takes no runs; an older one does not know the method."""
     try:
         answer = await peer.call("gateways.list", {}, timeout_s=timeout_s)
     except CallRefused:
@@ -71,7 +71,7 @@ async def _why_no_runs(peer: GatewayPeer, timeout_s: float) -> str | None:
 
 
 async def _channels(peer: GatewayPeer, names: list[str]) -> list[str]:
-    """Each, with what is the matter where it does not run."""
+    """The channels, each with its fault if it does not run."""
     if not names:
         return []
     try:
@@ -83,7 +83,7 @@ async def _channels(peer: GatewayPeer, names: list[str]) -> list[str]:
 
 
 async def _last_hour(peer: GatewayPeer, timeout_s: float) -> list[tuple[str, object]]:
-    """What it cost; an older gateway does not know."""
+    """The cost of the last hour; an older gateway does not know it."""
     try:
         total = (await peer.call("figures.get", {}, timeout_s=timeout_s))["total"]
     except CallRefused:
@@ -106,7 +106,7 @@ def _unimported(stores: list[str] | None) -> str | None:
 
 
 def _disk(disk: dict[str, Any] | None) -> str | None:
-    """A gateway of another age does not tell."""
+    """The ledger's size and the free disk space in words; an older gateway does not report it."""
     if not disk:
         return None
     size = _size(disk["ledgerBytes"] + disk["walBytes"])
@@ -126,7 +126,8 @@ def _size(count: float) -> str:
 
 
 async def _held(peer: GatewayPeer, timeout_s: float) -> list[tuple[str, object]]:
-    """A gateway of another age does not know the question; its status is shown all the same."""
+    """The tools that wait for the owner's agreement. An older gateway does not know the method; its status is
+    shown all the same."""
     try:
         answer = await peer.call("mcp.held", {}, timeout_s=timeout_s)
     except CallRefused:

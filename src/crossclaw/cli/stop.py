@@ -1,4 +1,4 @@
-"""`stop`: the gateway that runs leaves, at once or (`--drain`) when what is under way has ended."""
+"""`stop`: stops the running gateway, at once or (`--drain`) when what is under way has ended."""
 
 import anyio
 

@@ -10,7 +10,7 @@ _CELL_CHARS_MIN = 12  # narrower than this, a cut key says nothing
 
 
 def terminal_columns() -> int:
-    """In a pipe as wide as it takes."""
+    """The terminal's width; 160 in a pipe."""
     return shutil.get_terminal_size().columns if on_terminal() else 160
 
 
@@ -36,7 +36,7 @@ def _line(row: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def _cut(text: str, wide: int) -> str:
-    """What tells one long key from another is mostly at its end, so that stays."""
+    """The text without its middle: what tells one long key from another is mostly at its end, so that stays."""
     if width(text) <= wide:
         return text
     end = _last(text, wide // 3)
@@ -44,7 +44,7 @@ def _cut(text: str, wide: int) -> str:
 
 
 def beginning(text: str, wide: int) -> str:
-    """As much as has room, with a sign that there is more."""
+    """The beginning of a text, with a sign if there is more."""
     return text if width(text) <= wide else _first(text, wide - 1) + "…"
 
 

@@ -43,7 +43,7 @@ _SIGNALLED = {signal.SIGINT: Exit.INTERRUPTED, signal.SIGTERM: Exit.TERMINATED}
 
 @dataclass(slots=True)
 class MessageOutcome:
-    """What came of a message."""
+    """The outcome of a message."""
 
     session_key: str
     run_id: str
@@ -73,7 +73,8 @@ class MessageOutcome:
 async def talk(
     peer: GatewayPeer, key: str, message: str, screen: Screen, timeout_s: float
 ) -> MessageOutcome:
-    """A lost connection is taken up again where the peer can do that: the message is said once."""
+    """Sends a message and shows the reply. If the connection is lost and the peer can reconnect, the message
+    is still sent once."""
     outcome = MessageOutcome(key, str(uuid4()))
     params = {
         "sessionKey": key,
@@ -139,7 +140,7 @@ async def _heed_signals(
     *,
     task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
-    """The first Ctrl-C aborts the run, which then ends as any other; a second one ends the wait."""
+    """Handles Ctrl-C: the first aborts the run, which then ends as any other; a second one ends the wait."""
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         task_status.started()
         async for number in signals:

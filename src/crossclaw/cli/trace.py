@@ -61,7 +61,7 @@ def _trace(arguments: Arguments) -> int:
 
 
 async def _find(peer: GatewayPeer, arguments: Arguments) -> tuple[str, dict[str, Any]]:
-    """By the name as it was typed; else the session that it names."""
+    """The trace of a name as it was typed; else of the session that it names."""
     name, timeout_s = arguments.what, arguments.timeout
     try:
         return name, await peer.call("trace.get", {"id": name}, timeout_s=timeout_s)

@@ -1,5 +1,4 @@
-"""Trying a model: its list, and one real call, told as a person would want it: what came back, how long it took and
-what it cost. Nothing is stored."""
+"""Trying a model: its list, and one real call, with the answer, its time and its cost. Nothing is stored."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -26,7 +25,7 @@ ONCE = RetryLimits(attempts_max=1)
 class TrialResult(NamedTuple):
     ok: bool
     text: str
-    """What the model said, or why it did not."""
+    """The model's answer, or why there was none."""
     took_s: float = 0.0
     input: int = 0
     output: int = 0
@@ -34,7 +33,7 @@ class TrialResult(NamedTuple):
 
 
 async def list_names(offer: ServiceOffer, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """What the service offers; nothing where it does not say. Raises where it refuses the key."""
+    """The models that the service lists; none if it does not say. Raises if it refuses the key."""
     async with _providers(offer, environ) as providers:
         with anyio.move_on_after(LIST_S):
             return tuple(each.id for each in await providers.list_models(offer.provider))
@@ -66,7 +65,7 @@ async def try_model(offer: ServiceOffer, model: str, environ: Mapping[str, str])
 
 @asynccontextmanager
 async def _providers(offer: ServiceOffer, environ: Mapping[str, str]) -> AsyncIterator[Providers]:
-    """This one alone, with the key that was just given and no other."""
+    """Providers with this one alone, with the key that was just given and no other."""
     settings = msgspec.convert(
         {
             "name": offer.provider,

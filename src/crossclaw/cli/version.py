@@ -1,4 +1,4 @@
-"""`version`, as OpenClaw's command line has it beside `--version`."""
+"""`version`: the same as `--version`, as OpenClaw's command line has it."""
 
 from crossclaw import __version__
 from crossclaw.cli.exits import Exit

@@ -35,7 +35,7 @@ A gateway that is started again is followed again. Ctrl-C ends it."""
 
 
 class WatchLine(NamedTuple):
-    """What happened, in the words that people read, and beside them the fields that programs want."""
+    """One event in the words that people read, and beside them the fields that programs want."""
 
     at: int
     route: str
@@ -51,7 +51,7 @@ class WatchLine(NamedTuple):
     status: str | None = None
     duration_ms: int | None = None
     text: str | None = None
-    """In full."""
+    """The whole text."""
 
     def shown(self, at: int) -> str:
         route, what, words = (
@@ -97,7 +97,7 @@ def _watch(arguments: Arguments) -> int:
 
 
 async def _watch_on(peer: GatewayPeer, arguments: Arguments) -> int:
-    """Over any number of connections: as long as the gateway comes back it is followed."""
+    """Watches over any number of connections: as long as the gateway comes back it is followed."""
     watcher, printer = Watcher(peer), LinePrinter(arguments)
     with peer.listen() as events:
         await peer.call("sessions.subscribe", {}, repeat=True)
@@ -125,7 +125,7 @@ class LinePrinter:
         self._latest = 0
 
     def show(self, lines: list[WatchLine]) -> bool:
-        """Whether that was the last one."""
+        """Shows lines; returns whether that was the last one."""
         for line in lines:
             if not line.has(self._words):
                 continue
@@ -146,7 +146,7 @@ class LinePrinter:
 
 
 class Watcher:
-    """Turns events into lines. Who brought a run about is asked of the map: events do not say."""
+    """Turns events into lines. The cause of a run is read from the map: events do not name it."""
 
     def __init__(self, peer: GatewayPeer) -> None:
         self._peer = peer
@@ -160,7 +160,7 @@ class Watcher:
         those of the last moments again."""
 
     async def begin(self) -> list[WatchLine]:
-        """What is under way already."""
+        """The lines of what is under way already."""
         seen = await self._peer.call("map.get", {}, repeat=True)
         self._cursor = seen["cursor"]
         lines = self._learn(seen, seen["open"])
@@ -188,7 +188,7 @@ class Watcher:
         return []
 
     async def arrived(self) -> list[WatchLine]:
-        """The runs that came since the last look, also those of a time without a connection."""
+        """The lines of runs that came since the last look, also those of a time without a connection."""
         seen = await self._peer.call("map.get", {"after": self._cursor}, repeat=True)
         self._cursor = seen["cursor"]
         return self._learn(seen, seen["runs"])
@@ -204,7 +204,7 @@ class Watcher:
         return [self._arrived(run) for run in new]
 
     def _short(self, key: str) -> str:
-        """A number that nobody can read gives way to the name that the session has."""
+        """The session's name in place of a number that nobody can read."""
         name = self._names.get(key)
         return _ID.sub(lambda _: name, short_key(key), 1) if name else short_key(key)
 
@@ -289,7 +289,7 @@ def _remember(known: dict[str, Any], name: str, value: Any) -> None:
 
 
 def short_key(key: str) -> str:
-    """`agent:main:main` is main; `agent:main:desk` is main:desk."""
+    """A short key: `agent:main:main` is main; `agent:main:desk` is main:desk."""
     parts = key.split(":")
     if parts[0] != "agent" or len(parts) < 3:
         return key
