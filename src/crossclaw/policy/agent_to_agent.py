@@ -7,7 +7,7 @@ from crossclaw.policy.decision import Decision
 
 
 def decide_reach(settings: AgentToAgent, requester: str, target: str, verb: str) -> Decision:
-    """`verb` is what is wanted: messaging, history, listing, status."""
+    """Decides whether one agent may reach another. `verb` is what is wanted: messaging, history, listing, status."""
     if requester == target:
         return Decision(True, "the same agent")
     if not settings.enabled:
@@ -38,7 +38,7 @@ def _named(settings: AgentToAgent, agent_id: str) -> bool:
 
 
 def _fits(pattern: str, agent_id: str) -> bool:
-    """A name, letter by letter, or a pattern in which only `*` is special."""
+    """Whether an agent fits a name, letter by letter, or a pattern in which only `*` is special."""
     if "*" not in pattern:
         return pattern == agent_id
     parts = map(re.escape, pattern.lower().split("*"))

@@ -1,7 +1,7 @@
-"""Answering: is there anybody to answer in a session?
+"""Answering: whether there is an agent to answer in a session.
 
-A session may outlive its agent's place in the config. It is then listed, read, exported, archived and
-deleted like any other, also when it was its agent's main one; only nobody answers in it.
+A session may outlive its agent's place in the config. It is then listed, read, exported, archived and deleted
+like any other, also when it was its agent's main one; only nobody answers in it.
 """
 
 from crossclaw.config.agents import Agents
@@ -10,7 +10,7 @@ from crossclaw.policy.decision import Decision
 
 
 def is_gone(agents: Agents, key: SessionKey) -> bool:
-    """Whether its agent is no longer there; a guest answers for itself."""
+    """Whether the session's agent is no longer configured; a guest answers for itself."""
     return not (key.agent_id in agents.by_id or key.is_guest)
 
 
@@ -26,5 +26,5 @@ def decide_answers(agents: Agents, key: SessionKey) -> Decision:
 
 
 def is_lasting(agents: Agents, key: SessionKey) -> bool:
-    """An agent's main session is there as long as the agent is: neither archived nor deleted."""
+    """Whether a session is neither archived nor deleted: an agent's main one, as long as the agent is there."""
     return key.kind == "main" and not is_gone(agents, key)

@@ -1,4 +1,4 @@
-"""Approvals: which commands and tool calls need a person's yes, and what is in the list of those that do not."""
+"""Approvals: which commands and tool calls need a person's approval, and the list of those that do not."""
 
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
@@ -15,7 +15,7 @@ from crossclaw.policy.tools import asked_tool
 
 EXEC = "exec"
 EVERYBODY = "*"
-"""In the place of an agent's id, in a rule that was imported as the default."""
+"""The agent id of a rule that was imported as the default."""
 
 _RUN_OTHERS = """
     ansible ansible-playbook ash at awk bash batch bazel bpftrace bun bundle busybox cargo chroot chrt cmake cpulimit crontab csh dash
@@ -33,24 +33,24 @@ _IF_TOLD = """
     split sqlite ssh-add ssh-agent ssh-keygen tar tcpdump tmux vi view vim zip
 """
 RUN_OTHERS_IF_TOLD = frozenset(_IF_TOLD.split())
-"""Programs that do so by one of their options. A list entry for one of either with whatever arguments would be an entry
-for everything."""
+"""Programs that do so by one of their options. A list entry for one of either with any arguments would allow
+everything."""
 
 
 class Need(msgspec.Struct, frozen=True):
-    """What stands between a call and its start."""
+    """What a call needs before it starts."""
 
     verdict: Literal["run", "ask", "refuse"]
     why: str
     agents: tuple[str, ...] = ()
-    """Who would have to have it in the list."""
+    """The agents whose list would have to have it."""
 
 
 NONE = Need("run", "nobody has to be asked")
 
 
 def agents_of(agent_id: str, authority: Authority) -> tuple[str, ...]:
-    """Whose rules count: the agent's own, and those of whoever it works for as an arm."""
+    """The agents whose rules count: the agent's own, and those of whoever it acts on behalf of."""
     others = sorted({arm.agent_id for arm in authority.arms} - {agent_id})
     return (agent_id, *others)
 
@@ -74,8 +74,8 @@ def decide_call(
     grants: Sequence[StandingGrant],
     also: Sequence[ToolDeclaration] = (),
 ) -> Need:
-    """`grants` are those of these agents that still count, and the imported rules. `also`: tools that do a part of what is
-    asked for, `read` of a file that is sent."""
+    """Decides what a call needs. `grants` are those of these agents that still count, and the imported rules.
+    `also`: tools that do a part of what is asked for, `read` of a file that is sent."""
     if tool.name == EXEC:
         needs = [
             _command(exec_rule(config, each, grants), each, wish, grants) for each in agent_ids
@@ -120,7 +120,7 @@ def _command(rule: ExecRule, agent_id: str, wish: Wish, grants: Sequence[Standin
 def _has_tool(
     agent_id: str, tool: ToolDeclaration, wish: Wish, grants: Sequence[StandingGrant]
 ) -> bool:
-    """A tool that was allowed for good; of `exec`, the command."""
+    """Whether a tool was allowed for good; for `exec`, the command."""
     if tool.name == EXEC:
         return _is_listed(agent_id, wish, grants)
     return any(
@@ -156,12 +156,12 @@ def covers(grant: StandingGrant, wish: Wish) -> bool:
 
 
 def runs_others(program: str) -> bool:
-    """By its name, without a version: python3.12 is python."""
+    """Whether a program runs others, by its name without a version: python3.12 is python."""
     return _bare(program) in RUN_OTHERS
 
 
 def can_run_others(program: str) -> bool:
-    """With some arguments."""
+    """Whether a program can run others, with some arguments."""
     return _bare(program) in RUN_OTHERS | RUN_OTHERS_IF_TOLD
 
 
@@ -170,8 +170,8 @@ def _bare(program: str) -> str:
 
 
 def _fits(path: str, pattern: str) -> bool:
-    """A glob of whole paths: `*` stays within a folder, `**` does not. Several `**` in a row are one: each would have all
-    of the path tried again."""
+    """Whether a path fits a glob of whole paths: `*` stays within a folder, `**` does not. Several `**` in a
+    row are one: each would have all of the path tried again."""
     rules = pattern.split("/")
     once = [
         rule for at, rule in enumerate(rules) if not at or (rule, rules[at - 1]) != ("**", "**")

@@ -1,4 +1,4 @@
-"""Which chats are told that a call needs a yes, and in which words."""
+"""The chats that get the question whether a call is approved, and its text."""
 
 import re
 from collections.abc import Collection, Iterator
@@ -13,7 +13,7 @@ from crossclaw.domain.keys import SessionKey
 CHATS_MAX = 8  # more than that are not the owner's
 COMMAND_CHARS_MAX = 1_500  # of one message; a longer one is looked at on the page
 MORE = "\n│ "
-"""Before every further line of a command, so that none of them looks like a line of the gateway."""
+"""The prefix of every further line of a command, so that none of them looks like a line of the gateway."""
 
 
 def chats_to_ask(
@@ -24,7 +24,8 @@ def chats_to_ask(
     *,
     owner: bool,
 ) -> list[Address]:
-    """`channels` are those that can be sent to; `owner`: the run is the owner's own."""
+    """The chats that get the question. `channels` are those that can be sent to; `owner`: the run is the
+    owner's own."""
     settings = config.approvals.exec
     if not settings.enabled or not _is_meant(settings, key):
         return []
@@ -43,7 +44,7 @@ def chats_to_ask(
 
 
 def approval_text(new: NewApproval, key: SessionKey, others: str | None = None) -> str:
-    """`others`: for whom the run works, where that is not the owner."""
+    """The question's text. `others`: for whom the run works, if that is not the owner."""
     wish = new.wish
     short = new.approval_id[:8]
     if len(wish.shown) <= COMMAND_CHARS_MAX:
@@ -65,20 +66,20 @@ def approval_text(new: NewApproval, key: SessionKey, others: str | None = None) 
 
 
 def _fenced(text: str) -> str:
-    """As code that nothing in it can end: the fence is longer than any in the text. Not every chat shows a fence, so
-    every line after the first is marked as well."""
+    """The text as code that nothing in it can end: the fence is longer than any in the text. Not every chat
+    shows a fence, so every line after the first is marked as well."""
     longest = max(map(len, re.findall("`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}\n{text.replace(chr(10), MORE)}\n{fence}"
 
 
 def _one_line(text: str) -> str:
-    """An agent names folders, and a name can have line breaks and marks in it."""
+    """The text on one line: an agent names folders, and a name can have line breaks and marks in it."""
     return visible(text).replace("\n", "\\n").replace("`", "\\x60")
 
 
 def _owners(config: Config) -> Iterator[Address]:
-    """The owner's own chats, where `commands.ownerAllowFrom` says on which platform they are."""
+    """The owner's own chats, if `commands.ownerAllowFrom` names their platform."""
     for entry in map(str, config.commands.owner_allow_from):
         channel, colon, name = entry.partition(":")
         if colon and name:

@@ -1,4 +1,4 @@
-"""Budgets: may a model be called, and how much may it say? Decided from what the accounts hold."""
+"""Budgets: whether a model may be called, and how long its answer may be. Decided from what the accounts hold."""
 
 from collections.abc import Sequence
 
@@ -13,8 +13,9 @@ OUTPUT_TOKENS_MIN = 256
 def decide_call(
     line: Sequence[Account], fixed: Amount, output: Amount, *, now_ms: int, priced: bool = True
 ) -> Grant:
-    """`line` is the account and those around it; `fixed` what the call takes before the model says
-    anything, `output` what its whole answer would take at most. An answer may be cut to what is left."""
+    """Decides a model call. `line` is the account and those around it; `fixed` what the call takes before the
+    model says anything, `output` what its whole answer would take at most. An answer may be cut to what is
+    left."""
     granted = output.tokens
     for account in line:
         refusal = _refusal(account, now_ms, priced)
@@ -81,7 +82,7 @@ def _room(account: Account, fixed: Amount, output: Amount) -> int:
 
 
 def _short(account: Account, fixed: Amount, output: Amount) -> str:
-    """Which of the two it is: tokens, unless they would do."""
+    """Which of the two is missing: tokens, unless they would do."""
     least = min(OUTPUT_TOKENS_MIN, output.tokens)
     tokens, _ = left_of(account)
     if tokens is not None and tokens - fixed.tokens < least:

@@ -1,4 +1,4 @@
-"""Who may talk on a chat account: one policy for all channels, which says why.
+"""Access to a chat account: one policy for all channels, which says why.
 
 An identity is a channel, an account and the platform's immutable id; a name decides nothing. An empty list lets
 nobody in. Who was approved by a pairing code may write directly, under `dmPolicy: pairing` and nowhere else.
@@ -16,20 +16,21 @@ EVERYBODY = "*"
 
 
 class AccessRules(msgspec.Struct, frozen=True, kw_only=True):
-    """What an account's settings say, with every list entry as the id that it is compared with."""
+    """The rules in an account's settings, with every list entry as the id that it is compared with."""
 
     dm_policy: DmPolicy = "pairing"
     dm_enabled: bool = True
     allow: frozenset[str] = frozenset()
     group_policy: GroupPolicy = "allowlist"
     group_allow: frozenset[str] | None = frozenset()
-    """None: the list is one of groups, and whoever is in a listed group may talk."""
+    """The senders who may talk in groups; None: the list is one of groups, and whoever is in a listed group
+    may talk."""
     lists_groups: bool = False
     allow_bots: bool = False
 
 
 class GroupRules(msgspec.Struct, frozen=True, kw_only=True):
-    """What is written about the one group that a message comes from."""
+    """The rules of the one group that a message comes from."""
 
     listed: bool = False
     enabled: bool = True
@@ -39,7 +40,8 @@ class GroupRules(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, written: Sequence[TopicSettings], allow: frozenset[str] | None) -> "GroupRules":
-        """The first says most; `allow` are the senders of the first that names any."""
+        """The group's rules from its settings, the most specific first; `allow` are the senders of the first
+        that names any."""
         policies = [each.group_policy for each in written if each.group_policy is not None]
         bots = [each.allow_bots for each in written if each.allow_bots is not None]
         return cls(
@@ -52,19 +54,19 @@ class GroupRules(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Speaker(msgspec.Struct, frozen=True, kw_only=True):
-    """Who speaks, and where."""
+    """The sender of a message, and where it was written."""
 
     ids: frozenset[str]
     """The sender's id and its aliases."""
     is_bot: bool = False
     group: GroupRules | None = None
-    """None: a direct chat."""
+    """The rules of the group; None: a direct chat."""
     paired: bool = False
 
 
 class AccessDecision(Decision, frozen=True):
     offers_pairing: bool = False
-    """Refused, but a code may be asked for."""
+    """Whether the sender is refused, but may ask for a code."""
 
 
 def decide_access(rules: AccessRules, speaker: Speaker) -> AccessDecision:
@@ -137,16 +139,16 @@ _INVISIBLE = re.compile("[\u200b-\u200f\u202a-\u202e\u2060-\u206f]")
 class MentionFacts(msgspec.Struct, frozen=True, kw_only=True):
     required: bool
     mentioned: bool | None
-    """By the platform's own means; None: it cannot tell."""
+    """Whether the platform itself says that we were mentioned; None: it cannot tell."""
     replies_to_us: bool = False
     mentions_others: bool = False
     command: bool = False
-    """A command of somebody who may use it."""
+    """Whether it is a command of somebody who may use it."""
     text: str = ""
 
 
 def decide_mention(facts: MentionFacts, patterns: Sequence[re.Pattern[str]]) -> Decision:
-    """Is a message of a group meant for us? The sender's own words count, never what is quoted."""
+    """Decides whether a message of a group is meant for us. The sender's own words count, never what is quoted."""
     if not facts.required:
         return Decision(True, "no mention is needed here")
     if facts.mentioned:

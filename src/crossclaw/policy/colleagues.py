@@ -17,7 +17,7 @@ class Colleague(NamedTuple):
 
 
 def colleagues(config: Config, key: SessionKey, authority: Authority) -> list[Colleague]:
-    """By their ids. What may be sent to is decided for the agent's main session."""
+    """The other agents by their ids. Whether one may be sent to is decided for its main session."""
     viewer = viewer_of(config, key, authority)
     found: list[Colleague] = []
     for agent_id in sorted(config.agents.ids()):

@@ -1,8 +1,8 @@
 """Credentials in force: which of them still open the gateway, and in which epoch.
 
-Whatever was begun by one carries its id and epoch in its authority (`made_by`). Here is the one place
-that says whether that still counts; it is asked at every dispatch, claim, tool call, model call, tick
-and delivery, and by everything that stays open. All are held in memory: asking costs nothing.
+Whatever was begun by one carries its id and epoch in its authority (`made_by`). This is the one place that says
+whether that still counts; it is asked at every dispatch, claim, tool call, model call, tick and delivery, and
+by everything that stays open. All are held in memory: asking costs nothing.
 """
 
 from collections.abc import Callable, Iterable
@@ -23,24 +23,24 @@ class Credentials:
         """How often one has ended: as long as it stays the same, what stood still stands."""
 
     def put(self, credential_id: str, epoch: int) -> None:
-        """It counts, in this epoch. What it made in an older one does not any more."""
+        """Puts a credential in force in this epoch. What it made in an older one does not count any more."""
         before = self._epochs.get(credential_id)
         self._epochs[credential_id] = self._latest[credential_id] = epoch
         if before not in (None, epoch):
             self._tell()
 
     def drop(self, *credential_ids: str) -> None:
-        """They were revoked or removed."""
+        """Drops credentials that were revoked or removed."""
         gone = [each for each in credential_ids if self._epochs.pop(each, None) is not None]
         if gone:
             self._tell()
 
     def next_epoch(self, credential_id: str, now_ms: int) -> int:
-        """One that it never had: the time, or later."""
+        """An epoch that the credential never had: the time, or later."""
         return max(now_ms, self._latest.get(credential_id, 0) + 1)
 
     def listen(self, listener: Callable[[], None]) -> None:
-        """Called after one has ended, to end at once what stays open by it."""
+        """Registers a listener that is called after a credential has ended, to end at once what stays open by it."""
         self._listeners.append(listener)
 
     def _tell(self) -> None:
@@ -52,11 +52,11 @@ class Credentials:
         return self._epochs.get(credential_id)
 
     def stands(self, made_by: Iterable[Maker]) -> bool:
-        """Whether all of them count. What nobody made who could lose the right to stands by itself."""
+        """Whether all of them count. What was made without a credential always does."""
         return all(self._counts(maker) for maker in made_by)
 
     def lasts(self, made_by: Iterable[Maker]) -> bool:
-        """Whether all of them are still there, in whatever epoch: so long a job goes on."""
+        """Whether all of them still exist, in any epoch: so long a job goes on."""
         return all(maker.credential_id in self._epochs for maker in made_by)
 
     def _counts(self, maker: Maker) -> bool:

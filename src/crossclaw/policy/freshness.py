@@ -1,4 +1,4 @@
-"""Freshness: is a session to begin anew before its next message? Only where `session.reset` says so."""
+"""Freshness: whether a session begins anew before its next message. Only where `session.reset` says so."""
 
 from datetime import datetime, timedelta, tzinfo
 
@@ -16,7 +16,7 @@ def session_type(key: SessionKey) -> SessionType:
 def decide_reset(
     rule: ResetRule | None, updated_at: int, now_ms: int, zone: tzinfo | None = None
 ) -> Decision:
-    """`zone` is the gateway's own time zone when it is None."""
+    """Decides a reset. `zone` None means the gateway's own time zone."""
     if rule is None:
         return Decision(False, "session.reset is not set")
     if rule.idle_minutes is not None and now_ms - updated_at > rule.idle_minutes * 60_000:
@@ -27,8 +27,8 @@ def decide_reset(
 
 
 def _last_hour_ms(hour: int, now_ms: int, zone: tzinfo | None) -> int:
-    """The last time that the clock struck this hour. Days are counted by the calendar, so that a day
-    with 23 or 25 hours has one such moment as well."""
+    """The last time at which the clock showed this hour. Days are counted by the calendar, so that a day with
+    23 or 25 hours has one such moment as well."""
     now = datetime.fromtimestamp(now_ms / 1000, zone)
     struck = now.replace(hour=hour, minute=0, second=0, microsecond=0)
     if struck > now:

@@ -1,8 +1,8 @@
 """The main session's chat: where its announces, reminders and heartbeats go.
 
-Everybody who may write directly shares the main session unless `session.dmScope` says otherwise. Each is answered in
-their own chat; but what comes later goes where the session was last written from, and that must not be the chat of
-somebody who was only let in.
+Everybody who may write directly shares the main session unless `session.dmScope` says otherwise. Each is
+answered in their own chat; but what comes later goes where the session was last written from, and that must not
+be the chat of somebody who was only let in.
 """
 
 from collections.abc import Iterable
@@ -21,9 +21,10 @@ def decide_main_address(
     is_named: bool,
     is_free: bool,
 ) -> Decision:
-    """May what is said here move it? By the owner always. Where `commands.ownerAllowFrom` names one, others whom an
-    `allowFrom` names have it only while it is nobody else's (`is_free`); else they move it, where any `allowFrom` (of
-    `allowed`) names somebody. Who was only let in does so where nobody at all is named, as with OpenClaw."""
+    """Decides whether a message moves it. The owner's always does. If `commands.ownerAllowFrom` names one,
+    others whom an `allowFrom` names have it only while it is nobody else's (`is_free`); else they move it, if
+    any `allowFrom` (of `allowed`) names somebody. Who was only let in does so if nobody at all is named, as
+    with OpenClaw."""
     if is_owner:
         return Decision(True, "commands.ownerAllowFrom names the sender")
     if _names(commands.owner_allow_from):

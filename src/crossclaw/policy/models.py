@@ -1,7 +1,7 @@
 """Models: which of them may be chosen, by a session, a spawn, a job, a hook or a request.
 
-`agents.defaults.models`, where it is given, is the allow list (`provider/*` stands for all of one). A
-provider that lists its models has no others. What the config itself names is always allowed.
+`agents.defaults.models`, if it is given, is the allow list (`provider/*` stands for all of one). A provider
+that lists its models has no others. What the config itself names is always allowed.
 """
 
 from collections.abc import Mapping
@@ -26,8 +26,8 @@ class ModelNotAllowed(Forbidden):
 
 
 class ModelRules:
-    """The rules of the config in force. What follows from them is worked out once for each epoch: it is
-    asked with every run and for every row of a list."""
+    """The rules of the config in force. What follows from them is computed once for each epoch: it is asked
+    with every run and for every row of a list."""
 
     def __init__(self, config: Config, environ: Mapping[str, str]) -> None:
         self._config = config
@@ -60,7 +60,7 @@ class ModelRules:
         return self._named_now
 
     def reference(self, name: str) -> str:
-        """`provider/model` for an alias, or for a model's own name that one provider lists."""
+        """The reference `provider/model` for an alias, or for a model's own name that one provider lists."""
         self._refresh()
         return self._reference(name)
 
@@ -94,29 +94,28 @@ class ModelRules:
             raise ModelNotAllowed(decision.reason)
 
     def require_for(self, authority: Authority, reference: str) -> None:
-        """Also what was given to a run from above is a bound."""
+        """Raises if a model may not be used, by the config or by the authority of the run."""
         self.require(reference)
         if authority.models is not None and not authority.allows_model(reference):
             allowed = ", ".join(sorted(authority.models))
             raise ModelNotAllowed(f"model not allowed: {reference}; this run was given: {allowed}")
 
     def allowed(self) -> list[str]:
-        """What may be chosen where there is an allow list; empty where there is none."""
+        """The models that may be chosen if there is an allow list; empty if there is none."""
         if not self._listed:
             return []
         usable = [each for each in self._listed if each[-2:] == "/*" or not self._is_unlisted(each)]
         return list(dict.fromkeys([*usable, *self._named]))
 
     def in_use(self, agent_id: str, chosen: str | None) -> str:
-        """The model of a session that chose one, or none. A choice that is no longer allowed counts as
-        none."""
+        """The model that a session uses. A choice that is no longer allowed counts as none."""
         if chosen and self.decide(reference := self.reference(chosen)).allowed:
             return reference
         self._refresh()
         return self._default_of(agent_id)
 
     def fault(self, chosen: str | None) -> str | None:
-        """Why a stored choice does not count any more; None where it does."""
+        """Why a stored choice does not count any more; None if it does."""
         if not chosen:
             return None
         decision = self.decide(self.reference(chosen))

@@ -1,4 +1,4 @@
-"""The owner: whose words on a chat channel count as those of the person who runs the gateway."""
+"""The owner: which senders on a chat channel count as the person who runs the gateway."""
 
 from collections.abc import Iterable
 
@@ -9,8 +9,8 @@ from crossclaw.policy.decision import Decision
 def decide_commands(
     settings: CommandsConfig, channel: str, sender: str, aliases: Iterable[str] = ()
 ) -> Decision:
-    """May this sender use slash commands? `commands.allowFrom`, where it is given, is the whole list; the
-    owner may always. `aliases` are other ids by which the platform knows the same person."""
+    """Decides whether a sender may use slash commands. `commands.allowFrom`, if it is given, is the whole
+    list; the owner may always."""
     ids = {sender, *aliases}
     if not settings.allow_from or decide_owner(settings, channel, sender, ids).allowed:
         return Decision(True, "commands.allowFrom keeps nobody out")
@@ -25,8 +25,9 @@ def decide_commands(
 def decide_owner(
     settings: CommandsConfig, channel: str, sender: str, aliases: Iterable[str] = ()
 ) -> Decision:
-    """`commands.ownerAllowFrom` names senders, with or without their channel; an id may itself contain colons
-    (`@ana:example.org`, `uuid:…`). An empty list: nobody, and `*` is nobody's id."""
+    """Decides whether a sender is the owner. `commands.ownerAllowFrom` names senders, with or without their
+    channel; an id may itself contain colons (`@ana:example.org`, `uuid:…`). An empty list: nobody, and `*` is
+    nobody's id."""
     ids = {sender, *aliases} - {"*", ""}
     spellings = {*ids, *(f"{channel.lower()}:{each}" for each in ids)}
     for entry in map(str, settings.owner_allow_from):

@@ -1,4 +1,4 @@
-"""The sandbox: is a run locked in? One answer for session tools, for files and for programs."""
+"""The sandbox: whether a run is confined. One answer for session tools, for files and for programs."""
 
 from crossclaw.config.agents import Agents, SandboxConfig
 from crossclaw.domain.authority import Arm, Authority
@@ -9,7 +9,7 @@ _LOCKED_IN = Authority(owner=True, sandboxed=True)  # takes nothing else away
 
 
 def decide_sandbox(settings: SandboxConfig, key: SessionKey, authority: Authority) -> Decision:
-    """`allowed` says that the session is sandboxed. What came from a sandboxed session stays so,
+    """Decides whether a session is sandboxed (`allowed`). What came from a sandboxed session stays so,
     whatever the mode: authority only shrinks."""
     if authority.sandboxed:
         return Decision(True, "it acts for a sandboxed session")
@@ -21,21 +21,20 @@ def decide_sandbox(settings: SandboxConfig, key: SessionKey, authority: Authorit
 
 
 def why_sandboxed(agents: Agents, key: SessionKey, authority: Authority) -> str | None:
-    """The reason, or None for a run that is free."""
+    """The reason why a run is sandboxed, or None if it is not."""
     decision = decide_sandbox(sandbox_of(agents, key), key, authority)
     return decision.reason if decision.allowed else None
 
 
 def confined(agents: Agents, key: SessionKey, authority: Authority) -> Authority:
-    """The authority with which a session acts: what it causes is locked in when it is."""
+    """The authority with which a session acts: what it causes is sandboxed when it is."""
     locked = why_sandboxed(agents, key, authority) is not None
     return authority.meet(_LOCKED_IN) if locked else authority
 
 
 def as_arm(agents: Agents, key: SessionKey, authority: Authority, model: str) -> Authority:
-    """What a session may that works as this one's arm: no more than this one in any way, and nothing that is
-    the owner's alone. `model` is what
-    this one uses, since some rules are for one model only."""
+    """The authority of a session that acts on this one's behalf: no more than this one in any way, and
+    nothing that is the owner's alone. `model` is what this one uses, since some rules are for one model only."""
     mine = confined(agents, key, authority)
     if mine.sandboxed:
         settings = sandbox_of(agents, key)
@@ -51,7 +50,7 @@ def as_arm(agents: Agents, key: SessionKey, authority: Authority, model: str) ->
 
 
 def sandbox_of(agents: Agents, key: SessionKey) -> SandboxConfig:
-    """A session may outlive its agent's place in the config; then the defaults hold."""
+    """The sandbox settings of a session. It may outlive its agent's place in the config; then the defaults hold."""
     known = agents.find(key.agent_id) is not None
     return agents.sandbox_for(key.agent_id) if known else agents.defaults.sandbox
 

@@ -1,4 +1,4 @@
-"""The send policy: may anything be said in this session? By channel and chat type, not by session id."""
+"""The send policy: whether anything may be said in a session. By channel and chat type, not by session id."""
 
 from crossclaw.config.session import SendMatch, SendPolicy
 from crossclaw.domain.keys import SessionKey
@@ -11,8 +11,8 @@ BLOCKED = "send blocked by session policy"
 def decide_send(
     policy: SendPolicy, key: SessionKey, session: Session | None, channel: str | None = None
 ) -> Decision:
-    """The session's own override first, then any rule that denies, then one that allows, then the
-    default. `channel` is where it is said: a session may be spoken with on several."""
+    """Decides a send: the session's own override first, then any rule that denies, then one that allows, then
+    the default. `channel` is where it is said: a session may be spoken with on several."""
     if session is not None and session.send_policy in ("allow", "deny"):
         return Decision(session.send_policy == "allow", "the session's own send policy")
     where = channel or channel_of(key, session)

@@ -64,7 +64,7 @@ def _words(command: str) -> Iterator[str]:
 
 
 def _piece(command: str, at: int) -> tuple[str, int]:
-    """One character of a word, or what stands in quotes, and where it goes on."""
+    """One character of a word, or what stands in quotes, and the position behind it."""
     char = command[at]
     if char == "'":
         close = _closing(command, at)

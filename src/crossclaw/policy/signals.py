@@ -1,11 +1,12 @@
-"""Signals: which chats see that the agent is typing, and which messages get a reaction that says they were heard."""
+"""Signals: which chats see that the agent is typing, and which messages get a reaction that says they were
+received."""
 
 from crossclaw.config.session import TypingMode
 from crossclaw.policy.decision import Decision
 
 
 def decide_ack(scope: str, *, direct: bool, called: bool) -> Decision:
-    """`called`: the group's message had to call the agent, and did."""
+    """Decides whether a message gets the reaction. `called`: the group's message had to call the agent, and did."""
     if scope in ("off", "none"):
         return Decision(False, "messages.ackReactionScope is off")
     if scope == "all":
@@ -18,8 +19,8 @@ def decide_ack(scope: str, *, direct: bool, called: bool) -> Decision:
 
 
 def decide_typing(wanted: TypingMode | None, *, direct: bool, called: bool) -> TypingMode:
-    """When it begins. Where nobody has said so, a group that was not asked sees it with the first word only: the agent
-    may have nothing to say there."""
+    """Decides when typing begins. By default a group that did not call the agent sees it with the first word
+    only: the agent may have nothing to say there."""
     if wanted is not None:
         return wanted
     return "instant" if direct or called else "message"

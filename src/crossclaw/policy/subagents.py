@@ -1,4 +1,4 @@
-"""Sub-agents: whom an agent may spawn, and which tools a child has."""
+"""Sub-agents: which agents an agent may spawn, and which tools a child has."""
 
 from crossclaw.config.agents import Agents
 from crossclaw.config.tools import SubagentTools
@@ -12,7 +12,7 @@ NO_SPAWN = Layer("being a sub-agent", deny=(SPAWN_TOOL,))
 
 
 def decide_spawn(agents: Agents, parent: SessionKey, agent_id: str) -> Decision:
-    """May a run of this session give a task to a sub-agent of that agent?"""
+    """Decides whether a run of this session may give a task to a sub-agent of that agent."""
     if parent.is_subagent:
         return Decision(False, "a sub-agent cannot spawn sub-agents of its own; answer its parent")
     if agent_id == parent.agent_id:
@@ -30,8 +30,9 @@ def decide_spawn(agents: Agents, parent: SessionKey, agent_id: str) -> Decision:
 
 
 def child_layers(settings: SubagentTools) -> tuple[Layer, ...]:
-    """Children have the tools that declare so: all but the session tools. `allow`, when given, is the whole
-    list; naming a session tool gives it back, but never the one that spawns."""
+    """The layers of a child's tools. Children have the tools that declare so: all but the session tools.
+    `allow`, when given, is the whole list; naming a session tool gives it back, but never the one that
+    spawns."""
     policy = settings.tools
     given = (*(policy.allow or ()), *policy.also_allow)
     named = tuple(word for word in given if "*" not in word)

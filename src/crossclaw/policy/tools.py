@@ -35,9 +35,9 @@ class Layer(msgspec.Struct, frozen=True):
     allow: tuple[str, ...] | None = None
     deny: tuple[str, ...] = ()
     unless: tuple[str, ...] = ()
-    """What neither `deny` nor `closed` means."""
+    """Tools that neither `deny` nor `closed` means."""
     closed: Callable[[ToolDeclaration], bool] | None = None
-    """What is denied for what it declares, whatever it is called."""
+    """Denies tools for what they declare, whatever they are called."""
 
     def decide(self, tool: ToolDeclaration) -> Decision:
         rule = _matching(tool, self.deny)
@@ -69,8 +69,8 @@ def decide_tool(
 
 
 def may_allow_any(prefixes: Sequence[str], layers: Iterable[Layer], authority: Authority) -> bool:
-    """Whether it is worth asking a server for its tools: how their names begin, in each spelling. A
-    yes may be wrong, since every tool is decided by itself in the end; a no never is."""
+    """Whether it is worth asking a server for its tools, by the beginnings of their names, in each spelling.
+    A yes may be wrong, since every tool is decided by itself in the end; a no never is."""
     given = authority.tools
     if given is not None and not any(name.startswith(tuple(prefixes)) for name in given):
         return False
@@ -108,7 +108,7 @@ def tool_layers(
 
 
 def arm_layers(config: Config, arm: Arm) -> tuple[Layer, ...]:
-    """What stands between a session and its tools stands also before whoever is its arm."""
+    """The layers of a session's tools, which also hold for whoever acts on its behalf."""
     if not config.agents.has(arm.agent_id):
         return (Layer(f"the agent {arm.agent_id}, for which it works and which is gone", allow=()),)
     layers = tool_layers(config, arm.agent_id, model=arm.model, sandboxed=arm.sandboxed)
@@ -127,7 +127,7 @@ def provider_rules(config: Config, agent_id: str, model: str) -> frozenset[str]:
 
 
 def _profile(config: Config, agent_id: str) -> Layer:
-    """The agent's own profile takes the place of the shared one, and so do its additions."""
+    """The agent's own profile, which replaces the shared one, and so do its additions."""
     shared, own = config.tools, config.agents.get(agent_id).tools
     name = own.profile or shared.profile
     listed = PROFILES[name] if name else None
@@ -135,7 +135,8 @@ def _profile(config: Config, agent_id: str) -> Layer:
 
 
 def _sandbox(config: Config, agent_id: str) -> list[Layer]:
-    """MCP servers work outside of the sandbox, and so does the web: both only when asked for."""
+    """The layers of a sandboxed session. MCP servers work outside of the sandbox, and so does the web: both
+    only when asked for."""
     policy = config.agents.get(agent_id).tools.sandbox.tools
     if policy == ToolPolicy():
         policy = config.tools.sandbox.tools
@@ -165,8 +166,8 @@ def _with(listed: tuple[str, ...] | None, more: tuple[str, ...]) -> tuple[str, .
 
 
 def asked_tool(config: Config, agent_ids: Iterable[str], tool: ToolDeclaration) -> str | None:
-    """The rule of `tools.ask` by which a call of this tool needs a person's yes: of everybody, or of one of
-    these agents."""
+    """The rule of `tools.ask` by which a call of this tool needs a person's approval: of everybody, or of one
+    of these agents."""
     found = [_matching(tool, map(_of_servers, config.tools.ask))]
     for agent in filter(None, map(config.agents.find, agent_ids)):
         found.append(_matching(tool, map(_of_servers, agent.tools.ask)))
@@ -174,7 +175,8 @@ def asked_tool(config: Config, agent_ids: Iterable[str], tool: ToolDeclaration) 
 
 
 def _of_servers(rule: str) -> str:
-    """`mcp:*` is every tool of every MCP server, `mcp:server` every one of it, `mcp:server/tool` one."""
+    """The rule as a pattern: `mcp:*` is every tool of every MCP server, `mcp:server` every one of it,
+    `mcp:server/tool` one."""
     head, colon, rest = rule.strip().partition(":")
     if head.lower() != "mcp" or not colon:
         return rule
@@ -193,8 +195,7 @@ def _matching(tool: ToolDeclaration, rules: Iterable[str]) -> str | None:
 
 
 def _meets(prefixes: Iterable[str], rules: Sequence[str]) -> bool:
-    """Whether a rule could mean some name that begins so: the whole of the beginning is taken by the
-    rule's own beginning, or the other way round."""
+    """Whether a rule could mean some name that begins so: one of the two beginnings contains the other."""
     begins = [prefix.lower() for prefix in prefixes]
     return any(
         pattern.startswith(begin) or any(fnmatchcase(begin, pattern[:end]) for end in range(1, len(pattern) + 1))
@@ -204,7 +205,7 @@ def _meets(prefixes: Iterable[str], rules: Sequence[str]) -> bool:
 
 
 def _all_denied(prefixes: Iterable[str], rules: Sequence[str]) -> bool:
-    """Only a rule that ends in a star means whatever may follow."""
+    """Whether rules deny all names that begin so: only a rule that ends in a star means whatever may follow."""
     begins = [prefix.lower() for prefix in prefixes]
     return any(
         pattern.endswith("*") and any(fnmatchcase(begin, pattern) for begin in begins)

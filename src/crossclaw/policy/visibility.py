@@ -1,5 +1,5 @@
-"""Visibility: which sessions may a session see? The same rule for one session, with its reason, and
-for all of them, as a sight that the ledger's reads take into their query."""
+"""Visibility: which sessions a session may see. The same rule for one session, with its reason, and for all
+of them, as a sight that the ledger's reads take into their query."""
 
 from collections.abc import Iterable
 from contextlib import suppress
@@ -21,7 +21,7 @@ VisibilityMode = Literal["spawned", "self", "tree", "agent", "all", "partners"]
 
 
 class Viewer(msgspec.Struct, frozen=True, kw_only=True):
-    """A session that looks around, and how far the settings let it see."""
+    """A session that looks at others, and how far the settings let it see."""
 
     key: SessionKey
     mode: VisibilityMode
@@ -29,7 +29,7 @@ class Viewer(msgspec.Struct, frozen=True, kw_only=True):
     sandboxed: bool = False
     roots: frozenset[str] | None = None
     given: frozenset[str] = frozenset()
-    """Of a guest: whom the owner gave it as partners."""
+    """The sessions that the owner gave a guest as partners."""
 
     @property
     def needs_line(self) -> bool:
@@ -82,7 +82,7 @@ def given_to_node(config: Config, node_id: str) -> frozenset[str]:
 
 
 def _keys(config: Config, written: Iterable[str]) -> frozenset[str]:
-    """As people write keys in a config. One that is no key gives nothing."""
+    """The keys as people write them in a config. One that is no key gives nothing."""
     found = set()
     for text in written:
         if text.strip() == ANY:
@@ -102,8 +102,8 @@ def decide_visible(
     line: frozenset[str],
     have_talked: bool = False,
 ) -> Decision:
-    """`line` is the target and everything above it; only viewers that need it look at it. Nor do others
-    than guests look at `have_talked`, whether the two have exchanged messages."""
+    """Decides whether a session may be seen. `line` is the target and everything above it; only viewers that
+    need it look at it. Only guests look at `have_talked`, whether the two have exchanged messages."""
     own = viewer.key
     # The shared session is every agent's own main one.
     agent_id = own.agent_id if target.text == SHARED else target.agent_id
@@ -140,7 +140,7 @@ def _mode(mode: str, meaning: str) -> str:
 
 
 def sight_of(viewer: Viewer) -> Sight:
-    """What `decide_visible` allows, for all sessions at once."""
+    """The sight that `decide_visible` allows, for all sessions at once."""
     own, agents = viewer.key, reachable(viewer.reach, viewer.key.agent_id)
     trees = () if viewer.roots is None else (viewer.roots,)
     match viewer.mode:
