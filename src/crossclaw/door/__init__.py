@@ -1,4 +1,4 @@
-"""The door: everybody who wants something of the gateway comes through here, by name and with a scope."""
+"""The door: every call to the gateway comes through here, by name and with a scope."""
 
 __all__ = [
     "dispatch",

@@ -1,4 +1,4 @@
-"""Dispatch: the one way in. Scope, then parameters, then the handler; refusals are remembered."""
+"""Dispatch: the one way in. Scope, then parameters, then the handler; refusals are written to the audit."""
 
 import re
 from collections.abc import Awaitable, Callable
@@ -22,7 +22,7 @@ REASON_CHARS_MAX = 500  # of a refusal in the audit; a caller's own words may be
 
 
 class MissingScope(Forbidden):
-    """On protocol 3 its code is INVALID_REQUEST; the frames know."""
+    """The caller lacks a scope. On protocol 3 its code is INVALID_REQUEST; the frames know."""
 
     def __init__(self, scope: Scope) -> None:
         super().__init__(f"missing scope: {scope}")
@@ -49,7 +49,7 @@ _CALL: ContextVar[Call | None] = ContextVar("call", default=None)
 
 
 def call_under_way() -> Call | None:
-    """The call that what happens now is done for."""
+    """The call on whose behalf the current code runs."""
     return _CALL.get()
 
 
@@ -147,7 +147,7 @@ _PLACE = re.compile(r" - at `\$(.*?)`$")
 
 
 def _in_words(text: str) -> str:
-    """OpenClaw's way to say where and what, which its users know."""
+    """A validation error in OpenClaw's form, which its users know: where, and what."""
     place = _PLACE.search(text)
     where = place.group(1).replace(".", "/").replace("[...]", "/*") if place else ""
     what = _PLACE.sub("", text)

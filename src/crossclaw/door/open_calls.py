@@ -10,7 +10,7 @@ from crossclaw.policy.credentials import Credentials
 
 
 class OpenCalls:
-    """Whoever serves something that lasts holds it here while it does."""
+    """Open calls and streams. Code that serves something lasting holds it here while it does."""
 
     def __init__(self, credentials: Credentials) -> None:
         self._credentials = credentials
@@ -19,7 +19,7 @@ class OpenCalls:
 
     @contextmanager
     def hold(self, authority: Authority) -> Generator[anyio.CancelScope]:
-        """What is done inside is cancelled at once when a credential behind it ends."""
+        """Cancels the block at once when a credential behind it ends."""
         with anyio.CancelScope() as scope:
             self._open[scope] = authority
             try:

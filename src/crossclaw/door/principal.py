@@ -1,4 +1,4 @@
-"""Principals: who asks, and what they may ask for. Made from a credential, never from a frame's words."""
+"""Principals: who asks, and what they may ask for. Made from a credential, never from a frame's content."""
 
 from collections.abc import Iterable
 from typing import Literal
@@ -40,19 +40,19 @@ def includes(scopes: frozenset[str], scope: str) -> bool:
 
 class Principal(msgspec.Struct, frozen=True, kw_only=True):
     name: str
-    """Who, for the audit: `token`, `device:<id>`, a session's key."""
+    """The name in the audit: `token`, `device:<id>`, a session's key."""
     role: Role
     scopes: frozenset[str]
     sight: SightKind
-    """Which sessions it sees. Everybody who makes a principal says so: there is no default."""
+    """The sessions it sees. Everybody who makes a principal sets it: there is no default."""
     authority: Authority
-    """What it begins may no more; the credentials it came in by are in `made_by`."""
+    """The bound of what it begins; the credentials it came in by are in `made_by`."""
     session: SessionKey | None = None
     """The session that acts, when a tool calls."""
     sees: frozenset[str] = frozenset()
-    """The sessions' keys, where the sight is `named`."""
+    """The sessions' keys, if the sight is `named`."""
     node_id: str | None = None
-    """Whose sight it is, where that is `node`."""
+    """The node whose sight it is, if that is `node`."""
 
     def has(self, scope: Scope) -> bool:
         return includes(self.scopes, scope)
@@ -77,7 +77,7 @@ def session_principal(key: SessionKey, authority: Authority) -> Principal:
 def person_principal(
     name: str, scopes: Iterable[str], made_by: Iterable[Maker] = (), *, owner: bool = True
 ) -> Principal:
-    """A person's client: it may what its scopes say, in every session."""
+    """A person's client: it may do what its scopes say, in every session."""
     return Principal(
         name=name,
         role="operator",

@@ -1,5 +1,5 @@
-"""The registry of methods: each says the scope it needs and its effect; its handler's annotations say what it
-takes and answers."""
+"""The registry of methods: each declares its scope and its effect; its handler's annotations declare
+parameters and result."""
 
 from collections.abc import (
     Awaitable,
@@ -35,7 +35,7 @@ class Params(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class NoParams(Params, frozen=True):
-    """Of a method that takes none."""
+    """The parameters of a method that takes none."""
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -50,7 +50,7 @@ class TwoAnswers(msgspec.Struct, Generic[R], frozen=True):
 
 
 class Listening:
-    """What one connection listens to. Only its owner changes it; a caller without one (HTTP, a tool)
+    """The events that one connection gets. Only its owner changes it; a caller without one (HTTP, a tool)
     cannot subscribe."""
 
     def __init__(self) -> None:
@@ -62,14 +62,14 @@ class Listening:
 
 
 class Caller(msgspec.Struct, frozen=True, kw_only=True):
-    """Who calls and by which road."""
+    """The caller of a method, and the transport it came by."""
 
     principal: Principal
     listening: Listening | None = None
     protocol: int = 4
     client_id: str | None = None
     local: bool = False
-    """It runs on the gateway's own machine, as far as a connection can say."""
+    """Whether it runs on the gateway's own machine, as far as a connection can say."""
     run: Run | None = None
     call_id: str | None = None
     """The run and the tool call that ask, when a tool does: the same call again is one request."""
@@ -87,11 +87,11 @@ class Method(msgspec.Struct, Generic[P], frozen=True, kw_only=True):
     handle: MethodHandler[P]
     summary: str
     hidden: bool = False
-    """Works, but is not named in `features.methods`."""
+    """Whether it works without being named in `features.methods`."""
 
 
 class _Declared(msgspec.Struct, frozen=True):
-    """What a handler is marked with."""
+    """The declaration that a handler is marked with."""
 
     name: str
     scope: Scope

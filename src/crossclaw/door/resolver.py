@@ -1,7 +1,7 @@
-"""The one resolver: from a key, a session id or a label, and the one who asks, to a handle.
+"""The one resolver: turns a key, a session id or a label, and the caller, into a handle.
 
-Nothing else in the gateway turns a caller's text into a session. What a caller may not see and what is
-not there give the same answer, after the same reads.
+Nothing else in the gateway turns a caller's text into a session. What a caller may not see and what does not
+exist give the same answer, after the same reads.
 """
 
 import re
@@ -28,8 +28,8 @@ from crossclaw.policy.visibility import (
 )
 
 Right = Literal["see", "read", "send", "change", "create", "talk"]
-"""To `create` is to name what may not be there yet; to `talk` is that, and wants an answer. To `change` is more than
-to see: not every session may change what it sees."""
+"""The right that is asked for. To `create` is to name what may not exist yet; to `talk` is that, and wants an
+answer. To `change` is more than to see: not every session may change what it sees."""
 
 LABELLED_MAX = 8  # named in an error; whoever has more of one label needs another way to find one
 _INSIDE_KINDS = ("cron", "hook", "node")
@@ -64,9 +64,10 @@ class Resolver:
     async def resolve(
         self, principal: Principal, reference: str, right: Right, agent_id: str | None = None
     ) -> SessionHandle:
-        """A key or a session id, or the id of an agent, which means its main session. With the rights
-        `create` and `talk`, a person may name what is not there yet. `agent_id` is the agent that the caller names beside it: a bare key is that
-        agent's, and a session of another one is not what was meant."""
+        """Finds a session by a key or a session id, or by the id of an agent, which means its main session.
+        With the rights `create` and `talk`, a person may name what does not exist yet. `agent_id` is the
+        agent that the caller names beside it: a bare key is that agent's, and a session of another one is not
+        what was meant."""
         text = reference.strip()
         agent = normalize_agent_id(agent_id) if agent_id else None
         key, session = None, await self._of_id(principal, text, right)
@@ -84,8 +85,8 @@ class Resolver:
         return handle
 
     async def resolve_transcript(self, principal: Principal, reference: str) -> SessionHandle:
-        """What a person reads: also a transcript that a reset has closed, by its id. Nothing was said yet in a
-        session that is not there."""
+        """Finds a transcript to read: also one that a reset has closed, by its id. A session that does not
+        exist is an empty one."""
         try:
             return await self.resolve(principal, reference, "read")
         except NotFound:
@@ -110,8 +111,8 @@ class Resolver:
         return self._handle(principal, found[0] if found else None, label, right)
 
     async def find_own(self, principal: Principal, reference: str | None) -> Session | None:
-        """The caller's own session, when that is what it names or leaves out. How it stands itself a
-        session may know, however little it sees of others."""
+        """The caller's own session, when that is what it names or leaves out. A session may know its own
+        state, however little it sees of others."""
         if principal.session is None:
             return None
         own = await self._ledger.find_session(principal.session)
@@ -125,8 +126,9 @@ class Resolver:
     async def get_session(
         self, principal: Principal, reference: str | None, right: Right
     ) -> Session:
-        """For a tool that works on one session: the caller's own where none is named, and `main` for a caller that is
-        no session. Its own it may always see and change; for every other one it needs the right."""
+        """The session for a tool that works on one: the caller's own if none is named, and `main` for a
+        caller that is no session. Its own it may always see and change; for every other one it needs the
+        right."""
         if own := await self.find_own(principal, reference):
             return own
         mine = principal.session
@@ -145,8 +147,8 @@ class Resolver:
     async def resolve_whole_or_damaged(
         self, principal: Principal, reference: str, right: Right
     ) -> SessionHandle:
-        """As `resolve`, for what is done to a session without reading it. Whoever sees everything may name one
-        whose row is damaged: of others nobody can say whether they may see it."""
+        """Resolves like `resolve`, for what is done to a session without reading it. Whoever sees everything
+        may name one whose row is damaged: for others it cannot be decided whether they may see it."""
         try:
             return await self.resolve(principal, reference, right)
         except StoreDamaged:
@@ -159,7 +161,7 @@ class Resolver:
             return SessionHandle(key, session, right)
 
     def check_agent(self, principal: Principal, agent_id: str, right: Right) -> None:
-        """Refuse what the name of an agent alone tells."""
+        """Refuses an agent that the caller may not reach, by its name alone."""
         agent = normalize_agent_id(agent_id)
         self._refuse_unreachable(principal, agent, right)
         self._refuse_unconfigured(principal, agent)
@@ -171,7 +173,7 @@ class Resolver:
         return viewer_of(self._config, principal.session, principal.authority)
 
     def sight(self, principal: Principal) -> Sight:
-        """What may be listed, counted and searched."""
+        """The sessions that may be listed, counted and searched."""
         match principal.sight:
             case "everything":
                 return EVERYTHING
@@ -193,7 +195,7 @@ class Resolver:
         return principal.sight == "everything"
 
     def given(self, principal: Principal, key: SessionKey) -> Principal:
-        """The same caller, to whom this one session was given by the config that speaks for it."""
+        """The same caller, with this one session added by the config that gives it."""
         is_shared = self._config.session.scope == "global" and key.kind == "main"
         text = SHARED if is_shared else key.text
         return msgspec.structs.replace(principal, sight="named", sees=frozenset({text}))
@@ -219,7 +221,7 @@ class Resolver:
         return decide_visible(viewer, key, spawned_by, line, talked).allowed
 
     def _refuse_unreachable(self, principal: Principal, agent_id: str, right: Right) -> None:
-        """What the spelled key alone tells is refused before anybody looks whether it is there."""
+        """Refuses what the spelled key alone tells, before it is looked up."""
         if principal.agent_id is None:
             return
         rules = self._config.tools.agent_to_agent
@@ -228,14 +230,15 @@ class Resolver:
             raise Forbidden(decision.reason)
 
     def _refuse_unconfigured(self, principal: Principal, agent_id: str) -> None:
-        """Says which agents there are, but to a session only if it may see the sessions of all."""
+        """Raises for an unknown agent. Names the configured ones, but to a session only if it may see the
+        sessions of all."""
         viewer = self.viewer(principal)
         if viewer is None or viewer.sees_every_agent:
             self._config.agents.get(agent_id)
 
     async def _of_id(self, principal: Principal, text: str, right: Right) -> Session | None:
-        """What a reset has closed can still be read by its old id, and nothing else. An imported transcript may
-        have any file's name as its id: whoever sees everything may say it."""
+        """The session of a session id. What a reset has closed can still be read by its old id, and nothing
+        else. An imported transcript may have any file's name as its id: whoever sees everything may name it."""
         former = right == "read"
         if _SESSION_ID.fullmatch(text):
             return await self._ledger.find_session_by_id(text.lower(), former=former)
@@ -244,7 +247,7 @@ class Resolver:
         return await self._ledger.find_session_by_id(text, former=former)
 
     async def _named(self, principal: Principal, text: str, agent: str | None) -> SessionKey:
-        """A person's own session of that name goes before an agent of that name."""
+        """The key of a name: a person's own session of that name goes before an agent of that name."""
         if principal.role == "operator" and self._main_of(text, agent) is not None:
             own = SessionKey.named(self._config.agents.default_id, text)
             if await self._ledger.find_session(own) is not None:
@@ -252,7 +255,7 @@ class Resolver:
         return self._key(principal, text, agent)
 
     def _main_of(self, text: str, agent: str | None) -> SessionKey | None:
-        """The main session of the agent that is called so; `main` is everybody's own."""
+        """The main session of the agent with this id; `main` is everybody's own."""
         if agent is not None or ":" in text or text.lower() == MAIN:
             return None
         if not self._config.agents.has(text.lower()):
@@ -282,8 +285,8 @@ class Resolver:
         return key
 
     def _may_begin(self, principal: Principal, key: SessionKey, right: Right) -> bool:
-        """A person's client may name a new session; an agent only the main one of a configured
-        agent."""
+        """Whether a session may be begun: a person's client may name a new one; an agent only the main one of
+        a configured agent."""
         if key.kind not in _INSIDE_KINDS:
             self._refuse_unconfigured(principal, key.agent_id)
         if right in ("create", "talk"):
@@ -305,8 +308,9 @@ class Resolver:
 
 
 def _refuse_anothers(principal: Principal, session: Session) -> None:
-    """To see a session, and to send to it, is not to change it: a guest, or an agent with somebody else's words before it,
-    changes itself and its children. What the owner says to a free agent it does wherever it sees."""
+    """Refuses to change another's session. To see it, and to send to it, is not to change it: a guest, or an
+    agent with somebody else's words before it, changes itself and its children. What the owner says to a free
+    agent it does wherever it sees."""
     own = principal.session
     if own is None or own == session.key or session.spawned_by == own.text:
         return
@@ -318,11 +322,11 @@ def _refuse_anothers(principal: Principal, session: Session) -> None:
 
 
 def _refuse_another_agents(key: SessionKey, agent: str | None, text: str) -> None:
-    """The agent that is named is the agent that runs, or nobody does. Keys of jobs and hooks do not
-    tell their agent, and neither does a session id."""
+    """Refuses a key of another agent than the one that is named. Keys of jobs and hooks do not tell their
+    agent, and neither does a session id."""
     if agent is not None and key.agent_id != agent and key.text != SHARED:
         raise Invalid(f"session {text} belongs to agent {key.agent_id}, not to agent {agent}")
 
 
 _NOBODY = SessionKey.named("main", "nobody")
-"""Looked up in place of a session that is not there, so that both answers take the same reads."""
+"""A key that is looked up in place of a session that does not exist, so that both answers take the same reads."""
