@@ -1,4 +1,5 @@
-"""Approving: the gate before every tool call. Most pass at once; some wait for a person's yes, some may not pass."""
+"""Approving: the check before every tool call. Most pass at once; some wait for a person's approval, some may
+not pass."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -25,7 +26,7 @@ NOT_DONE = (
 
 
 class ApprovalGate:
-    """`can_ask`: somebody can answer while this process runs."""
+    """Decides whether calls may be made. `can_ask`: a person can answer while this process runs."""
 
     def __init__(
         self, config: CurrentConfig, approvals: Approvals, *, can_ask: bool = True
@@ -37,8 +38,8 @@ class ApprovalGate:
     async def admit(
         self, context: ToolContext, tool: Tool[Any], params: Any, *, waits: bool = False
     ) -> Any:
-        """The parameters that the call is made with, once it may be. Raises where it may not, and without `waits`
-        also where a person would have to be asked."""
+        """The parameters with which the call is made, once it may be. Raises if it may not, and without
+        `waits` also if a person would have to be asked."""
         agents = agents_of(context.key.agent_id, context.authority)
         also = [built_in(name) for name in tool.also_needs(params)]
         grants = await self._looked_up(agents, tool, also)
@@ -63,7 +64,7 @@ class ApprovalGate:
     async def _looked_up(
         self, agents: Sequence[str], tool: Tool[Any], also: Sequence[ToolDeclaration]
     ) -> list[StandingGrant] | None:
-        """What was allowed for good and still counts; None where nothing has to be asked."""
+        """The grants that were given for good and still count; None if nothing has to be asked."""
         parts = (tool.declared, *also)
         is_named = any(asked_tool(self._config, agents, each) is not None for each in parts)
         if tool.name != EXEC and not is_named:

@@ -28,7 +28,7 @@ def _to_nobody(text: str) -> None:
 
 
 class ToolContext(msgspec.Struct, frozen=True):
-    """Who calls: a session with its authority, and in a run, which of its calls."""
+    """The caller of a tool: a session with its authority, and in a run, which of its calls."""
 
     key: SessionKey
     authority: Authority
@@ -46,15 +46,15 @@ class ToolContext(msgspec.Struct, frozen=True):
 def context_of(
     run: Run, tool_use_id: str, authority: Authority, tell: Tell = _to_nobody
 ) -> ToolContext:
-    """`authority` is the run's as its sandbox leaves it."""
+    """The context of a call. `authority` is the run's as its sandbox leaves it."""
     return ToolContext(run.key, authority, run, tool_use_id, tell)
 
 
 class Tool(Generic[P]):
-    """Subclass it: set the class attributes, write `call`. Arguments arrive as `params`."""
+    """A tool. Subclass it: set the class attributes, write `call`. Arguments arrive as `params`."""
 
     declared: ToolDeclaration
-    """What rules go by; a tool without it is not loaded."""
+    """The declaration that rules go by; a tool without it is not loaded."""
     description: str
     params: type[P]
     about: ClassVar[ParameterTexts] = {}
@@ -66,7 +66,7 @@ class Tool(Generic[P]):
 
     @property
     def is_there(self) -> bool:
-        """Whether it makes sense as the config is; asked anew when that changes."""
+        """Whether the tool is available with the config as it is; asked anew when that changes."""
         return True
 
     def also_needs(self, params: P) -> Sequence[str]:
@@ -78,7 +78,7 @@ class Tool(Generic[P]):
         return self.declared.effect
 
     async def wish(self, context: ToolContext, params: P) -> Wish:
-        """What a call would do, for a person who is asked whether it may."""
+        """The action of a call, for a person who is asked to approve it."""
         told = msgspec.json.encode(msgspec.to_builtins(params)).decode()
         return Wish(tool=self.name, shown=shown_call(self.name, told))
 
@@ -131,14 +131,14 @@ def _as_dict(told: str | dict[str, Any]) -> dict[str, Any]:
 
 
 def _merged(read: dict[str, Any], told: dict[str, Any]) -> dict[str, Any]:
-    """Where a type is told, it stands for the several that are read as well."""
+    """The schema of a parameter with what is told of it; a type that is told replaces the several that are read."""
     if "type" in told:
         read = {name: value for name, value in read.items() if name != "anyOf"}
     return {**read, **told}
 
 
 def _inlined(schema: dict[str, Any]) -> dict[str, Any]:
-    """Models read a plain object schema better than one behind a reference."""
+    """The schema without references: models read a plain object schema better."""
     definitions: dict[str, Any] = schema.get("$defs", {})
     name = schema.get("$ref", "").rpartition("/")[2]
     top = dict(definitions.get(name, schema))

@@ -18,7 +18,7 @@ class TookTooLong(ToolFailed):
 class PdfText(NamedTuple):
     pages: int
     text: str
-    """Empty where it has only pictures of pages."""
+    """The document's text; empty if it has only pictures of pages."""
 
 
 class Documents:
@@ -30,7 +30,7 @@ class Documents:
         return find_spec("pypdf") is not None
 
     async def words_of(self, data: bytes, name: str) -> str:
-        """For a tool: the text, or an error that says why there is none."""
+        """The text for a tool; raises with the reason if there is none."""
         read = await self.read(data, name)
         if not read.text:
             raise Invalid(f"{name} cannot be read: {SCANNED}")

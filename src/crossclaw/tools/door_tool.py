@@ -1,4 +1,4 @@
-"""Tools that are methods: the session tools go through the same door as everybody else."""
+"""Tools that are methods: the session tools go through the same door as all other calls."""
 
 from typing import Any, TypeVar
 
@@ -21,7 +21,7 @@ from crossclaw.tools.texts import TEXTS
 P = TypeVar("P", bound=Params)
 
 PREFIX = "tool."
-"""Their methods are named so and not offered to clients; `/tools/invoke` is the way to them."""
+"""The prefix of their methods' names. They are not offered to clients; `/tools/invoke` is the way to them."""
 
 
 def tool_method(
@@ -38,7 +38,7 @@ def tool_method(
 
 
 class ToolRefusal(Result, frozen=True):
-    """What a policy refuses, as every session tool answers it."""
+    """A policy's refusal, as every session tool answers it."""
 
     status: str
     error: str

@@ -1,4 +1,4 @@
-"""`edit`: one exact text in a file replaced by another. What fits twice is refused."""
+"""`edit`: replaces one exact text in a file by another. What fits twice is refused."""
 
 from typing import ClassVar
 

@@ -32,7 +32,7 @@ _CLOTHES = [
     IPv6Network("::ffff:0:0:0/96"),  # translated
     IPv6Network("64:ff9b::/96"),  # NAT64
 ]
-"""The last 32 bits are an IPv4 address, and that is who answers."""
+"""Networks of IPv6 addresses whose last 32 bits are an IPv4 address, which is the one that answers."""
 _GIVEN_OUT = IPv6Network("2000::/3")
 _CLOSED = [IPv6Network("3fff::/20"), IPv6Network("2001:db8::/32")]  # for examples only
 _CLOUDS = {
@@ -44,22 +44,23 @@ _CLOUDS = {
     ip_address("fd00:ec2::254"),  # AWS's
     ip_address("fd20:ce::254"),  # Google's
 }
-"""They tell the machine's secrets to whoever asks from it. Most are not public anyway; one is."""
+"""Addresses of clouds that give the machine's secrets to whoever asks from it. Most are not public anyway; one is."""
 
 
 def is_installed() -> bool:
-    """The extra `web` brings the client and what makes text of pages."""
+    """Whether the extra `web` is installed, which brings the client and what makes text of pages."""
     return find_spec("httpx2") is not None and find_spec("markdownify") is not None
 
 
 def is_public(text: str) -> bool:
-    """An address of the open internet, also when it is an IPv4 one in IPv6 clothes."""
+    """Whether it is an address of the open internet, also when it is an IPv4 one inside an IPv6 one."""
     address = ip_address(text.partition("%")[0])
     return all(map(_is_open, _meant(address)))
 
 
 def _is_open(address: IPv4Address | IPv6Address) -> bool:
-    """Python's tables are as old as the Python, so what is given out is asked for too."""
+    """Whether an address is in allocated public space. Python's tables are as old as the Python, so what is
+    given out is checked too."""
     if isinstance(address, IPv6Address) and address not in _GIVEN_OUT:
         return False
     is_closed = address in _CLOUDS or any(address in net for net in _CLOSED)
@@ -67,7 +68,7 @@ def _is_open(address: IPv4Address | IPv6Address) -> bool:
 
 
 def _meant(address: IPv4Address | IPv6Address) -> list[IPv4Address | IPv6Address]:
-    """Whom a packet to it may reach."""
+    """The addresses that a packet to it may reach."""
     if isinstance(address, IPv4Address):
         return [address]
     if any(address in net for net in _CLOTHES):
@@ -91,7 +92,7 @@ class Egress:
     async def get(
         self, url: str, *, timeout_s: float, redirects_max: int
     ) -> AsyncGenerator["httpx2.Response"]:
-        """A streamed answer. `timeout_s` is for everything until the block is left."""
+        """Requests an address; yields the streamed answer. `timeout_s` is for everything until the block is left."""
         await anyio.to_thread.run_sync(import_module, "httpx2")  # 0.2 s, while others go on
         import httpx2  # noqa: PLC0415  loaded by now
 

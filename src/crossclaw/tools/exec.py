@@ -1,4 +1,4 @@
-"""`exec`: a shell command in the session's workspace. Nothing that it started outlives the call."""
+"""`exec`: runs a shell command in the session's workspace. Nothing that it started outlives the call."""
 
 import os
 import shlex
@@ -55,7 +55,8 @@ class Exec(Tool[ExecParams]):
         return await anyio.to_thread.run_sync(_wished, self._places, place, params)
 
     def as_wished(self, params: ExecParams, wish: Wish) -> ExecParams:
-        """A command that is one program with fixed arguments is run as that, whatever a shell would make of it."""
+        """The parameters of an approved command: one program with fixed arguments is run as that, whatever a
+        shell would make of it."""
         if wish.program is None:
             return params
         words = shlex.join((wish.program, *wish.arguments))
@@ -108,7 +109,7 @@ def _wished(places: Places, place: WorkPlace, params: ExecParams) -> Wish:
 
 @asynccontextmanager
 async def _owners_words_kept(place: WorkPlace) -> AsyncGenerator[None]:
-    """Also when the run is stopped meanwhile."""
+    """Restores the owner's prompt files after a command, even if the run is stopped."""
     if not place.keeps_prompt:
         yield
         return

@@ -1,5 +1,5 @@
-"""A guest's tools: the session tools, as its own session calls them, and the two by which it hears and
-answers."""
+"""A guest's tools: the session tools, as its own session calls them, and the two by which it receives and
+answers messages."""
 
 from collections.abc import Callable
 from typing import Any
@@ -43,8 +43,7 @@ def guest_methods(guests: Guests) -> list[Method[Any]]:
 
 
 class GuestTools:
-    """What guests may call: tools as far as they are methods of the door, without files or programs
-    of this machine."""
+    """The tools of guests: those that are methods of the door, without files or programs of this machine."""
 
     def __init__(
         self,
@@ -66,7 +65,7 @@ class GuestTools:
         self._ids = context.ids
 
     async def list(self, principal: Principal, name: str) -> list[ToolSpec]:
-        """What there is to call. Whoever asks is here from now on, if it may write."""
+        """The tools that a guest may call. A guest that asks is present from now on, if it may write."""
         name = guest_name(name)
         if principal.has("operator.write"):
             name = await self._names.hold(principal, name)
@@ -75,7 +74,7 @@ class GuestTools:
         return [tool.spec for tool in (await self._tools(key, self._authority(principal))).values()]
 
     async def _tools(self, key: SessionKey, authority: Authority) -> dict[str, Tool[Any]]:
-        """Under the same policy as any session of that agent, and as any tool over HTTP."""
+        """The guest's tools, under the same policy as any session of that agent, and as any tool over HTTP."""
         locked = confined(self._config.agents, key, authority)
         chosen = await self._toolsets.of(key, locked, self._model_of(key.agent_id))
         shared = {name: tool for name, tool in chosen.items() if isinstance(tool, DoorTool)}
@@ -91,7 +90,7 @@ class GuestTools:
         arguments: dict[str, Any],
         client_id: str | None = None,
     ) -> Any:
-        """`name` is what the guest calls itself, `client_id` by what its client is known again."""
+        """Calls a tool. `name` is what the guest calls itself, `client_id` identifies its client."""
         return await self._door.enter(
             Caller(principal=principal),
             f"tool.{tool_name}",
@@ -130,7 +129,7 @@ class GuestTools:
         return await self._guests.act(key, work, client_id)
 
     def left(self, client_id: str) -> None:
-        """A client says that it is gone: whoever comes next under its name hears what is sent to it."""
+        """Notes that a client has left: the next one under its name gets what is sent to it."""
         self._guests.clients.left(client_id)
 
     async def _find(self, key: SessionKey, authority: Authority, name: str) -> Tool[Any]:
@@ -143,7 +142,7 @@ class GuestTools:
         return SessionKey.guest(self._config.agents.default_id, name)
 
     def _context(self, key: SessionKey, run: Run | None, own: Authority) -> ToolContext:
-        """In a run, with what both the run and the guest may."""
+        """The context of a guest's call: in a run, with what both the run and the guest may do."""
         given = own if run is None else run.authority.meet(own)
         authority = confined(self._config.agents, key, given)
         if run is None:

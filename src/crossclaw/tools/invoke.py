@@ -1,4 +1,4 @@
-"""A tool called from outside: it acts as the session that is named, and may no more than that one."""
+"""A tool called from outside: it acts as the session that is named, and may do no more than that one."""
 
 from collections.abc import Callable
 from typing import Any
@@ -19,14 +19,14 @@ from crossclaw.tools.toolset import Toolsets
 
 
 class ToolNotAvailable(NotFound):
-    """There is no such tool, or not for this session: the answer is the same."""
+    """The tool does not exist, or not for this session: the answer is the same."""
 
     def __init__(self, tool: str) -> None:
         super().__init__(f"Tool not available: {tool}")
 
 
 class Invoker:
-    """`model_of` answers the model of an agent, on which its tools may depend."""
+    """Calls tools from outside. `model_of` returns the model of an agent, on which its tools may depend."""
 
     def __init__(
         self,
@@ -71,8 +71,8 @@ class Invoker:
         return await tool.call(context, params)
 
     async def _find(self, handle: SessionHandle, authority: Authority, name: str) -> Tool[Any]:
-        """The tool, where the rules of the agent's own model and of the one that the session has chosen
-        both allow it: rules for a model are not left by choosing another."""
+        """The tool, if the rules of the agent's own model and of the one that the session has chosen both
+        allow it: rules for a model are not escaped by choosing another."""
         chosen = handle.session.model if handle.session else None
         own = self._model_of(handle.key.agent_id)
         tools = [
@@ -84,7 +84,8 @@ class Invoker:
         return tools[0]
 
     def _refuse_closed(self, tool: ToolDeclaration) -> None:
-        """A leaked token should not be a shell at once: what has effects is opened by gateway.tools.allow."""
+        """Refuses tools with effects unless gateway.tools.allow opens them: a leaked token should not be a
+        shell at once."""
         settings = self._config.gateway.tools
         layers = (
             Layer("gateway.tools", deny=settings.deny),

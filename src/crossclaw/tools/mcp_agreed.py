@@ -1,6 +1,9 @@
-"""What the owner has agreed to: a tool of an MCP server that says something else of itself than when it was first seen,
-or that the server did not have then, is held until the owner agrees. Its description is read by every model as if it were the owner's; a server
-that was harmless when it was set up may change it later, or bring another tool."""
+"""The owner's agreement to tools of MCP servers: a tool that describes itself otherwise than when it was first
+seen, or that the server did not have then, is held until the owner agrees.
+
+Its description is read by every model as if it were the owner's; a server that was harmless when it was set up
+may change it later, or bring another tool.
+"""
 
 import logging
 from collections.abc import Sequence
@@ -22,7 +25,7 @@ class AgreedTools:
         self._clock = clock
 
     async def see(self, server: str, tools: Sequence[McpTool]) -> None:
-        """Whenever a server has said which tools it has."""
+        """Compares a server's tools with those agreed to; call it whenever a server has listed them."""
         told = {tool.name: (_digest(tool), tool.description) for tool in tools}
         held = await self._ledger.do(SeeTools(server=server, tools=told, at=self._clock.now_ms()))
         for name in held:

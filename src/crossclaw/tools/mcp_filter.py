@@ -58,12 +58,13 @@ class MessageFilter:
 
 
 def count_parts(data: bytes) -> int:
-    """Objects in it. Inside of a text a quotation mark is escaped, so those there are hardly ever counted."""
+    """The number of objects in a message. Inside of a text a quotation mark is escaped, so those there are
+    hardly ever counted."""
     return sum(1 for _ in _OBJECT.finditer(data))
 
 
 def _refusal(line: bytes, why: str) -> bytes:
-    """An error for whoever waits for this answer; nothing where nobody does."""
+    """An error for the request that waits for this answer; empty if none does."""
     found = _ID.search(line[:KEPT_BYTES])
     if found is None:
         return b""

@@ -1,4 +1,4 @@
-"""MCP servers over HTTP: what they answer is bounded before anybody parses it."""
+"""MCP servers over HTTP: their answers are limited before anything parses them."""
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
@@ -15,7 +15,7 @@ class TooLarge(httpx2.ReadError):
 
 
 class _Counted(httpx2.AsyncByteStream):
-    """One message is a line of an event stream, or the whole body."""
+    """Counts the bytes of a message: a line of an event stream, or the whole body."""
 
     def __init__(self, inner: Any, by_line: bool) -> None:
         self._inner = inner

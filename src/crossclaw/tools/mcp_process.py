@@ -1,4 +1,4 @@
-"""MCP servers that are programs: started below a keeper, and what they say beside the protocol is heard line by line.
+"""MCP servers that are programs: started below a keeper, and their other output is read line by line.
 
 Their stderr is not the gateway's own: a server could write to the owner's terminal, or fill the log.
 """
@@ -64,7 +64,7 @@ async def _listen(lines: "ServerLog", descriptor: int) -> None:
 
 
 class ServerLog:
-    """What a server writes, as lines of the log: with its name, cleaned, and not too many."""
+    """A server's stderr as lines of the log: with its name, cleaned, and not too many."""
 
     def __init__(self, name: str) -> None:
         self._name = name

@@ -43,7 +43,7 @@ _SILENCE = (-32000, -32001)  # the SDK's codes for a closed connection and for t
 
 
 Shield = Callable[[Sequence[str]], Awaitable[Sequence[str]]]
-"""A program's command line, with what keeps it from the gateway's own files and process."""
+"""Wraps a program's command line with what keeps it from the gateway's own files and process."""
 
 
 async def _bare(command: Sequence[str]) -> Sequence[str]:
@@ -95,8 +95,8 @@ class McpServers:
         return self._distinct(tool for tool in tools if tool.name not in held)
 
     def _distinct(self, tools: Iterable[McpTool]) -> list[McpTool]:
-        """Two servers, or two tools of one, can come to the same name: the first one has it, so that
-        no later one is called in its place."""
+        """The tools with distinct names. Two servers, or two tools of one, can come to the same name: the
+        first one has it, so that no later one is called in its place."""
         by_name: dict[str, McpTool] = {}
         for tool in tools:
             first = by_name.setdefault(tool.name, tool)
@@ -141,7 +141,7 @@ class _Server:
             return []
 
     async def _started(self) -> None:
-        """Until the start is over, unless one has failed before: then nobody waits again."""
+        """Waits until the start is over, unless one has failed before: then nobody waits again."""
         if self._attempt is None:
             if anyio.current_time() < self._not_before:
                 return
@@ -219,7 +219,7 @@ class _Server:
             ) from None
 
     async def _hold(self, *, task_status: anyio.abc.TaskStatus[None]) -> None:
-        """Opened and closed by one task, as the SDK wants it."""
+        """Holds the connection. It is opened and closed by one task, as the SDK requires."""
         from mcp.client import Client  # noqa: PLC0415  loaded by now
 
         over = self._over = anyio.Event()
@@ -274,7 +274,7 @@ class _Server:
         return kept
 
     def _within(self, found: list[McpTool]) -> list[McpTool]:
-        """What every request would carry has its limit, for each tool and for all of one server."""
+        """The tools within the limits for each tool and for all of one server: every request would carry them."""
         kept, room = list[McpTool](), SPECS_BYTES_MAX
         for tool in found:
             if tool.spec_bytes <= min(SPEC_BYTES_MAX, room):
@@ -320,14 +320,14 @@ def _over_http(url: str, headers: dict[str, str]) -> AbstractAsyncContextManager
 
 
 def _is_answer(error: Exception) -> bool:
-    """The server said no; all others mean that it said nothing."""
+    """Whether the server answered with an error; all other errors mean that it did not answer."""
     from mcp.shared.exceptions import MCPError  # noqa: PLC0415  loaded by now
 
     return isinstance(error, MCPError) and error.code not in _SILENCE
 
 
 def _text(error: BaseException) -> str:
-    """The first cause: task groups wrap theirs."""
+    """The text of the first cause: task groups wrap theirs."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     if isinstance(error, TimeoutError) and not str(error):

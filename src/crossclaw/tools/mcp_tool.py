@@ -72,7 +72,7 @@ def shortened(text: str, chars_max: int) -> str:
 
 
 def _within(blocks: list[Text | Image]) -> list[Text | Image]:
-    """As much text as a model can use; what is left out is said."""
+    """The blocks with as much text as a model can use; a note says what is left out."""
     room, kept = RESULT_CHARS_MAX, list[Text | Image]()
     for block in blocks:
         if isinstance(block, Text):
@@ -87,13 +87,14 @@ def prefix_of(server: str) -> str:
 
 
 def prefixes_of(server: str) -> tuple[str, ...]:
-    """How the names of its tools begin, in each spelling that a rule may use."""
+    """The beginnings of its tools' names, in each spelling that a rule may use."""
     whole = prefix_of(server)
     return tuple(dict.fromkeys((whole, f"{server}{SEPARATOR}", whole[:_CUT_AT])))
 
 
 def tool_name(server: str, tool: str) -> str:
-    """`<server>__<tool>` in letters that every provider takes; a long one keeps a digest."""
+    """The tool's name for models: `<server>__<tool>` in letters that every provider takes; a long one keeps a
+    digest."""
     name = prefix_of(server) + _safe(tool)
     if len(name) <= NAME_CHARS_MAX:
         return name
@@ -102,7 +103,7 @@ def tool_name(server: str, tool: str) -> str:
 
 
 def other_names(server: str, tool: str) -> tuple[str, ...]:
-    """As the server says it, and before it was cut: a rule may mean what no longer stands there."""
+    """Other names that rules may use: as the server says it, and before it was cut."""
     whole = prefix_of(server) + _safe(tool)
     names = (whole, f"{server}{SEPARATOR}{tool}")
     return tuple(name for name in dict.fromkeys(names) if name != tool_name(server, tool))

@@ -1,4 +1,4 @@
-"""`message`: words and files of the workspace to the chat that a run works for.
+"""`message`: sends words and files of the workspace to the chat that a run works for.
 
 A reply is words alone, and no word of it is ever read as a path: what goes out as a file is named here.
 """
@@ -70,7 +70,7 @@ class MessageTool(Tool[MessageToolParams]):
         return self._has_chats()
 
     def also_needs(self, params: MessageToolParams) -> Sequence[str]:
-        """Who may not read a file may not send it."""
+        """The tool `read`, for files: who may not read a file may not send it."""
         return ("read",) if params.paths else ()
 
     async def call(self, context: ToolContext, params: MessageToolParams) -> str:
@@ -114,7 +114,7 @@ class MessageTool(Tool[MessageToolParams]):
         text: str,
         files: Sequence[FileToSend],
     ) -> None:
-        """Once: the key is the call's."""
+        """Stores the delivery, once: the key is the call's."""
         at, run = self._clock.now_ms(), context.run
         new = NewDelivery.of_run(run, key, context.key, where, text)
         new = msgspec.structs.replace(new, files=tuple(each.file for each in files))

@@ -14,7 +14,7 @@ READING_S = 10.0  # for a page that is built to be slow
 MEMORY_BYTES_MAX = 1024 * 1024 * 1024  # the tree of 2 MB of tags has some hundred MB
 TEXT_CHARS_MAX = 2_000_000  # nested quotes and lists make a page longer than it was
 TOO_DEEP = 3
-"""Its exit code for a page that is nested too deeply."""
+"""The exit code for a page that is nested too deeply."""
 
 CHARSETS = {
     "utf-8": "utf-8", "utf8": "utf-8", "us-ascii": "utf-8", "ascii": "utf-8",
@@ -27,14 +27,14 @@ CHARSETS = {
     "euc-kr": "cp949", "ks_c_5601-1987": "cp949", "big5": "big5hkscs",
     "gb2312": "gb18030", "gbk": "gb18030", "gb18030": "gb18030",
 }  # fmt: skip
-"""What pages are written in, and Python's name for it. Python knows many more codecs, and some of them are
+"""The charsets of pages, and Python's names for them. Python knows many more codecs, and some of them are
 programs: punycode takes seconds for a page, others unpack archives."""
 
 _SILENT = ("script", "style", "noscript", "template", "svg", "iframe", "head", "form", "button")
 
 
 def as_markdown(html: str) -> str:
-    """What a person would read of the page, with its headings, lists, tables and links."""
+    """The readable part of a page, with its headings, lists, tables and links."""
     from bs4 import BeautifulSoup  # noqa: PLC0415  with the extra `web`
     from markdownify import MarkdownConverter  # noqa: PLC0415
 
@@ -48,7 +48,7 @@ def as_markdown(html: str) -> str:
 
 
 def bound_self() -> None:
-    """By the kernel, which neither a busy parser nor a dead gateway keeps from acting."""
+    """Limits this process by the kernel, which neither a busy parser nor a dead gateway keeps from acting."""
     os.nice(10)  # the gateway comes first
     _bound(resource.RLIMIT_CPU, math.ceil(READING_S))
     _bound(resource.RLIMIT_AS, MEMORY_BYTES_MAX)
@@ -61,7 +61,7 @@ def _bound(what: int, most: int) -> None:
 
 
 def decoded(body: bytes, charset: str) -> str:
-    """A charset that no page has is read as UTF-8, and a BOM says more than a header."""
+    """The page's text. A charset that no page has is read as UTF-8, and a BOM goes before a header."""
     codec = CHARSETS.get(charset.strip().lower(), "utf-8")
     for mark, marked in (
         (b"\xef\xbb\xbf", "utf-8-sig"),
@@ -74,7 +74,7 @@ def decoded(body: bytes, charset: str) -> str:
 
 
 def main() -> int:
-    """`kind` is html or text. The text that is asked for and the number of characters that it has in all."""
+    """Reads a page; `kind` is html or text. Writes the part that is asked for and the number of characters in all."""
     bound_self()
     kind, charset, chars = sys.argv[1:4]
     text = decoded(sys.stdin.buffer.read(), charset)

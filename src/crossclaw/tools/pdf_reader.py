@@ -10,14 +10,14 @@ from crossclaw.tools.page_reader import bound_self
 PAGES_MAX = 500
 TEXT_CHARS_MAX = 2_000_000
 REFUSED = 4
-"""Its exit code for what it cannot read; the reason is what it wrote."""
+"""The exit code for a document that cannot be read; the output is the reason."""
 NO_TEXT = 5
-"""For one that can be read and has only pictures of pages; it wrote how many."""
+"""The exit code for a document that has only pictures of pages; the output is how many."""
 
 
 def as_text(data: bytes) -> tuple[int, str]:
-    """How many pages there are, and their text; empty where they have none. Raises ValueError with the reason
-    where it cannot be read."""
+    """The number of pages, and their text; empty if they have none. Raises ValueError with the reason if it
+    cannot be read."""
     from pypdf import PdfReader  # noqa: PLC0415  with the extra `pdf`
     from pypdf.errors import PdfReadError, PyPdfError  # noqa: PLC0415
 

@@ -13,11 +13,11 @@ PIXELS_MAX = 100_000_000  # a phone's largest picture; opened it takes 400 MB
 SIDE_MAX = 1_568  # pixels: services scale larger ones down themselves, and charge for sending them
 BYTES_MAX = 3_500_000  # of what is sent; in base64 it stays below the 5 MB that services take
 REFUSED = 4
-"""Its exit code for what it can make no picture of; the reason is what it wrote."""
+"""The exit code for what is no readable picture; the output is the reason."""
 
 
 def for_model(data: bytes) -> tuple[str, bytes]:
-    """Upright, small enough, and of a type that all services take. Raises ValueError with the reason."""
+    """The picture upright, small enough, and of a type that all services take. Raises ValueError with the reason."""
     from PIL import Image, ImageOps, UnidentifiedImageError  # noqa: PLC0415  with the extra `pictures`
 
     Image.MAX_IMAGE_PIXELS = PIXELS_MAX

@@ -1,4 +1,4 @@
-"""`read`: a text, a PDF or an image in the session's workspace, and nowhere else."""
+"""`read`: reads a text, a PDF or an image in the session's workspace, and nowhere else."""
 
 import base64
 import io
@@ -66,7 +66,7 @@ class ReadTool(Tool[ReadParams]):
 
 
 def _read(place: WorkPlace, params: ReadParams) -> str | list[Text | Image] | bytes:
-    """A PDF comes as its bytes."""
+    """The file's content; a PDF comes as its bytes."""
     with open_file(place, params.path) as file:
         beginning = file.read(16)
         file.seek(0)

@@ -1,5 +1,8 @@
-"""Readers: pages, documents and pictures of others are read by a process of its own, which is ended with the call
-however that ends. What it is given can be built to be slow, and a thread cannot be stopped."""
+"""Readers: pages, documents and pictures of others are read by a process of its own, which is ended with the
+call however that ends.
+
+The input can be built to be slow, and a thread cannot be stopped.
+"""
 
 import os
 import subprocess
@@ -19,7 +22,7 @@ _PYTHON = ("PYTHONPATH", "PYTHONHOME")  # where the reader's program is found
 
 class WasRead(NamedTuple):
     code: int
-    """Of the reader's exit; what each means its module says."""
+    """The reader's exit code; its module says what each means."""
     output: bytes
 
 
@@ -29,7 +32,7 @@ class Readers:
         self._places = anyio.CapacityLimiter(READERS_MAX)
 
     async def read(self, data: bytes, *asked: str) -> WasRead:
-        """Raises TimeoutError where it takes too long."""
+        """Reads data in another process. Raises TimeoutError if it takes too long."""
         async with self._places:
             with anyio.fail_after(READING_S):
                 done = await anyio.run_process(

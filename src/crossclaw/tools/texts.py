@@ -1,7 +1,7 @@
-"""What models are told about the session tools and their parameters.
+"""Descriptions of the session tools and their parameters, for models.
 
-A description says in two to four sentences when the tool is the right one, when another is, and what
-comes back. A parameter has a line of its own; what takes one of a few words lists them.
+A description says in two to four sentences when the tool is the right one, when another is, and what comes
+back. A parameter has a line of its own; what takes one of a few words lists them.
 """
 
 from typing import NamedTuple

@@ -24,13 +24,13 @@ IsSandboxed = Callable[[SessionKey, Authority], Decision]
 
 
 Against = Callable[[str], str | None]
-"""What speaks against a tool that nobody has seen, by its name alone."""
+"""Why a tool that nobody has seen is not allowed, by its name alone."""
 Since = Callable[[ToolDeclaration], str | None]
-"""What has come to speak against a tool since it was offered."""
+"""Why a tool is no longer allowed since it was offered."""
 
 
 ForModel = Callable[[str, ToolDeclaration], str | None]
-"""What speaks against a tool when a certain model, `provider/model`, asks for it."""
+"""Why a tool is not allowed when a certain model, `provider/model`, asks for it."""
 
 
 def _nothing(*_asked: object) -> None:
@@ -66,7 +66,7 @@ class Toolset(Mapping[str, Tool[Any]]):
         return len(self._offered)
 
     def joined(self, others: "Toolset") -> "Toolset":
-        """A name that both have is this one's."""
+        """Both toolsets together; a name that both have is this one's."""
         return Toolset(
             {**others._offered, **self._offered},
             {**others._refused, **self._refused},
@@ -81,13 +81,13 @@ class Toolset(Mapping[str, Tool[Any]]):
         )
 
     def watching(self, since: Since, for_model: ForModel) -> "Toolset":
-        """The same, knowing what has come to speak against a tool after it was offered, and what does
-        when another model asks for it than the one that was chosen."""
+        """The same, with checks for tools that have been denied after they were offered, and for those that
+        another model than the chosen one may not call."""
         return Toolset(self._offered, self._refused, self._against, since, for_model, self.specs)
 
     def asked_by(self, model: str) -> "Toolset":
-        """The same for calls of a model that answers in the place of the chosen one: both must be allowed
-        a tool. `model` is `provider/model`."""
+        """The same for calls of a model that answers in place of the chosen one: both must be allowed a tool.
+        `model` is `provider/model`."""
 
         def since(tool: ToolDeclaration) -> str | None:
             return self._since(tool) or self._for_model(model, tool)
@@ -97,7 +97,7 @@ class Toolset(Mapping[str, Tool[Any]]):
         )
 
     def is_taken_away(self, name: str) -> bool:
-        """Whether the rules have changed since, and are against this tool now."""
+        """Whether the rules have changed since, and deny this tool now."""
         return self._why_taken_away(name) is not None
 
     def _why_taken_away(self, name: str) -> str | None:
@@ -113,7 +113,7 @@ class Toolset(Mapping[str, Tool[Any]]):
 
 
 class Case(NamedTuple):
-    """What the choice of tools depends on."""
+    """Everything that the choice of tools depends on."""
 
     agent_id: str
     model: str
@@ -121,11 +121,11 @@ class Case(NamedTuple):
     child: bool
     given: Authority
     epoch: int
-    """Of the rules: a choice holds as long as they do."""
+    """The epoch of the rules: a choice holds as long as they do."""
 
 
 class Toolsets:
-    """Everything there is, and the policy over it."""
+    """All tools, and the policy over them."""
 
     def __init__(
         self,
@@ -148,7 +148,7 @@ class Toolsets:
         self._chosen = lru_cache(CHOICES_MAX)(self._choose)
 
     async def of(self, key: SessionKey, authority: Authority, model: str) -> Toolset:
-        """`model` is `provider/model`: some settings are for one of them only."""
+        """The tools of a session's run. `model` is `provider/model`: some settings are for one of them only."""
         case = self._case(key, authority, model)
         given, (layers, chosen) = case.given, self._chosen(case)
         chosen = chosen.watching(
@@ -176,7 +176,7 @@ class Toolsets:
     def _since(
         self, epoch: int, key: SessionKey, authority: Authority, model: str, tool: ToolDeclaration
     ) -> str | None:
-        """What speaks against a tool now, if the rules are other ones than when it was offered."""
+        """Why a tool is denied now, if the rules have changed since it was offered."""
         if epoch == self._config.epoch:
             return None
         return self._now(key, authority, model, tool)
@@ -189,8 +189,8 @@ class Toolsets:
         return None if decision.allowed else decision.reason
 
     def _choose(self, case: Case) -> tuple[tuple[Layer, ...], Toolset]:
-        """Whoever writes into a child's session does not make it more than a child: that is asked by
-        its key, and not only by what the run was given."""
+        """Chooses the tools. Whoever writes into a child's session does not make it more than a child: that
+        is decided by its key, and not only by what the run was given."""
         layers = tool_layers(
             self._config, case.agent_id, model=case.model, sandboxed=case.sandboxed
         )
@@ -207,14 +207,14 @@ class Toolsets:
 
 
 def _against(layers: Sequence[Layer], given: Authority, name: str) -> str | None:
-    """A server that is not wanted is not started, so what its tools are called is not known. The
-    answer is by the form of the name: it does not tell whether there is such a tool."""
+    """Why a tool with this name is not allowed. A server that is not wanted is not started, so its tools'
+    names are not known. The answer is by the form of the name: it does not tell whether there is such a tool."""
     decision = decide_tool(mcp_declaration(name), layers, given)
     return decision.reason if SEPARATOR in name and not decision.allowed else None
 
 
 def _loaded(tools: Iterable[Tool[Any]]) -> dict[str, Tool[Any]]:
-    """A tool that does not say what it is would be open to everybody: it is not loaded."""
+    """The tools by name. One without a declaration would be open to everybody: it is not loaded."""
     given = tuple(tools)
     for tool in given:
         require_declared(type(tool).__name__, getattr(tool, "declared", None))

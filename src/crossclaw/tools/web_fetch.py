@@ -1,4 +1,4 @@
-"""`web_fetch`: a page of the public internet as readable text."""
+"""`web_fetch`: reads a page of the public internet as text."""
 
 import re
 from typing import TYPE_CHECKING, ClassVar
@@ -81,8 +81,8 @@ class WebFetch(Tool[WebFetchParams]):
         return text[:chars_max], len(text) - chars_max
 
     async def _text_of(self, body: bytes, kind: str, chars_max: int) -> tuple[str, int]:
-        """What a person would read, and how many characters were left out. Decoded and read by another
-        process, which is ended with the call however that ends."""
+        """The readable text, and how many characters were left out. Decoded and read by another process,
+        which is ended with the call however that ends."""
         html = "html" if _HTML.match(kind) else "text"
         asked = (html, _charset(kind), str(chars_max))
         try:
@@ -110,7 +110,7 @@ async def _body(response: "httpx2.Response", bytes_max: int) -> tuple[bytes, boo
 
 
 def _charset(kind: str) -> str:
-    """As the header names it; the reader knows which it takes."""
+    """The charset in the header; the reader knows which it takes."""
     found = _CHARSET.search(kind)
     return found[1] if found else "utf-8"
 

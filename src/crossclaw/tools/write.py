@@ -1,4 +1,4 @@
-"""`write`: a whole file in the session's workspace, put in place at once."""
+"""`write`: writes a whole file in the session's workspace, put in place at once."""
 
 from typing import ClassVar
 
