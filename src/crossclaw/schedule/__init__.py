@@ -1,4 +1,4 @@
-"""The schedule: jobs and their ticks, heartbeats, hooks. Further doors that put rows into the inbox."""
+"""The schedule: jobs and their ticks, heartbeats, hooks. Further sources of rows in the inbox."""
 
 __all__ = [
     "clockwork",

@@ -1,9 +1,9 @@
 """The clockwork: finds the jobs that are due and takes their ticks.
 
-A tick is one step of the ledger: its row, its run and the job's next time, or nothing of it. Of the
-ticks that are due, the latest runs and the others are written down as missed: after an hour of
-downtime, after a clock that was set forward, and after a run that took longer than the job's interval
-alike. The latest is never left out, so nothing that was due stays silent.
+A tick is one step of the ledger: its row, its run and the job's next time, or nothing of it. Of the ticks that
+are due, the latest runs and the others are stored as missed: after an hour of downtime, after a clock that was
+set forward, and after a run that took longer than the job's interval alike. The latest is never left out, so
+nothing that was due is lost silently.
 """
 
 import logging
@@ -77,7 +77,7 @@ class Clockwork:
         self._hint.set()
 
     def hear_jobs(self, jobs: Hints | None) -> None:
-        """Another gateway has made or changed a job, or ended the run of one."""
+        """Reacts to another gateway that has made or changed a job, or ended the run of one."""
         if jobs:
             self.wake()
 
@@ -105,15 +105,15 @@ class Clockwork:
             await self._look_at(job, now)
 
     def _was_set_back(self) -> bool:
-        """Since the last look; at the first one nobody knows."""
+        """Whether the clock was set back since the last look; true at the first one, when it is unknown."""
         ahead_ms, before = self._clock.now_ms() - anyio.current_time() * 1000, self._ahead_ms
         self._ahead_ms = ahead_ms
         return before is None or ahead_ms < before - SET_BACK_MS
 
     async def _look_back(self) -> None:
-        """After a clock was set back, ticks of the time that comes again are due once more, but for
-        those that were taken. Without this, a clock that was ahead for a moment would silence jobs
-        until that moment."""
+        """Moves jobs' next times back after a clock was set back: ticks of the time that comes again are due
+        once more, but for those that were taken. Without this, a clock that was ahead for a moment would
+        silence jobs until that moment."""
         now = self._clock.now_ms()
         for job in await self._ledger.list_jobs():
             if not job.enabled or job.next_at is None or job.next_at <= now:
@@ -126,7 +126,7 @@ class Clockwork:
                 log.info("job %s keeps its time: %s", job.job_id, error)
 
     async def _pause_s(self) -> float:
-        """Until the next tick. What is due and waits (for its run before) is woken by that one's end."""
+        """The time until the next tick. One that is due and waits for its run before is woken by that one's end."""
         now = self._clock.now_ms()
         next_at = await self._ledger.next_job_at(after=now)
         if next_at is None:
@@ -155,7 +155,7 @@ class Clockwork:
             await self._switch_off(job, str(error))
 
     def _why_not(self, job: Job) -> str | None:
-        """What keeps a job from ever running again as it is."""
+        """Why a job can never run again as it is."""
         if not self._credentials.lasts(job.spec.authority.made_by):
             return "who made it may not come in any more: the credential was revoked or removed"
         if self._config.agents.find(job.agent_id) is None:
@@ -163,8 +163,8 @@ class Clockwork:
         return None
 
     async def _switch_off(self, job: Job, reason: str) -> None:
-        """What can no longer be (its agent or its maker is gone, a zone that this machine does not know)
-        is told once and switched off, so that the other jobs go on."""
+        """Switches off a job that cannot run (its agent or its maker is gone, a zone that this machine does
+        not know) and reports it once, so that the other jobs go on."""
         log.warning("job %s is switched off: %s", job.job_id, reason)
         now, at = self._clock.now_ms(), job.next_at or 0
         tick = Tick(job_id=job.job_id, at=at, status="error", summary=reason, ended_at=now)
@@ -236,7 +236,7 @@ class Clockwork:
         )
 
     async def run_by_hand(self, job: Job) -> str:
-        """Now, whatever the schedule says, and without changing it. Answers the run."""
+        """Runs a job now, whatever the schedule says, and without changing it. Returns the run."""
         now = self._clock.now_ms()
         for at in range(now, now + BY_HAND_TRIES):
             try:
@@ -265,7 +265,7 @@ class Clockwork:
         return running
 
     async def _has_place(self) -> bool:
-        """`cron.maxConcurrentRuns`, where it is set."""
+        """Whether `cron.maxConcurrentRuns`, if it is set, allows another run."""
         runs_at_once = self._config.cron.max_concurrent_runs
         return runs_at_once is None or await self._ledger.count_ticks_under_way() < runs_at_once
 

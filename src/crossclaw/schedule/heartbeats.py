@@ -1,4 +1,5 @@
-"""Heartbeats: the built-in jobs, made from the config. An agent looks around; HEARTBEAT_OK is silence."""
+"""Heartbeats: the built-in jobs, made from the config. An agent checks what needs attention; HEARTBEAT_OK is
+silence."""
 
 import logging
 from collections.abc import Callable
@@ -56,7 +57,7 @@ class Heartbeats:
         """`set-heartbeats` turns them off until the gateway is started again."""
 
     async def settle_in(self) -> None:
-        """Make the jobs as the config says it, and take away those that it no longer has."""
+        """Makes the jobs as the config says, and removes those that it no longer has."""
         wanted = {f"{PREFIX}{agent_id}": agent_id for agent_id in self._every_ms()}
         for job in await self._ledger.list_jobs():
             if job.built_in and job.job_id not in wanted:
@@ -98,7 +99,7 @@ class Heartbeats:
         await self._ledger.do(PutJob(job=job))
 
     async def reason_to_skip(self, job: Job) -> str | None:
-        """In OpenClaw's words."""
+        """Why a heartbeat is skipped, in OpenClaw's words."""
         settings = self._settings(job)
         if not self.enabled:
             return "disabled"
@@ -130,7 +131,7 @@ class Heartbeats:
         return start <= now < end if start < end else now >= start or now < end
 
     async def _nothing_to_look_after(self, agent_id: str) -> bool:
-        """A HEARTBEAT.md with only headings and empty boxes says that there is nothing to do."""
+        """Whether HEARTBEAT.md has only headings and empty boxes: then there is nothing to do."""
         text = await self._disk.run(_beginning, self._workspace(agent_id))
         return text is not None and not any(map(_says_something, text.splitlines()))
 
@@ -168,7 +169,7 @@ def _target(settings: HeartbeatConfig, last: Address | None) -> Address | None:
 
 
 def _beginning(workspace: Path) -> str | None:
-    """Of HEARTBEAT.md, if it is a file and says something of its own."""
+    """The beginning of HEARTBEAT.md, if it is a file and has a text of its own."""
     try:
         with find_file(workspace, "HEARTBEAT.md") as file:
             text = None if file is None else file.read(FILE_BYTES_MAX).decode(errors="replace")

@@ -1,5 +1,5 @@
-"""Hooks: a program elsewhere says something. Its words are information from outside, fenced as such,
-and its runs may what a stranger's may: nothing that only the owner may."""
+"""Hooks: messages of programs elsewhere. Their words are information from outside, fenced as such, and their
+runs may do what a stranger's may: nothing that only the owner may."""
 
 from collections.abc import Callable
 from typing import Annotated, Any, Literal
@@ -136,7 +136,7 @@ class Hooks:
         return agent_id
 
     def _refuse_agent(self, agent_id: str) -> None:
-        """Asked for by name, or by the key of one of its sessions."""
+        """Refuses an agent that hooks may not ask for, by name or by the key of one of its sessions."""
         allowed = self._config.hooks.allowed_agent_ids
         if allowed is None or "*" in allowed:
             return
@@ -179,7 +179,7 @@ class Hooks:
         )
 
     async def follow(self, run: Run, outcome: Outcome) -> list[Op[Any]]:
-        """The agent's main session knows what a hook's run has said; the words stay another's."""
+        """The operations after a hook's run: the agent's main session gets its words, marked as another's."""
         if run.kind != "hook":
             return []
         main = self._notices.main_of(run.key.agent_id)
@@ -212,7 +212,7 @@ def _once(key: str | None, *words: str) -> RequestId | None:
 
 
 def _parsed(text: str, agent_id: str) -> SessionKey:
-    """A bare name is a session of the agent's."""
+    """The key of a text; a bare name is a session of the agent's."""
     if ":" in text or text == "main" or text.startswith("node-"):
         return SessionKey.parse(text, agent_id=agent_id)
     return SessionKey.named(agent_id, text)

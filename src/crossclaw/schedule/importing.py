@@ -24,15 +24,15 @@ _ID_CHARS_MAX = 200
 
 class JobsReport(NamedTuple):
     come: list[str]
-    """By name."""
+    """The names of imported jobs."""
     before: int
-    """Here from an earlier import; they stay as they are."""
+    """The number of jobs from an earlier import; they stay as they are."""
     off: list[str]
-    """Those of them that came in switched off though they were on, with the reason."""
+    """The imported jobs that were switched off though they were on, with the reason."""
     left: list[str]
-    """What cannot be a job here, with the reason."""
+    """Entries that cannot be a job here, with the reason."""
     ids: list[str]
-    """Of those that came."""
+    """The ids of imported jobs."""
 
 
 class ImportedJobs:
@@ -47,7 +47,8 @@ class ImportedJobs:
     async def bring(
         self, ledger: Ledger | None, raws: Iterable[Any], known: Collection[str] = ()
     ) -> JobsReport:
-        """Without a ledger nothing is stored. One of the `known` came in before and may have been removed here since."""
+        """Imports jobs. Without a ledger nothing is stored. One of the `known` came in before and may have
+        been removed here since."""
         there = {job.job_id for job in await ledger.list_jobs()} if ledger else set()
         report = JobsReport([], 0, [], [], [])
         for raw in raws:
@@ -126,7 +127,7 @@ def _is_turn(raw: dict[str, Any]) -> bool:
 
 
 def _known(payload: Any, kind: type[AgentTurn] | None) -> Any:
-    """Without what this release does not know of a turn: none of it gives it more rights."""
+    """The payload without fields that this release does not know: none of them gives it more rights."""
     if kind is None or not isinstance(payload, dict):
         return payload
     names = {"kind", *kind.__struct_encode_fields__}
@@ -134,7 +135,7 @@ def _known(payload: Any, kind: type[AgentTurn] | None) -> Any:
 
 
 def _schedule_of(schedule: Any) -> Any:
-    """Early releases wrote `atMs` in milliseconds; a time is a text since."""
+    """The schedule in today's form: early releases wrote `atMs` in milliseconds; a time is a text since."""
     if not isinstance(schedule, dict):
         return schedule
     known = {"kind", "at", "everyMs", "anchorMs", "expr", "tz"}

@@ -1,4 +1,4 @@
-"""Jobs, kept: made, changed, removed, run by hand, and told of."""
+"""The job store: makes, changes, removes and runs jobs, and publishes what happens to them."""
 
 from collections.abc import Callable, Sequence
 from datetime import tzinfo
@@ -117,7 +117,7 @@ class Jobs:
         return removed
 
     async def run(self, job_id: str, *, force: bool) -> tuple[str | None, str | None]:
-        """The run that was begun, or why none was."""
+        """Runs a job; returns the run, or why there is none."""
         job = await self.get(job_id)
         if not self._credentials.lasts(job.spec.authority.made_by):
             raise Invalid(
@@ -147,7 +147,7 @@ class Jobs:
         return self._config.agents.get(spec.agent_id or self._config.agents.default_id).id
 
     async def _agent_of_change(self, job: Job, spec: JobSpec, enabled: bool) -> str:
-        """A job whose agent is gone can still be changed and switched off, not on."""
+        """The agent of a changed job. One whose agent is gone can still be changed and switched off, not on."""
         named = normalize_agent_id(spec.agent_id or self._config.agents.default_id)
         if spec.agent_id == job.spec.agent_id:
             named = job.agent_id
@@ -161,7 +161,7 @@ class Jobs:
         check_spec(spec, self._local)
 
     def _check_channel(self, spec: JobSpec) -> None:
-        """A job from elsewhere may name a channel that is not here; who names one now is told."""
+        """Refuses an unknown channel in a new job; an imported one may name a channel that is not here."""
         wanted = wanted_delivery(spec)
         if not wanted or wanted.channel in (None, "last"):
             return
@@ -172,7 +172,7 @@ class Jobs:
             raise Invalid(f"no account {wanted.account_id!r} of {where.channel} is set up")
 
     def _with_model(self, spec: JobSpec) -> JobSpec:
-        """With the reference of the model it names; whoever names one that may not be chosen is told."""
+        """The spec with the reference of the model it names; raises if that may not be chosen."""
         turn, name = spec.payload, _model_of(spec)
         if not isinstance(turn, AgentTurn) or not name:
             return spec
@@ -194,7 +194,7 @@ class Jobs:
 
 
 def check_spec(spec: JobSpec, local: tzinfo) -> None:
-    """Refuse what cannot be carried out, with what would work."""
+    """Raises if a job cannot be carried out, with what would work."""
     check_lengths(spec)
     check(spec.schedule, local)
     if spec.session_target == "main" and not isinstance(spec.payload, SystemEvent):
@@ -210,7 +210,7 @@ def _model_of(spec: JobSpec) -> str | None:
 
 
 def _completed(spec: JobSpec) -> JobSpec:
-    """What OpenClaw fills in where a client says nothing."""
+    """The spec with OpenClaw's defaults for what a client leaves out."""
     changes: dict[str, Any] = {}
     if isinstance(spec.schedule, At) and spec.delete_after_run is None:
         changes["delete_after_run"] = True

@@ -1,4 +1,4 @@
-"""Lengths: every text of a job that is stored has one, so that no job can be too large to be looked at."""
+"""Lengths: limits for every stored text of a job, so that no job can be too large to be shown."""
 
 from collections.abc import Iterator
 

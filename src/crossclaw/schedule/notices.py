@@ -1,7 +1,7 @@
-"""Notices: words for an agent's main session, read at once or by whichever run comes next.
+"""Notices: messages for an agent's main session, read at once or by the next run.
 
-A notice that waits is a run that ends in the step that accepts it: its words enter the transcript, and
-the same notice twice is one.
+A notice that waits is a run that ends in the step that accepts it: its words enter the transcript, and the same
+notice twice is one.
 """
 
 from crossclaw.config import Config

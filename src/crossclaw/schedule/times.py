@@ -35,7 +35,7 @@ class Due(NamedTuple):
     latest: int
     missed: tuple[int, ...]
     uncounted: bool = False
-    """There were more than are told one by one; the first of `missed` stands for them."""
+    """Whether there were more than are listed one by one; the first of `missed` stands for them."""
 
 
 def parse_at(text: str) -> int:
@@ -153,7 +153,7 @@ def _walked(schedule: CronSchedule, after: int, local: tzinfo) -> Iterator[int]:
 
 @lru_cache(EXPRESSIONS_MAX)
 def _parsed(expr: str, zone: tzinfo) -> "CronSim":
-    """Parsed once, however often its job is due. Whoever walks takes a copy and sets where it begins."""
+    """The parsed expression, parsed once, however often its job is due. Users take a copy and set where it begins."""
     from cronsim import CronSim, CronSimError  # noqa: PLC0415  only who has such a job needs it
 
     try:

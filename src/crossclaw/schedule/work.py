@@ -1,4 +1,4 @@
-"""Work: what a tick brings about, and what follows from the end of its run."""
+"""Job runs: what a tick begins, and what follows from the end of its run."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -56,7 +56,7 @@ class Work:
         self._ids = context.ids
 
     async def begin(self, job: Job, tick: TickId) -> Arrival:
-        """What a tick has to say. What waits for the next heartbeat ends in the step that accepts it."""
+        """The arrival of a tick. One that waits for the next heartbeat ends in the step that accepts it."""
         run_id = f"{job.job_id if job.built_in else f'cron:{job.job_id}'}:{tick.at}"
         match job.spec.payload:
             case AgentTurn() as turn:
@@ -77,8 +77,8 @@ class Work:
                 return await self._heartbeats.beat(job, tick, run_id)
 
     async def _isolated(self, job: Job, turn: AgentTurn, tick: TickId, run_id: str) -> Arrival:
-        """Every tick begins a transcript of its own under the job's key, as in OpenClaw; the ones
-        before stay readable."""
+        """The arrival of an isolated run. Every tick begins a transcript of its own under the job's key, as
+        in OpenClaw; the ones before stay readable."""
         key = SessionKey.cron(job.agent_id, job.job_id)
         at, known = self._clock.now_ms(), await self._ledger.find_session(key)
         used = known is not None and await self._ledger.last_seq(known.session_id) > 0
@@ -105,7 +105,7 @@ class Work:
         )
 
     async def _address(self, job: Job) -> Address | None:
-        """Where its reply goes; nowhere when the channel is not set up (any more)."""
+        """The address for its reply; None when the channel is not set up (any more)."""
         wanted = wanted_delivery(job.spec)
         if wanted is None:
             return None
@@ -116,7 +116,7 @@ class Work:
         return address if address and address.channel in self._channels else None
 
     async def follow(self, run: Run, outcome: Outcome) -> list[Op[Any]]:
-        """What the end of a tick's run brings about, to be stored with that end."""
+        """The operations that follow from the end of a tick's run, to be stored with that end."""
         tick = run.plan.tick
         if tick is None:
             return []
@@ -144,7 +144,7 @@ class Work:
         return f"the run is done, but its reply went nowhere: {no_channel(wanted.channel, self._channels)}"
 
     async def _tell_main(self, run: Run, job: Job, outcome: Outcome) -> list[Op[Any]]:
-        """What was posted to the chat, the main session knows as well."""
+        """The operations that put what was posted to the chat into the main session as well."""
         key = self._notices.main_of(job.agent_id)
         words = beyond_heartbeat(outcome.reply or outcome.error or "", ACK_CHARS_MAX)
         if not words or await self._ledger.find_session(key) is None:
@@ -155,14 +155,13 @@ class Work:
 
 
 def _authority(job: Job) -> Authority:
-    """A tick is its maker's as long as there is one: another token does not end it."""
+    """The authority of a tick: its maker's, as long as that exists: replacing the token does not end it."""
     makers = frozenset(Maker(maker.credential_id) for maker in job.spec.authority.made_by)
     return msgspec.structs.replace(job.spec.authority, made_by=makers)
 
 
 def told_of_run(name: str, key: SessionKey, outcome: Outcome, words: str, at: int) -> UserMessage:
-    """What a run inside has said, as a message to the main session: another run's words, not the
-    owner's."""
+    """A run's words as a message to the main session: another run's words, not the owner's."""
     state = "" if outcome.status == "ok" else f" ({outcome.status})"
     text = f"{name}{state}: {words[-NOTICE_CHARS_MAX:]}"
     origin = Provenance("announce", source_session_key=key.text, source_channel="internal")
@@ -174,7 +173,7 @@ def no_channel(name: str | None, known: Collection[str]) -> str:
 
 
 def wanted_delivery(spec: JobSpec) -> JobDelivery | None:
-    """Whether and where a reply is to go; the older way to say it stands in the payload."""
+    """The delivery of a job's reply; the older way to say it stands in the payload."""
     if spec.delivery is not None:
         return spec.delivery if spec.delivery.mode == "announce" else None
     turn = spec.payload
@@ -194,8 +193,8 @@ def find_address(
     main: Session | None,
     bound: Mapping[str, str],
 ) -> Address | None:
-    """What is not named is that of the last chat, as far as it is the same channel and chat; an account that neither
-    says is the one that the agent is bound to."""
+    """The address of a reply. What is not named is that of the last chat, as far as it is the same channel
+    and chat; an account that neither says is the one that the agent is bound to."""
     last = main.last_address if main else None
     where = None if channel in (None, "last") else channel_name(channel or "")
     if last is not None and where in (None, last.channel):
@@ -214,7 +213,7 @@ def find_address(
 
 
 def bound_accounts(config: Config, agent_id: str) -> dict[str, str]:
-    """By channel, the account for which the config binds an agent; the first, where there are several."""
+    """The accounts that the config binds to an agent, by channel; the first if there are several."""
     found: dict[str, str] = {}
     for each in config.bindings:
         account_id = (each.match.account_id or "").strip()
@@ -224,7 +223,8 @@ def bound_accounts(config: Config, agent_id: str) -> dict[str, str]:
 
 
 def _must_arrive(wanted: JobDelivery) -> bool:
-    """Where nobody has ever talked to the agent from a chat, `last` is nowhere, and that is no fault."""
+    """Whether a failed delivery is a fault. If nobody has ever talked to the agent from a chat, `last` is
+    nowhere, and that is none."""
     return not wanted.best_effort and (
         wanted.to is not None or wanted.channel not in (None, "last")
     )

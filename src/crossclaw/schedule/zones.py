@@ -1,4 +1,4 @@
-"""Zones: which time a wall clock here shows."""
+"""Zones: the time zones of this machine and of the owner."""
 
 from collections.abc import Mapping
 from datetime import UTC, tzinfo
@@ -11,7 +11,7 @@ _LOCALTIME = Path("/etc/localtime")
 
 
 def local_zone(environ: Mapping[str, str]) -> tzinfo:
-    """The machine's: TZ, else what its localtime is a link to, else UTC."""
+    """The machine's zone: TZ, else what its localtime is a link to, else UTC."""
     _, _, linked = str(_LOCALTIME.resolve()).partition("/zoneinfo/")
     for name in (environ.get("TZ", "").removeprefix(":"), linked):
         try:
@@ -23,7 +23,7 @@ def local_zone(environ: Mapping[str, str]) -> tzinfo:
 
 
 def user_zone(written: str | None, local: tzinfo) -> tzinfo:
-    """`agents.defaults.userTimezone`; a name that nobody knows is the machine's."""
+    """The zone of `agents.defaults.userTimezone`; an unknown name means the machine's."""
     try:
         return find_zone(written) if written else local
     except Invalid:
