@@ -38,8 +38,11 @@ _WAIT_S_MAX = 50.0  # of one question; then it is asked again, so that a dead co
 
 
 class AsyncGatewayClient:
-    """Everything that a program asks of a gateway. A `session` is a key (`agent:main:main`), a session id, or
-    any new name; left out, it is the main session of the default agent, or of `agent`."""
+    """Everything that a program can ask of a gateway.
+
+    A `session` is a key (`agent:main:main`), a session id, or any new name; left out, it is the main session of
+    the default agent, or of `agent`.
+    """
 
     def __init__(self, peer: GatewayPeer) -> None:
         self._peer = peer
@@ -62,9 +65,11 @@ class AsyncGatewayClient:
         final: bool = False,
         repeat: bool | None = None,
     ) -> Any:
-        """Any method of the protocol (docs/protocol.md), for what has no function here. When the connection is
-        lost before the answer, the request is sent again if it has an `idempotencyKey` or `repeat` is true;
-        otherwise GatewayDown says that nobody knows whether it was done."""
+        """Calls any method of the protocol (docs/protocol.md), for what has no function here.
+
+        When the connection is lost before the answer, the request is sent again if it has an `idempotencyKey`
+        or `repeat` is true; otherwise GatewayDown says that the outcome is unknown.
+        """
         return await self._peer.call(
             method, params or {}, timeout_s=timeout_s, final=final, repeat=repeat
         )
@@ -72,14 +77,15 @@ class AsyncGatewayClient:
     async def submit(
         self, text: str, session: str | None = None, *, agent: str | None = None, key: str = ""
     ) -> RunReply:
-        """Say something and do not wait: the message is stored when this returns. `key` is its idempotency key:
+        """Sends a message and does not wait: it is stored when this returns. `key` is its idempotency key:
         the same one again, in a week even, is the same message and not said twice."""
         params = self._message(text, session, agent, key)
         answer = await self._peer.call("chat.send", params)
         return RunReply(params["sessionKey"], answer.get("runId") or params["idempotencyKey"])
 
     async def wait(self, run: RunReply, *, timeout_s: float = REPLY_S) -> RunReply:
-        """The reply to what was submitted. Reads what is stored: a restart of the gateway changes nothing."""
+        """Waits for the reply to what was submitted. Reads what is stored: a restart of the gateway changes
+        nothing."""
         until = anyio.current_time() + timeout_s
         while True:
             left_s = max(0.0, until - anyio.current_time())
@@ -113,7 +119,7 @@ class AsyncGatewayClient:
         timeout_s: float = REPLY_S,
         key: str = "",
     ) -> RunReply:
-        """Say something and wait for the reply."""
+        """Sends a message and waits for the reply."""
         reply: StreamPiece | None = None
         async for piece in self.stream(text, session, agent=agent, timeout_s=timeout_s, key=key):
             reply = piece
@@ -131,7 +137,8 @@ class AsyncGatewayClient:
         timeout_s: float = REPLY_S,
         key: str = "",
     ) -> AsyncGenerator[StreamPiece]:
-        """Say something and hear the reply as it is written; the last piece is the RunReply, whatever its status."""
+        """Sends a message and yields the reply as it is written; the last piece is the RunReply, whatever its
+        status."""
         return reply_pieces(self._peer, self._message(text, session, agent, key), timeout_s)
 
     async def abort(self, run: RunReply) -> None:
@@ -141,7 +148,7 @@ class AsyncGatewayClient:
     async def sessions(
         self, *, limit: int = 100, search: str | None = None, agent: str | None = None
     ) -> list[SessionInfo]:
-        """The newest first."""
+        """The sessions, the newest first."""
         params = _given(limit=limit, search=search, agentId=agent)
         answer = await self._peer.call("sessions.list", params, repeat=True)
         return [read_row(row, SessionInfo) for row in answer["sessions"]]
@@ -164,7 +171,7 @@ class AsyncGatewayClient:
         timeout_s: float | None = None,
         key: str = "",
     ) -> SpawnedChild:
-        """Give a task to a sub-agent of a session. Returns when it is accepted; the report comes into that
+        """Gives a task to a sub-agent of a session. Returns when it is accepted; the report comes into that
         session. `agent` is who does it, `timeout_s` how long the child may take."""
         params = _given(
             task=task,
@@ -189,14 +196,15 @@ class AsyncGatewayClient:
         after: EntryCursor | None = None,
         agent: str | None = None,
     ) -> AbstractAsyncContextManager[AsyncGenerator[SessionEntry]]:
-        """The entries of a session as they are written from now on, each once and in order. Keep `entry.cursor` and
-        give it as `after`, and nothing is missed between two calls, or two starts of your program."""
+        """The entries of a session as they are written from now on, each once and in order. Keep
+        `entry.cursor` and pass it as `after`, and nothing is missed between two calls, or two starts of your
+        program."""
         return follow_entries(self._peer, self._key(session, agent), after)
 
     @asynccontextmanager
     async def events(self) -> AsyncGenerator[AsyncGenerator[Event]]:
-        """Whatever the gateway tells about sessions and runs, raw (docs/protocol.md). After a lost connection there
-        is one named `client.missed`."""
+        """All events of the gateway about sessions and runs, raw (docs/protocol.md). After a lost connection
+        there is one named `client.missed`."""
         with self._peer.listen() as queue:
             await self._peer.call("sessions.subscribe", {}, repeat=True)
             async with aclosing(self._heard(queue)) as events:

@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class GatewayClient:
-    """As AsyncGatewayClient, which says what each function does. Threads may share one."""
+    """The blocking client; AsyncGatewayClient says what each function does. Threads may share one."""
 
     def __init__(self, client: AsyncGatewayClient, portal: BlockingPortal) -> None:
         self._client = client
@@ -169,7 +169,7 @@ def connect(
     environ: Mapping[str, str] | None = None,
     tell: Callable[[str], None] | None = None,
 ) -> Generator[GatewayClient]:
-    """As connect_async, for programs without an event loop."""
+    """Connects like connect_async, for programs without an event loop."""
     opening = connect_async(
         url,
         token=token,

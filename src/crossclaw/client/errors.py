@@ -29,7 +29,7 @@ class ClientError(Exception):
 
 
 class GatewayDown(ClientError):
-    """No gateway answers. `may_have_arrived`: a request was on its way, and nobody knows how far it came."""
+    """No gateway answers. `may_have_arrived`: a request was on its way, and its outcome is unknown."""
 
     def __init__(
         self, message: str, *, hint: str | None = None, may_have_arrived: bool = False
@@ -43,7 +43,7 @@ class NobodyListens(GatewayDown):
 
 
 class CallRefused(ClientError):
-    """The gateway answered no. `code` is one of the protocol's, such as INVALID_REQUEST or FORBIDDEN."""
+    """The gateway refused. `code` is one of the protocol's, such as INVALID_REQUEST or FORBIDDEN."""
 
     def __init__(
         self, message: str, code: str = "", details: Any = None, *, hint: str | None = None
@@ -80,12 +80,12 @@ class ReplyFailed(ClientError):
 
 
 class BadAddress(ClientError):
-    """The address is none, or no token was given that may be sent there."""
+    """The address is invalid, or no token was given that may be sent there."""
 
 
 @contextmanager
 def plain_errors() -> Generator[None]:
-    """A task group wraps what went wrong; a person reads the first thing that did."""
+    """Raises the first error inside of a task group, which wraps it: that is the one for a person."""
     try:
         yield
     except BaseExceptionGroup as group:

@@ -40,7 +40,7 @@ _SCHEMES = {"ws": "ws", "wss": "wss", "http": "ws", "https": "wss"}
 
 
 class Wanted(msgspec.Struct, frozen=True):
-    """What the options say; nothing, mostly."""
+    """The options that name a gateway; mostly none."""
 
     url: str | None = None
     token: str | None = None
@@ -52,11 +52,11 @@ class GatewayAddress(msgspec.Struct, frozen=True):
     token: Secret | None = None
     password: Secret | None = None
     is_local: bool = False
-    """The gateway of this very config: when it does not run, one can be started for the call."""
+    """Whether it is the gateway of this very config: when it does not run, one can be started for the call."""
     is_unnamed: bool = False
-    """Nobody named it by an option or a variable: only a gateway of this state folder is meant."""
+    """Whether no option or variable named it: only a gateway of this state folder is meant."""
     fingerprint: str | None = None
-    """Of the one certificate that is trusted there; None: whichever an authority vouches for."""
+    """The fingerprint of the one certificate that is trusted there; None: whichever an authority vouches for."""
 
     @property
     def is_open_line(self) -> bool:
@@ -65,8 +65,8 @@ class GatewayAddress(msgspec.Struct, frozen=True):
 
 
 def find_serving(wanted: Wanted, place: StateLocation) -> GatewayAddress:
-    """As `find_gateway`, for whoever connects now. A gateway of this state folder says where it listens; whoever
-    else has the port must not get our token."""
+    """Finds like `find_gateway`, for connecting now. A gateway of this state folder says where it listens;
+    another program on that port must not get our token."""
     address = find_gateway(wanted, place)
     if address.is_unnamed and served_port(place) is None:
         raise NobodyListens(
@@ -124,12 +124,12 @@ def _local(given: GatewayAddress, place: StateLocation) -> GatewayAddress:
 
 
 def local_port(place: StateLocation) -> int:
-    """Where to look for the gateway of this state folder."""
+    """The port at which to look for the gateway of this state folder."""
     return named_port(place) or served_port(place) or place.config.gateway.port
 
 
 def named_port(place: StateLocation) -> int | None:
-    """The one in the environment, which goes before the config's."""
+    """The port in the environment, which goes before the config's."""
     text = place.environ.get(PORT_VARIABLE, "").strip()
     if not text:
         return None
@@ -139,14 +139,14 @@ def named_port(place: StateLocation) -> int | None:
 
 
 def served_port(place: StateLocation) -> int | None:
-    """Where a gateway of this very state folder says that it listens. What one that was killed has left behind is
-    not believed: whoever has that port by now would be sent the token."""
+    """The port at which a gateway of this very state folder says that it listens. What a killed one has left
+    behind is not believed: another program on that port would be sent the token."""
     text = (read_held(place.paths.port_path) or "").strip()
     return int(text) if text.isascii() and text.isdecimal() and 0 < int(text) <= 65_535 else None
 
 
 def served_fingerprint(place: StateLocation) -> str | None:
-    """Of the certificate that it says it shows; None where it speaks no TLS."""
+    """The fingerprint of the certificate that it says it shows; None if it speaks no TLS."""
     try:
         return clean_fingerprint(place.paths.fingerprint_path.read_text("ascii"))
     except (OSError, UnicodeDecodeError, ConfigInvalid):
@@ -169,14 +169,14 @@ def _trusted(url: str, place: StateLocation) -> str | None:
 
 
 def is_taken(number: int) -> bool:
-    """Whether somebody listens on this port here, whoever it is."""
+    """Whether any program listens on this port here."""
     with socket.socket() as probe:
         probe.settimeout(PROBE_S)
         return probe.connect_ex(("127.0.0.1", number)) == 0
 
 
 def taken_port(address: GatewayAddress) -> str | None:
-    """Of the port where a gateway of this folder would be, when another program has it."""
+    """A sentence about another program that has the port of this folder's gateway; None if there is none."""
     number = urlsplit(address.url).port
     if not (address.is_unnamed and number and is_taken(number)):
         return None
@@ -202,7 +202,7 @@ def clean_url(text: str) -> str:
 
 
 def _is_ours(url: str, place: StateLocation) -> bool:
-    """The local gateway by another spelling: its port on loopback, while none is configured away."""
+    """Whether it is the local gateway by another spelling: its port on loopback, while none is configured away."""
     port = urlsplit(url).port
     return _is_loopback(url) and port == local_port(place) and place.config.gateway.mode != "remote"
 
@@ -212,7 +212,7 @@ def _is_loopback(url: str) -> bool:
 
 
 def _kept(place: StateLocation) -> Secret | None:
-    """The token that the gateway keeps, if it has ever been started."""
+    """The token that the gateway stores, if it has ever been started."""
     if not os.path.lexists(place.paths.token_path):
         return None
     return gateway_token(place.config, place.paths, {})

@@ -19,7 +19,7 @@ PAGE = 200
 async def follow_entries(
     peer: GatewayPeer, session: str, after: EntryCursor | None
 ) -> AsyncGenerator[AsyncGenerator[SessionEntry]]:
-    """Without `after`: what is written from now on. The entries end when the peer is closed."""
+    """Follows a session's entries. Without `after`: those written from now on. They end when the peer is closed."""
     with peer.listen() as events:
         key = await _subscribe(peer, session)
         reader = _Reader(peer, key)
@@ -68,7 +68,7 @@ class _Reader:
         self._at = after
 
     async def read(self) -> AsyncGenerator[SessionEntry]:
-        """What was written since the last look."""
+        """The entries that were written since the last look."""
         assert self._at is not None, "begin() comes first"
         now = await self._page(self._key, after=None, limit=1)
         current = now.get("sessionId") or ""
@@ -82,7 +82,7 @@ class _Reader:
                 yield entry
 
     async def _rest_of(self, session_id: str) -> AsyncGenerator[SessionEntry]:
-        """By the id of the transcript: a reset in between cannot mix two."""
+        """The rest of a transcript, read by its id: a reset in between cannot mix two."""
         assert self._at is not None
         while True:
             page = await self._page(session_id, after=self._at.seq, limit=PAGE)

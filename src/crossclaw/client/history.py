@@ -10,8 +10,8 @@ PAGE = 1000  # messages; what the gateway gives at once
 async def read_history(
     peer: GatewayPeer, key: str, limit: int, *, before: int | None = None, timeout_s: float = 30
 ) -> dict[str, Any]:
-    """From the newest backwards, until there is as much as wanted: the last answer of `chat.history`, with the messages
-    of all of them, oldest first."""
+    """Reads messages from the newest backwards, until there are as many as wanted: the last answer of
+    `chat.history`, with the messages of all of them, oldest first."""
     messages: list[Any] = []
     answer: dict[str, Any] = {}
     while len(messages) < limit:

@@ -1,8 +1,8 @@
-"""A line to a gateway that outlives its connections.
+"""A connection to a gateway that reconnects by itself.
 
 A gateway that takes over a changed config, or is started again, closes its connections and is there again
-within seconds. The line connects anew by itself. A request that may be repeated is, under the same
-idempotency key; whoever listens gets the event `MISSED`, and looks at what is stored before going on.
+within seconds. A request that may be repeated is, under the same idempotency key; listeners get the event
+`MISSED`, and look at what is stored before going on.
 """
 
 import itertools
@@ -32,8 +32,8 @@ FindGateway = Callable[[], GatewayAddress]
 
 
 class GatewayLine:
-    """`away_s` is how long a caller or listener waits for a gateway that is away; 0: not at all, the first
-    lost connection is the last."""
+    """A lasting connection. `away_s` is how long a caller or listener waits for a gateway that is away; 0:
+    not at all, the first lost connection is the last."""
 
     embedded = False
 
@@ -96,7 +96,7 @@ class GatewayLine:
         raise self._over or self._stays_away(patience_s)
 
     async def serve(self, *, task_status: TaskStatus[None]) -> None:
-        """Until cancelled: one connection after the other. The first one must succeed."""
+        """Keeps one connection after the other until cancelled. The first one must succeed."""
         try:
             with plain_errors():
                 await self._hold(task_status.started)
@@ -127,8 +127,8 @@ class GatewayLine:
                     self._listeners.end(self._stays_away(self._away_s))
 
     async def _hold(self, connected: Callable[[], None]) -> None:
-        """One connection, from its greeting until it is lost. Where to is looked up each time: another config
-        may say another port or token."""
+        """Holds one connection, from its greeting until it is lost. The address is looked up each time:
+        another config may say another port or token."""
         address = self._find()
         async with open_wire(address, self._scopes, self._name, self._listeners.put) as wire:
             self._take(wire, address)
@@ -176,7 +176,8 @@ async def open_line(
     away_s: float = AWAY_S_MAX,
     tell: Tell | None = None,
 ) -> AsyncGenerator[GatewayLine]:
-    """`tell` is called with a sentence for a person when the gateway goes away or comes back."""
+    """Opens a lasting connection. `tell` is called with a sentence for a person when the gateway goes away or
+    comes back."""
     line = GatewayLine(find, scopes, name or ClientName(), away_s, tell)
     with plain_errors():
         async with anyio.create_task_group() as tasks:

@@ -1,4 +1,4 @@
-"""Where a gateway's state lies: environment, paths and config, read once a command or connection."""
+"""The location of a gateway's state: environment, paths and config, read once a command or connection."""
 
 import os
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ class StateLocation(msgspec.Struct, frozen=True):
     paths: Paths
     loaded: Loaded
     unread: bool = False
-    """Its config does not load: good enough to find a gateway that runs, and for nothing else."""
+    """Whether its config does not load: good enough to find a running gateway, and for nothing else."""
 
     @property
     def config(self) -> Config:
@@ -35,14 +35,15 @@ class StateLocation(msgspec.Struct, frozen=True):
 def find_place(
     environ: Mapping[str, str] | None = None, *, to_serve: bool = False
 ) -> StateLocation:
-    """`to_serve` is for whoever starts a gateway: then every variable that the config names must be set."""
+    """Finds the state. `to_serve` is for starting a gateway: then every variable that the config names must
+    be set."""
     given, paths = _found(os.environ if environ is None else environ)
     given = with_dotenv(given, paths.state_dir)
     return StateLocation(given, paths, load(paths.config_path, given, to_serve=to_serve))
 
 
 def find_unread_place(environ: Mapping[str, str] | None = None) -> StateLocation:
-    """As far as it can be known without the config, or with its section `gateway` where that loads."""
+    """Finds the state as far as possible without the config, or with its section `gateway` if that loads."""
     given, paths = _found(os.environ if environ is None else environ)
     with suppress(ConfigInvalid):
         given = with_dotenv(given, paths.state_dir)

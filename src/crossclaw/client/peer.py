@@ -21,7 +21,7 @@ MISSED = "client.missed"
 
 
 class Event(NamedTuple):
-    """Something that the gateway tells without being asked. One named `MISSED` is the client's own: events may
+    """An event that the gateway sends without being asked. One named `MISSED` is the client's own: events may
     have been lost before it, so look at what is stored before you go on."""
 
     name: str
@@ -70,13 +70,13 @@ class EventQueue:
 
 class GatewayPeer(Protocol):
     place: str
-    """An address, or that it is embedded: for people."""
+    """The address for people, or that it is embedded."""
     embedded: bool
     defaults: GatewayDefaults
 
     @property
     def is_away(self) -> bool:
-        """Whether the connection is lost just now."""
+        """Whether the connection is lost at the moment."""
 
     async def call(
         self,
@@ -87,16 +87,16 @@ class GatewayPeer(Protocol):
         final: bool = False,
         repeat: bool | None = None,
     ) -> Any:
-        """`final` waits for the second answer of a method that answers twice. `repeat` says that the request may
-        be sent again when the connection was lost before its answer came; without it, one with an
-        `idempotencyKey` may, because the gateway acts on a key once."""
+        """Calls a method. `final` waits for the second answer of a method that answers twice. `repeat` says
+        that the request may be sent again when the connection was lost before its answer came; without it,
+        one with an `idempotencyKey` may, because the gateway acts on a key once."""
 
     def listen(self) -> AbstractContextManager[EventQueue]:
-        """Every event from now on."""
+        """A queue of every event from now on."""
 
 
 class Listeners:
-    """Whoever listens gets every event from then on; when the peer is closed, their queues end."""
+    """The queues of all listeners: each gets every event from then on, and ends when the peer is closed."""
 
     def __init__(self) -> None:
         self._queues: list[EventQueue] = []
@@ -118,7 +118,7 @@ class Listeners:
             queue.put(event)
 
     def end(self, why: ClientError) -> None:
-        """For those who listen now; who comes later may have more luck."""
+        """Ends the queues of those who listen now; later ones may still succeed."""
         for queue in self._queues:
             queue.end(why)
 

@@ -37,7 +37,7 @@ class ReplyText:
 class ToolStep:
     name: str
     phase: str
-    """start, or failed."""
+    """The phase: start, or failed."""
     arguments: Any = None
 
 
@@ -65,7 +65,7 @@ class MessageAccepted:
 
 @dataclass(slots=True)
 class RunReply:
-    """What came of a message."""
+    """The outcome of a message."""
 
     session_key: str
     run_id: str
@@ -82,7 +82,7 @@ StreamPiece = MessageAccepted | ReplyText | ToolStep | ModelTrouble | Compaction
 async def reply_pieces(
     peer: GatewayPeer, params: dict[str, Any], timeout_s: float
 ) -> AsyncGenerator[StreamPiece]:
-    """`params` are those of `chat.send`, with its `idempotencyKey`."""
+    """Sends a message and yields its pieces. `params` are those of `chat.send`, with its `idempotencyKey`."""
     with peer.listen() as events:
         follower = _Follower(peer, params, events, timeout_s)
         async for piece in follower.pieces():
@@ -170,7 +170,7 @@ class _Follower:
         )
 
     async def _stored(self) -> tuple[list[StreamPiece], bool]:
-        """Whether the run ended unheard, and then what it said: that is in the transcript."""
+        """Whether the run ended while nothing was received, and then its words from the transcript."""
         waited = await self._peer.call(
             "agent.wait", {"runId": self._reply.run_id, "timeoutMs": 0}, repeat=True
         )

@@ -1,4 +1,4 @@
-"""What the gateway's answers are in Python. Fields that a newer gateway adds are ignored."""
+"""The gateway's answers as Python types. Fields that a newer gateway adds are ignored."""
 
 from typing import Any, TypeVar
 
@@ -20,7 +20,7 @@ class SessionInfo(_Row, frozen=True, kw_only=True):
     key: str
     session_id: str
     updated_at: int
-    """Milliseconds since 1970."""
+    """The time of the last change, in milliseconds since 1970."""
     kind: str = "unknown"
     channel: str = "unknown"
     label: str | None = None
@@ -49,7 +49,7 @@ class HistoryMessage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EntryCursor(msgspec.Struct, frozen=True):
-    """A place in a session's history: keep it, and `subscribe(after=…)` goes on behind it."""
+    """A place in a session's history: keep it, and `subscribe(after=…)` continues behind it."""
 
     session_id: str
     seq: int

@@ -1,7 +1,7 @@
 """Trust: which certificate a gateway must show before a credential is sent to it.
 
-The gateway of this state folder says its fingerprint there, as it keeps its token there; one elsewhere is known by
-`gateway.remote.tlsFingerprint`, or by an authority that this machine trusts.
+The gateway of this state folder stores its fingerprint there, as it stores its token there; one elsewhere is
+known by `gateway.remote.tlsFingerprint`, or by an authority that this machine trusts.
 """
 
 import ssl
@@ -15,8 +15,8 @@ TLS_PORT = 443
 
 
 def tls_of(address: GatewayAddress) -> ssl.SSLContext | bool | None:
-    """For a connection on which `check_certificate` is called before anything is said. True: an authority is asked;
-    None: there is no TLS."""
+    """The TLS context of a connection on which `check_certificate` is called before anything is sent. True:
+    an authority is asked; None: there is no TLS."""
     if not address.url.startswith("wss://"):
         return None
     return unchecked_context() if address.fingerprint else True
@@ -44,8 +44,8 @@ def check_certificate(shown: bytes | None, address: GatewayAddress) -> None:
 
 
 def checked_context(address: GatewayAddress) -> ssl.SSLContext | None:
-    """For libraries that do not show us the certificate: it is fetched and looked at first, and from then on
-    no other is accepted."""
+    """A TLS context for libraries that do not show us the certificate: it is fetched and checked first, and
+    from then on no other is accepted."""
     if address.fingerprint is None:
         return None
     parts = urlsplit(address.url)

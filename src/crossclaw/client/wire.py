@@ -39,7 +39,7 @@ Hear = Callable[[Event], None]
 
 
 class ClientName(NamedTuple):
-    """How a client introduces itself. The protocol has a list of ids and modes; these are on it."""
+    """A client's id and mode in `connect`. The protocol has a list of them; these are on it."""
 
     id: str = "gateway-client"
     mode: str = "backend"
