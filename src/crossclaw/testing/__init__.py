@@ -1,4 +1,4 @@
-"""Doubles that ship with the gateway: what its own tests use, and what yours may."""
+"""Test doubles that ship with the gateway: its own tests use them, and yours may."""
 
 from crossclaw.testing.channel import MemoryChannel
 from crossclaw.testing.fake_models import FakeModelServer

@@ -13,9 +13,9 @@ from crossclaw.domain.errors import DeliveryError
 
 
 class MemoryChannel(GivenChannel):
-    """`say` is a person typing; `sent` is what people got to see. `faults` are raised one by one by
-    the next sends. `knows_key_s`: how long it knows a delivery key and shows the same message once; good
-    platforms do for ever."""
+    """A chat platform in memory. `say` is a person typing; `sent` is what people got to see. `faults` are
+    raised one by one by the next sends. `knows_key_s`: how long it knows a delivery key and shows the same
+    message once; good platforms do for ever."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class MemoryChannel(GivenChannel):
     async def say(
         self, sender: str, text: str, *, message_id: str | None = None, group: str | None = None
     ) -> str:
-        """Answers the run id, once the gateway has accepted the message."""
+        """Sends a message as a person; returns the run id, once the gateway has accepted it."""
         self._numbers += 1
         received = await self.bring(
             Inbound(
@@ -107,7 +107,7 @@ class MemoryChannel(GivenChannel):
         return received.run_id
 
     async def bring(self, inbound: Inbound) -> Received:
-        """Whatever a platform can bring."""
+        """Brings anything that a platform can bring."""
         assert self.host is not None, "the channel is not served yet"
         return await self.host.receive(inbound)
 

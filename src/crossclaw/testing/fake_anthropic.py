@@ -72,7 +72,8 @@ class AnthropicWire:
         return sse('{"type": "content_block_delta", "index', "content_block_delta")
 
     def _signed(self, reply: Reply, body: Json) -> Reply:
-        """Where thinking is bound to what stands before it, the service signs just that."""
+        """The reply with signatures: where thinking is bound to what stands before it, the service signs just
+        that."""
         if not binds(body["model"]):
             return reply
         blocks: list[AssistantBlock] = []
@@ -129,7 +130,7 @@ def _anthropic_block(block: AssistantBlock) -> Json:
 
 
 def _anthropic_stream(block: AssistantBlock) -> tuple[Json, list[Json]]:
-    """How a block begins, empty, and what is added to it."""
+    """The empty block with which it begins, and the events that fill it."""
     whole = _anthropic_block(block)
     match block:
         case Text(text=text):

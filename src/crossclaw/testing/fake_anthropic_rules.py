@@ -51,7 +51,7 @@ def anthropic_complaints(body: Json, rules: ServiceRules = ALL) -> Iterator[str]
 
 
 def _ends_with_assistant(body: Json) -> bool:
-    """It is refused by all that take an effort."""
+    """Whether the request ends with an assistant's message, which all models that take an effort refuse."""
     knows, messages = _knows(body), body.get("messages") or [{}]
     return bool(knows and knows.efforts) and messages[-1].get("role") == "assistant"
 
@@ -129,7 +129,7 @@ def _binding_complaints(body: Json) -> Iterator[str]:
 
 
 def bound_signature(body: Json, said: list[Json]) -> str:
-    """What the service signs: the model and everything that stands before the thinking."""
+    """The signature of thinking: over the model and everything that stands before it."""
     kept = {name: body.get(name) for name in ("model", "system", "tools")}
     messages = [
         {"role": message["role"], "content": _blocks_of(message)} for message in body["messages"]
@@ -236,7 +236,7 @@ def _is_image(source: Json) -> bool:
 
 
 def _pairing_complaints(place: int, message: Json, following: Json | None) -> Iterator[str]:
-    """Every tool_use is answered once in the next message, and nothing else is."""
+    """Complaints about tool calls: every tool_use is answered once in the next message, and nothing else is."""
     calls = [b["id"] for b in _blocks_of(message) if b.get("type") == "tool_use"]
     answers = [
         b["tool_use_id"] for b in _blocks_of(following or {}) if b.get("type") == "tool_result"

@@ -31,11 +31,11 @@ BYTES_A_TOKEN = 4
 
 class CacheBlock(msgspec.Struct, frozen=True):
     digest: str
-    """Of everything up to and including this block."""
+    """The digest of everything up to and including this block."""
     tokens: int
-    """Of everything up to and including this block."""
+    """The tokens of everything up to and including this block."""
     mark: str | None
-    """How long to remember the prefix that ends here."""
+    """The time for which the prefix that ends here is remembered."""
 
 
 class PromptCache:
@@ -96,7 +96,7 @@ def blocks_of(body: dict[str, Any]) -> Iterator[CacheBlock]:
 
 
 def _pieces(body: dict[str, Any]) -> Iterator[tuple[str, int]]:
-    """What is sent, each part by itself; a system prompt by its paragraphs."""
+    """The parts of a request, each by itself; a system prompt by its paragraphs."""
     for part in _parts(body):
         data = msgspec.json.encode(unmarked(part), order="sorted")
         if isinstance(part, dict) and "role" not in part and "text" in part:
@@ -107,7 +107,7 @@ def _pieces(body: dict[str, Any]) -> Iterator[tuple[str, int]]:
 
 
 def _size(part: Any, data: bytes) -> int:
-    """A picture is some 1,600 tokens, however long its base64."""
+    """The tokens of a part. A picture is some 1,600, however long its base64."""
     source = part.get("source") if isinstance(part, dict) else None
     return 6_400 if isinstance(source, dict) and "data" in source else len(data)
 
@@ -124,7 +124,7 @@ def _parts(body: dict[str, Any]) -> Iterator[Any]:
 
 
 def unmarked(value: Any) -> Any:
-    """Without cache marks: they are no part of what is said."""
+    """The value without cache marks: they are no part of what is said."""
     if isinstance(value, dict):
         return {name: unmarked(part) for name, part in value.items() if name != "cache_control"}
     return [unmarked(part) for part in value] if isinstance(value, list) else value

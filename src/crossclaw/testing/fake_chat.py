@@ -116,7 +116,7 @@ def _deltas(reply: Reply, service: str) -> Iterator[Json]:
 
 
 def _thoughts(thinking: str, service: str) -> Iterator[Json]:
-    """OpenRouter sends words to read, and beside them what it wants back."""
+    """The events of thinking. OpenRouter sends words to read, and beside them what it wants back."""
     if service != "openrouter":
         yield from ({"reasoning_content": word} for word in split_words(thinking))
         return

@@ -67,7 +67,7 @@ def _message_complaints(place: int, message: Json, rules: ServiceRules) -> Itera
 
 
 def service_of(model: str) -> str:
-    """Whose rules hold, by the model's name."""
+    """The service whose rules hold, by the model's name."""
     if "/" in model:
         return "openrouter"
     starts = {"gpt-": "openai", "o1": "openai", "o3": "openai", "o4": "openai", "gemini": "gemini"}
@@ -176,7 +176,7 @@ def _unreasoned(messages: list[Json]) -> Iterator[str]:
 
 
 def _unsigned(messages: list[Json]) -> Iterator[str]:
-    """Of several calls at once the first carries it."""
+    """Calls without a signature; of several calls at once the first carries it."""
     for message in _current(messages):
         for call in (message.get("tool_calls") or [])[:1]:
             google = (call.get("extra_content") or {}).get("google") or {}

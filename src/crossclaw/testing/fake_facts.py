@@ -18,9 +18,9 @@ _FOUR = _THREE | {"xhigh"}
 class Claude(NamedTuple):
     output: int
     types: frozenset[str]
-    """What `thinking.type` may be."""
+    """The allowed values of `thinking.type`."""
     unasked: bool
-    """Whether it thinks where nothing is said."""
+    """Whether it thinks by default."""
     efforts: frozenset[str] = frozenset()
     binds: bool = False
 
@@ -79,7 +79,7 @@ GPTS: dict[str, Gpt] = {
 
 
 def claude(model: str) -> Claude | None:
-    """None for servers that imitate the service with models of their own."""
+    """The facts of a Claude; None for servers that imitate the service with models of their own."""
     found = re.search(r"claude-[a-z0-9-]+", model)
     if not found:
         return None

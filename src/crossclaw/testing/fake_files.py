@@ -1,4 +1,4 @@
-"""What services see of a PDF, and of how much there is in one request."""
+"""What services see of a PDF, and their limits for one request."""
 
 import re
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ class SeenPdf(NamedTuple):
 
 
 def look_at(data: bytes) -> SeenPdf:
-    """As far as its plain bytes tell."""
+    """The facts of a PDF, as far as its plain bytes tell."""
     pages = len(re.findall(rb"/Type\s*/Page(?![a-zA-Z])", data))
     return SeenPdf(
         data.startswith(b"%PDF-") and b"%%EOF" in data[-1024:], b"/Encrypt" in data, pages
@@ -48,13 +48,13 @@ def claude_file_complaints(body: Json, found: list[tuple[str, Json]]) -> Iterato
 
 
 def most_of(body: Json) -> int:
-    """Pictures, and pages of PDFs, of one request. Those that take an effort have the long windows."""
+    """The most pictures, and pages of PDFs, of one request. Models that take an effort have the long windows."""
     knows = claude(str(body.get("model")))
     return MANY_CLAUDE if knows is not None and knows.efforts else FEWER_CLAUDE
 
 
 def carried_chars(value: object) -> int:
-    """How long the texts of a request are together: nearly all of it."""
+    """The length of all texts of a request: nearly all of it."""
     if isinstance(value, str):
         return len(value)
     if isinstance(value, list):

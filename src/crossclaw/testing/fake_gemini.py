@@ -176,7 +176,7 @@ def _schema_complaints(declared: Json, rules: ServiceRules) -> Iterator[str]:
 
 
 def _unsigned(contents: list[Json]) -> Iterator[str]:
-    """Since the last words of the user."""
+    """Calls without a signature since the last words of the user."""
     spoken = [
         place
         for place, content in enumerate(contents)

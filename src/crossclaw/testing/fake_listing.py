@@ -1,4 +1,4 @@
-"""What the fake services answer to plain questions: which models there are, and what one can."""
+"""The fake services' answers to plain questions: which models there are, and what one can do."""
 
 from crossclaw.domain.aliases import Json
 from crossclaw.testing.fake_facts import CLAUDES, GPTS
@@ -6,7 +6,8 @@ from crossclaw.testing.fake_ollama import CAN, WINDOWS
 
 
 def listing(path: str, headers: dict[str, str]) -> Json | None:
-    """Anthropic and OpenAI share a path; Anthropic's clients say which version of it they know."""
+    """The list of models at a path. Anthropic and OpenAI share one; Anthropic's clients say which version of
+    it they know."""
     plain = path.partition("?")[0]
     match plain:
         case "/v1/models" if "anthropic-version" in headers:
@@ -21,7 +22,7 @@ def listing(path: str, headers: dict[str, str]) -> Json | None:
 
 
 def shown(model: str) -> Json | None:
-    """Ollama's `/api/show`."""
+    """The answer of Ollama's `/api/show`."""
     if model not in CAN:
         return None
     return {"capabilities": CAN[model], "model_info": {"arch.context_length": WINDOWS[model]}}

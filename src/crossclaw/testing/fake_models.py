@@ -36,7 +36,7 @@ POLL_S = 0.02
 class FakeRequest(msgspec.Struct, frozen=True):
     path: str
     headers: dict[str, str]
-    """By lower-case name."""
+    """The headers by lower-case name."""
     body: Json
 
     @property
@@ -125,7 +125,7 @@ class FakeModelServer:
 
     @property
     def url(self) -> str:
-        """For Anthropic as it is; OpenAI's base URL is `openai_url`."""
+        """The base URL for Anthropic; OpenAI's is `openai_url`."""
         return f"http://127.0.0.1:{self._server.server_address[1]}"
 
     @property
@@ -213,7 +213,7 @@ class _Server(socketserver.ThreadingTCPServer):
         super().shutdown_request(request)
 
     def hang_up(self) -> None:
-        """Kept-alive connections would hold their threads until the client leaves."""
+        """Closes kept-alive connections, which would hold their threads until the client leaves."""
         for connection in list(self._open):
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)

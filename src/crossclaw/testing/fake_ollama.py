@@ -15,7 +15,7 @@ CAN: dict[str, list[str]] = {
     "gemma3:4b": ["completion", "vision"],
     "llama3.2": ["completion", "tools"],
 }
-"""What is installed, and what each model can."""
+"""The installed models, and what each can do."""
 WINDOWS = {"qwen3:8b": 40_960, "gemma3:4b": 131_072, "llama3.2": 131_072}
 
 

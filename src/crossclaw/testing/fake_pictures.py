@@ -24,7 +24,7 @@ def sniff(data: bytes) -> str | None:
 
 
 def size_of(data: bytes) -> tuple[int, int]:
-    """Width and height, where the first bytes tell; (0, 0) otherwise."""
+    """Width and height, if the first bytes tell; (0, 0) otherwise."""
     if data.startswith(b"\x89PNG") and len(data) >= 24:
         width, height = struct.unpack(">II", data[16:24])
         return int(width), int(height)
@@ -32,7 +32,7 @@ def size_of(data: bytes) -> tuple[int, int]:
 
 
 def is_animated(data: bytes) -> bool:
-    """A GIF of several pictures: each has its own control block."""
+    """Whether it is a GIF of several pictures: each has its own control block."""
     return data[:4] == b"GIF8" and data.count(b"\x21\xf9\x04") > 1
 
 

@@ -166,7 +166,7 @@ RULES: dict[str, ServiceRule] = {
 
 
 class ServiceRules:
-    """Which of them hold; all, unless some are switched off."""
+    """The rules that hold; all, unless some are switched off."""
 
     def __init__(self, off: Iterable[str] = ()) -> None:
         self._off = frozenset(off)

@@ -1,4 +1,4 @@
-"""What all fake wires share: how a scripted answer is given, and how it is cut into events."""
+"""The common part of all fake wires: how a scripted answer is given, and how it is cut into events."""
 
 from collections.abc import Mapping
 from typing import Literal, Protocol
@@ -19,11 +19,11 @@ FakeTrouble = Literal[
 class Reply(msgspec.Struct, frozen=True):
     blocks: list[AssistantBlock]
     stop: str | None = None
-    """As our messages or as the wire says it; None: `tool_use` after calls, else `end_turn`."""
+    """The stop reason, as our messages or as the wire says it; None: `tool_use` after calls, else `end_turn`."""
     usage: Usage | None = Usage(input=10, output=5)
     thought_tokens: int = 0
-    """How long the model thinks before its words. They count against the request's limit, as on the real
-    services: where there is no room for them and a word, the answer is cut and empty."""
+    """The tokens of thinking before its words. They count against the request's limit, as on the real
+    services: if there is no room for them and a word, the answer is cut and empty."""
 
     @property
     def has_calls(self) -> bool:
@@ -31,7 +31,7 @@ class Reply(msgspec.Struct, frozen=True):
 
 
 def within(reply: Reply, limit: int | None, thinks: bool) -> Reply:
-    """The reply as far as the limit lets it come."""
+    """The reply, cut at the limit."""
     if not reply.thought_tokens or not thinks:
         return reply
     spent = reply.usage or Usage()

@@ -21,7 +21,7 @@ WIRES: dict[str, Wire] = {
 
 
 def wire_at(path: str, body: Json) -> Wire | None:
-    """Who answers at a path. Google's has the model in it: it goes where the others have it."""
+    """The wire that answers at a path. Google's has the model in it: it is put where the others have it."""
     plain = path.partition("?")[0]
     if plain.startswith("/v1beta/models/") and plain.endswith("ateContent"):
         body["model"] = plain.removeprefix("/v1beta/models/").partition(":")[0]

@@ -41,8 +41,8 @@ async def open_gateway(
     http: Callable[[], HttpClients] = HttpClients,
     loaded: Loaded | None = None,
 ) -> AsyncGenerator[app.Gateway]:
-    """With `inline` (virtual time) nothing runs in threads; without, the real writer is used. `http`: how chat
-    accounts reach their platforms; a fake may take the place of the network."""
+    """Opens a gateway. With `inline` (virtual time) nothing runs in threads; without, the real writer is
+    used. `http`: how chat accounts reach their platforms; a fake may take the place of the network."""
     paths = Paths(home=folder, state_dir=folder / "state", config_path=folder / "openclaw.json")
     outside = app.Outside(
         environ=environ or {},

@@ -14,7 +14,7 @@ from crossclaw.providers.pieces import count_usage, pieces_of
 
 
 class CutOff(msgspec.Struct, frozen=True):
-    """Some words, and then the line is gone."""
+    """An answer of some words after which the connection breaks."""
 
     words: str
     error: Exception
@@ -29,10 +29,10 @@ class ScriptExhausted(AssertionError):
 
 
 class ScriptedProvider:
-    """A script of one line an answer: `["hello", [ToolUse("c1", "read", {})], ProviderOverloaded("no")]`.
+    """A scripted model: one line an answer: `["hello", [ToolUse("c1", "read", {})], ProviderOverloaded("no")]`.
 
-    A line may be a function of the request; a function in place of the list answers everything,
-    which is how several sessions are told apart. `seen` holds the requests in order.
+    A line may be a function of the request; a function in place of the list answers everything, which is how
+    several sessions are told apart. `seen` holds the requests in order.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class ScriptedProvider:
 
     @property
     def left(self) -> int:
-        """Lines not spoken yet; a test may assert that there are none."""
+        """The number of lines not used yet; a test may assert that there are none."""
         return len(self._lines)
 
     def _next_line(self, request: ModelRequest) -> ScriptedAnswer | ScriptedAnswerer:

@@ -1,4 +1,4 @@
-"""submit: a message into a gateway that is open in this process, by the road that clients take."""
+"""submit: sends a message into a gateway that is open in this process, as clients do."""
 
 from typing import Any
 

@@ -24,7 +24,7 @@ class VirtualClock:
 
 
 class _JumpingSelector(selectors.DefaultSelector):
-    """Never sleeps: what would be slept is added to the time."""
+    """A selector that never sleeps: the time it would sleep is added to the clock."""
 
     jumped_s = 0.0
 
@@ -38,7 +38,7 @@ class _JumpingSelector(selectors.DefaultSelector):
 
 
 class VirtualLoop(SelectorEventLoop):
-    """Use it as `anyio.run(..., backend_options={"loop_factory": VirtualLoop})`."""
+    """An event loop in virtual time: `anyio.run(..., backend_options={"loop_factory": VirtualLoop})`."""
 
     def __init__(self) -> None:
         self._jumping = _JumpingSelector()
