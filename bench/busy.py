@@ -1,7 +1,7 @@
-"""Busy: how soon a gateway answers somebody else while many sessions work.
+"""Busy: how soon a gateway answers one client while many sessions work.
 
-The work comes from a process of its own, so that what is measured is the gateway and not a client that has
-no time to read its answers.
+The work comes from a process of its own, so that what is measured is the gateway and not a client that has no
+time to read its answers.
 """
 
 import subprocess

@@ -1,5 +1,6 @@
-"""What chat accounts cost: a turn by a chat beside one by `chat.send`, an account that is connected and hears nothing, and a thousand chats of
-one account that all have something to say. The platforms are the fakes of tests/channels, in this process."""
+"""The cost of chat accounts: a turn by a chat beside one by `chat.send`, an account that is connected and
+gets nothing, and a thousand chats of one account that all have something to say. The platforms are the fakes
+of tests/channels, in this process."""
 
 import gc
 import logging
@@ -32,7 +33,8 @@ WARM, TURNS, ACCOUNTS, CHATS = 30, 300, 20, 1_000
 
 
 async def _turns() -> Spent:
-    """In turns, so that a busy second meets both; medians. The store is on the disk, the model answers at once."""
+    """Measures both kinds alternately, so that a busy second meets both; medians. The store is on the disk,
+    the model answers at once."""
     settings = ChannelSettings(dm_policy="open", allow_from=("*",))
     channel = MemoryChannel(settings=settings)
     by_client, by_chat, shown = Stopwatch(), Stopwatch(), Stopwatch()
@@ -56,7 +58,7 @@ async def _turns() -> Spent:
 
 
 class EncryptedMatrix(MatrixDriver):
-    """With its keys, which lie outside of Python's own memory."""
+    """A Matrix account with its keys, which lie outside of Python's own memory."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -104,7 +106,7 @@ def idle(kind: type[ChannelDriver]) -> Callable[[Stores], Spent]:
 
 
 def encrypted(_stores: Stores) -> Spent:
-    """By what the process holds, in one of its own."""
+    """The memory of encrypted accounts, measured as what a process of its own holds."""
     done = subprocess.run(
         [sys.executable, "-m", "bench.channels"], capture_output=True, text=True, check=True
     )
@@ -112,7 +114,7 @@ def encrypted(_stores: Stores) -> Spent:
 
 
 def many(_stores: Stores) -> Spent:
-    """In virtual time: what is measured is the processor's."""
+    """The processor time of many chats, in virtual time."""
     with tempfile.TemporaryDirectory() as folder:
         watch = Stopwatch()
         options = {"loop_factory": VirtualLoop}

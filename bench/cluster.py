@@ -1,8 +1,9 @@
-"""`make cluster-bench`: what a PostgreSQL costs, what a second gateway brings, and how late one gateway knows of another.
+"""`make cluster-bench`: what a PostgreSQL costs, what a second gateway brings, and how late one gateway learns
+of another.
 
-Everything is measured on servers and gateways of its own, each a process; the server syncs to its disk. Only ratios and
-distances are held against bars, each in the same run. A machine that does something else, or has two cores for three
-processes, makes them worse: run it alone.
+Everything is measured on servers and gateways of its own, each a process; the server syncs to its disk. Only
+ratios and distances are held against bars, each in the same run. A machine that does something else, or has two
+cores for three processes, makes them worse: run it alone.
 """
 
 import argparse
@@ -78,7 +79,7 @@ class Worker:
 
 
 class Turns:
-    """Turns a second over 64 sessions, on whatever they are asked of."""
+    """Turns a second over 64 sessions, on one or several gateways."""
 
     def __init__(self, folder: Path, server: Server, turns: int, text: str) -> None:
         self._folder, self._server, self._turns, self._text = folder, server, turns, text
@@ -105,7 +106,7 @@ class Turns:
         return f"{self._server.url}/{name}"
 
     def _measure(self, url: str, names: Sequence[str]) -> float:
-        """Of all together. Each says so when it is ready, and all begin at once."""
+        """The turns a second of all workers together. Each reports when it is ready, and all begin at once."""
         workers = []
         for name in names:  # one after the other: the first makes the tables
             workers.append(Worker(self._folder, url, name, self._turns, self._text))
@@ -133,7 +134,8 @@ def _delaying(port: int) -> Generator[int]:
 def best_ratio(
     tries: int, one: Callable[[], float], other: Callable[[], float]
 ) -> tuple[float, float, float]:
-    """Each the best of several, taken in turn, so that a busy minute meets both: their ratio, and both."""
+    """The ratio of the best of several tries of each, taken alternately, so that a busy minute meets both;
+    and both values."""
     pairs = [(one(), other()) for _ in range(tries)]
     ones, others = zip(*pairs, strict=True)
     return max(ones) / max(others), max(ones), max(others)

@@ -1,4 +1,5 @@
-"""How far behind one gateway is what happens on another: waits, words, revocations, and the runs of one that was killed."""
+"""The delay until one gateway learns what happens on another: waits, words, revocations, and the runs of one
+that was killed."""
 
 import time
 from collections.abc import AsyncGenerator
@@ -61,7 +62,7 @@ async def measure_distances(
 
 
 async def _see_each_other(client: AsyncGatewayClient, count: int) -> None:
-    """Until all are there, and their links are made."""
+    """Waits until all are there, and their links are made."""
     with anyio.fail_after(SOON_S):
         while len((await client.call("gateways.list"))["gateways"]) < count:  # noqa: ASYNC110
             await anyio.sleep(0.1)
@@ -71,8 +72,8 @@ async def _see_each_other(client: AsyncGatewayClient, count: int) -> None:
 async def _behind(
     here: AsyncGatewayClient, there: AsyncGatewayClient, tries: int
 ) -> tuple[list[float], list[float]]:
-    """The same run, waited for and listened to by way of both gateways. One that the other gateway has taken (it may,
-    where it is faster) is known there first, and says nothing."""
+    """The delays of the same run, waited for and listened to by way of both gateways. One that the other
+    gateway has taken (it may, where it is faster) is known there first, and is not counted."""
     waits = dict[str, float]()
     heard: dict[str, dict[str, float]] = {"here": {}, "there": {}}
 
@@ -154,7 +155,7 @@ async def _revoke(a: Program, b: Program, owner: AsyncGatewayClient, found: Dist
 async def _kill(
     folder: Path, url: str, name: str, there: AsyncGatewayClient, found: Distances, module: str
 ) -> None:
-    """From `kill -9` until another gateway has begun with the run again."""
+    """The time from `kill -9` until another gateway has begun with the run again."""
     with running(folder, url, name, module) as victim:
         async with client_of(victim) as client:
             await _until_it_takes_runs(client)
@@ -175,7 +176,8 @@ async def _until_it_takes_runs(client: AsyncGatewayClient) -> None:
 
 
 async def _begin_on(name: str, client: AsyncGatewayClient, there: AsyncGatewayClient) -> str:
-    """A run that this gateway carries out; in which session it is. Another may be faster: then once more."""
+    """Begins a run that this gateway carries out; returns its session. If another gateway was faster, it
+    tries again."""
     for attempt in range(20):
         key = f"agent:main:{name}-{attempt}"
         await client.submit("wait: 30\nsay: late", key)

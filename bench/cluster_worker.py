@@ -1,4 +1,5 @@
-"""A gateway of the benchmark, in a process of its own: takes turns when it is told to, and says how many it took a second."""
+"""A gateway of the benchmark, in a process of its own: takes turns when asked, and reports how many it took a
+second."""
 
 import sys
 import time
@@ -15,7 +16,7 @@ from crossclaw.domain.keys import SessionKey
 
 
 async def work(folder: Path, url: str, name: str, sessions: int, turns: int, text: str) -> None:
-    """`url` may be empty: a file then. `name` may be: alone then."""
+    """Runs the turns. `url` may be empty: a file then. `name` may be: alone then."""
     raw = {"ledger": {"shared": True, "gateway": name}} if name else {}
     paths = Paths(home=folder, state_dir=folder / "state", config_path=folder / "openclaw.json")
     outside = Outside(environ={URL_VARIABLE: url} if url else {}, tools=(Echo(),))

@@ -1,4 +1,4 @@
-"""What conversations cost: the input that is paid for, beside a cache that forgets nothing it was sent.
+"""The cost of conversations: the input that is paid for, beside a cache that forgets nothing it was sent.
 
 A whole gateway talks to a fake service that keeps and prices a prompt cache by the service's public rules
 (`testing/fake_cache.py`). The figure is the same on every machine; it is a row here because it is money.
@@ -43,7 +43,7 @@ def thinking(body: Body) -> list[AssistantBlock]:
 
 
 def reading(body: Body) -> list[AssistantBlock]:
-    """Twelve files at once, then the answer."""
+    """A model that reads twelve files at once, then answers."""
     last = body["messages"][-1]["content"]
     if any(block.get("type") == "tool_result" for block in last):
         return [Thinking(LOREM * 10), Text(LOREM)]
@@ -53,7 +53,7 @@ def reading(body: Body) -> list[AssistantBlock]:
 
 
 def remembering(body: Body) -> list[AssistantBlock]:
-    """A line more in its memory, then the answer."""
+    """A model that adds a line to its memory, then answers."""
     last = body["messages"][-1]["content"]
     if any(block.get("type") == "tool_result" for block in last):
         return [Thinking(LOREM * 10), Text(LOREM)]
@@ -70,7 +70,7 @@ SCENARIOS: dict[str, tuple[Script, bool]] = {
     "ten turns, each with a context": (thinking, True),
     "ten turns, memory written in each": (remembering, False),
 }
-"""What the model says, and whether each message comes with a context of its own."""
+"""The model's script, and whether each message comes with a context of its own."""
 
 
 async def converse(folder: Path, script: Script, *, contexts: bool) -> float:

@@ -10,7 +10,7 @@ CHUNK_BYTES = 1 << 16
 
 
 def forward(source: socket.socket, target: socket.socket, delay_s: float) -> None:
-    """What arrives goes on after the delay, in its order; the next piece may be on its way meanwhile."""
+    """Forwards bytes after the delay, in their order; the next piece may be on its way meanwhile."""
     on_their_way: SimpleQueue[tuple[float, bytes]] = SimpleQueue()
 
     def deliver() -> None:

@@ -1,4 +1,4 @@
-"""The gateway as its clients meet it: a process of its own, asked over its WebSocket.
+"""The gateway as its clients use it: a process of its own, asked over its WebSocket.
 
 The CPU times are the gateway's; those of the client and of the model are not in them.
 """
@@ -35,7 +35,7 @@ SEND = (
 
 
 class Rows(msgspec.Struct):
-    """Of an answer to `sessions.list`, how many there are."""
+    """The number of rows in an answer to `sessions.list`."""
 
     count: int
 
@@ -72,7 +72,7 @@ async def _turns(paths: Paths, config: Config, sessions: int, turns: int) -> Spe
 
 
 async def _turns_alone(paths: Paths, config: Config) -> Spent:
-    """One after the other; in several sessions, so that the histories stay short."""
+    """Turns one after the other; in several sessions, so that the histories stay short."""
     async with _warm(paths, config) as (gateway, wire):
         watch = Stopwatch(gateway.cpu_s)
         for key in keys(10):
@@ -105,9 +105,12 @@ async def _sends(paths: Paths) -> Spent:
 
 
 def sends(stores: Stores) -> Spent:
-    """From a message that makes one session ask another to the words after its answer: two turns
-    of the model here, one there. Each pair of sessions is used once: the rounds that follow a send go
-    on behind it, and the next one would stand in line for them. The CPU time is theirs as well."""
+    """The time from a message that makes one session ask another to the words after its answer: two turns of
+    the model here, one there.
+
+    Each pair of sessions is used once: the rounds that follow a send go on behind it, and the next one would
+    wait for them. The CPU time is theirs as well.
+    """
     return anyio.run(_sends, stores.fresh())
 
 
@@ -129,7 +132,7 @@ async def _spawns(paths: Paths) -> Spent:
 
 
 def spawns(stores: Stores) -> Spent:
-    """From the request to the child's report in its parent's chat: a turn of the child's for its
+    """The time from the request to the child's report in its parent's chat: a turn of the child's for its
     task, one for its announce."""
     return anyio.run(_spawns, stores.fresh())
 
@@ -158,7 +161,7 @@ def lists(sessions: int, stores: Stores) -> Spent:
 
 
 def starts(sessions: int, stores: Stores) -> Spent:
-    """The first start is not counted where there are sessions: it brings the store up to date."""
+    """The time of a start. The first is not counted if there are sessions: it brings the store up to date."""
     paths = stores.with_sessions(sessions) if sessions else stores.fresh()
     spent = [_start(paths) for _ in range(STARTS + 1)][1 if sessions else 0 :]
     return middle(spent)

@@ -1,5 +1,7 @@
-"""Visitors of a gateway: they open it, say something, and wait for the answer. Imports nothing of the
-benchmarks, so that a process that is to be weighed carries only the gateway."""
+"""Clients of a gateway in this process: they open it, send messages, and wait for the answers.
+
+Imports nothing of the benchmarks, so that a process that is to be weighed carries only the gateway.
+"""
 
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
@@ -18,7 +20,7 @@ PLAIN = "say: It is a fine day for a walk."
 WITH_TOOL = 'tool: echo {"text": "hello"}\nthen:\nsay: It answered.'
 
 Timed = Callable[[], AbstractContextManager[None]]
-"""What a guest holds around each turn."""
+"""A context around each turn, which times it."""
 
 
 class EchoParams(msgspec.Struct):
@@ -36,7 +38,7 @@ class Echo(Tool[EchoParams]):
 
 @asynccontextmanager
 async def opened(paths: Paths) -> AsyncGenerator[Gateway]:
-    """Without keys in the environment everybody's model is the scripted one."""
+    """An open gateway. Without keys in the environment everybody's model is the scripted one."""
     async with open_gateway(Config(), paths, Outside(environ={}, tools=(Echo(),))) as gateway:
         yield gateway
 
@@ -59,7 +61,7 @@ async def talk(
     text: str,
     timed: Timed = nullcontext,
 ) -> None:
-    """All sessions at once; each takes its next turn when it has its answer."""
+    """Talks in all sessions at once; each takes its next turn when it has its answer."""
 
     async def talk_in(key: SessionKey) -> None:
         for _ in range(turns_each):

@@ -22,7 +22,8 @@ ONE, LONG = 1, 100_000  # and one conversation that never began anew
 
 
 def a_folder(folder: Path, count: int, messages: int) -> None:
-    """What OpenClaw 2026.2 leaves: so many conversations with tool calls, of so many messages each."""
+    """Makes a folder as OpenClaw 2026.2 leaves it: so many conversations with tool calls, of so many messages
+    each."""
     sessions = folder / "agents" / "main" / "sessions"
     sessions.mkdir(parents=True)
     store = {f"agent:main:bench{n}": {"sessionId": f"s{n}", "updatedAt": 1 + n} for n in range(count)}  # fmt: skip
@@ -43,7 +44,7 @@ CREATE TABLE transcript_events (session_id TEXT, seq INTEGER, event_json TEXT, c
 
 
 def a_newer_folder(folder: Path, count: int, messages: int) -> None:
-    """The same as OpenClaw 2026.9 leaves it, as far as an import looks at it."""
+    """Makes the same as OpenClaw 2026.9 leaves it, as far as an import looks at it."""
     store = folder / "agents" / "main" / "agent" / "openclaw-agent.sqlite"
     store.parent.mkdir(parents=True)
     lines = [(number, msgspec.json.encode(_line(number)).decode()) for number in range(messages)]

@@ -29,7 +29,7 @@ async def _talk(paths: Paths, sessions: int, turns: int, text: str) -> Spent:
 
 
 async def _talk_alone(paths: Paths, sessions: Sequence[SessionKey], text: str) -> Spent:
-    """One after the other; in several sessions, so that the histories stay short."""
+    """Turns one after the other; in several sessions, so that the histories stay short."""
     async with opened(paths) as gateway:
         await talk(gateway, WARM, 5, text)
         watch = Stopwatch()
@@ -56,7 +56,7 @@ def turns_after_long_talk(stores: Stores) -> Spent:
 
 
 async def _open(paths: Paths) -> Spent:
-    """Until it serves; closing does not count."""
+    """The time until a gateway serves; closing does not count."""
     spent = []
     for _ in range(OPENINGS):
         watch = Stopwatch()

@@ -44,7 +44,7 @@ RESULT = ToolResultMessage(
 
 
 class Caller:
-    """Somebody who takes one step after the other, each timed."""
+    """A caller that takes one step after the other, each timed."""
 
     def __init__(self, ledger: SqliteLedger, watch: Stopwatch, number: int) -> None:
         self._ledger = ledger

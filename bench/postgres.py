@@ -1,4 +1,4 @@
-"""The whole gateway on a PostgreSQL of its own, beside the same turns on SQLite: only their ratio says something."""
+"""The whole gateway on a PostgreSQL of its own, beside the same turns on SQLite: only their ratio is meaningful."""
 
 import anyio
 from tests.cluster.server import NoServer, find_programs, serving
@@ -42,7 +42,7 @@ def _wall(spent: Spent) -> float:
 
 
 def works() -> tuple[Work, ...]:
-    """None where there is no PostgreSQL."""
+    """The benchmarks on PostgreSQL; none if it is not installed."""
     try:
         find_programs()
     except NoServer:

@@ -1,4 +1,4 @@
-"""The recorded run: what a later one is compared with. Nothing in it tells whose machine it was."""
+"""The recorded run: what a later one is compared with. Nothing in it identifies the machine."""
 
 import os
 import platform
@@ -34,7 +34,7 @@ def read() -> Record:
 
 
 def write(results: Sequence[Result], *, whole: bool) -> None:
-    """A run of some rows leaves the others as they were."""
+    """Writes the results. A run of some rows leaves the others as they were."""
     rows = {} if whole else dict(read().rows)
     rows.update((result.row.name, _kept(result)) for result in results)
     text = msgspec.json.format(msgspec.json.encode(_here(rows)), indent=1)

@@ -65,7 +65,7 @@ def _encodings(_stores: Stores) -> Base:
 
 
 def run_python(code: str) -> tuple[str, float]:
-    """What it prints, and the CPU seconds of its process."""
+    """The output of a piece of Python, and the CPU seconds of its process."""
     before = children_cpu_s()
     command = [sys.executable, "-c", code]
     told = subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT).stdout

@@ -1,4 +1,4 @@
-"""A gateway in a process of its own, which tells how much memory it holds: idle, then after load."""
+"""A gateway in a process of its own, which reports how much memory it holds: idle, then after load."""
 
 import sys
 from pathlib import Path

@@ -31,7 +31,7 @@ class Served(msgspec.Struct, frozen=True):
     port: int
     pid: int
     started_s: float
-    """From the command to the first answer that it is well."""
+    """The time from the command to the first answer that it is well."""
 
     @property
     def url(self) -> str:
@@ -41,7 +41,7 @@ class Served(msgspec.Struct, frozen=True):
         return resident_mb(self.pid)
 
     def cpu_s(self) -> float:
-        """Of all its threads since it began, as the kernel counts: in hundredths of a second."""
+        """The CPU time of all its threads since it began, as the kernel counts: in hundredths of a second."""
         stat = Path(f"/proc/{self.pid}/stat").read_text("ascii")
         user, system = stat.rpartition(")")[2].split()[11:13]
         return (int(user) + int(system)) / _TICKS
@@ -70,7 +70,8 @@ def served(paths: Paths, config: Config | None = None) -> Generator[Served]:
 
 
 def _environment(paths: Paths) -> dict[str, str]:
-    """Without the keys of whoever runs this: everybody's model is the scripted one, or the config's."""
+    """The environment without the keys of whoever runs this: everybody's model is the scripted one, or the
+    config's."""
     return {
         "PATH": os.environ["PATH"],
         "HOME": str(paths.home),

@@ -16,7 +16,7 @@ STARTS = 10
 
 
 def importing(module: str, _stores: Stores) -> Spent:
-    """A process that imports it, less one that imports nothing, taken in turns."""
+    """The cost of an import: a process that imports it, less one that imports nothing, taken in turns."""
     loaded, bare, cpu_s = Stopwatch(), Stopwatch(), 0.0
     for _ in range(STARTS):
         with bare.piece():
@@ -37,7 +37,7 @@ def memory(stores: Stores) -> Spent:
 
 
 def on_disk(_stores: Stores) -> Spent:
-    """What the lock file installs, and the gateway itself; without pip and setuptools."""
+    """The size of what the lock file installs, and of the gateway itself; without pip and setuptools."""
     packages = [found for name in _locked_names() if (found := _find_distribution(name))]
     sources = sum(
         path.stat().st_size for path in (reference.ROOT / "src").rglob("*") if path.is_file()

@@ -1,7 +1,7 @@
 """Stores: folders with a ledger in them, empty or filled, that last for one run of the benchmarks.
 
-They are filled by SQL in one transaction, because a million sessions made step by step would take
-half an hour. What the rows look like is up to the schema; the benchmarks notice if it changes.
+They are filled by SQL in one transaction, because a million sessions made step by step would take half an hour.
+The schema decides how the rows look; the benchmarks notice if it changes.
 """
 
 import random
@@ -29,7 +29,7 @@ YEAR_MS = 365 * 24 * HOUR_MS
 
 
 class Stores:
-    """Built when first asked for, then shared by all that only read them."""
+    """The stores, built when first asked for, then shared by all that only read them."""
 
     def __init__(self, folder: Path, *, quick: bool = False) -> None:
         self._folder = folder
@@ -57,7 +57,7 @@ class Stores:
         return self._filled(f"{count} turns", lambda db: fill_figures(db, count))
 
     def with_transcripts(self, sessions: int, entries_each: int) -> Paths:
-        """Each time anew, with no copy exported yet: whoever opens it changes it."""
+        """A store with transcripts, made anew each time and without an exported copy: whoever opens it changes it."""
         paths = self.fresh()
         self._build(paths, lambda db: fill_transcripts(db, sessions, entries_each))
         return paths
@@ -101,8 +101,8 @@ _KEY = f"'agent:' || {_AGENT} || ':chat' || n"
 
 
 def fill_sessions(db: apsw.Connection, count: int) -> None:
-    """Each with a run that has ended. The order in which they were last used is not the order in
-    which they were made, so the newest ones lie far apart, as they do in life."""
+    """Adds sessions, each with a run that has ended. The order in which they were last used is not the order
+    in which they were made, so the newest ones lie far apart, as in real use."""
     db.execute(
         f"{_NUMBERS} INSERT INTO sessions (agent_id, key, session_id, kind, chat_type, created_at, "
         f"updated_at, channel, display_name) SELECT {_AGENT}, {_KEY}, printf('%032x', n), 'other', "
@@ -123,7 +123,8 @@ def fill_sessions(db: apsw.Connection, count: int) -> None:
 
 
 def fill_figures(db: apsw.Connection, count: int) -> None:
-    """A year of turns, at every hour, of eight agents on three models and four channels: summed up by the hour."""
+    """Adds a year of turns, at every hour, of eight agents on three models and four channels: summed up by
+    the hour."""
     sums = ", ".join(
         "0" if name in ("failed", "stopped") else "count(*)" for name in Figures._fields
     )
@@ -136,7 +137,7 @@ def fill_figures(db: apsw.Connection, count: int) -> None:
 
 
 def fill_entries(db: apsw.Connection) -> None:
-    """One transcript of many messages, all of them in the search index."""
+    """Adds one transcript of many messages, all of them in the search index."""
     fill_transcripts(db, 1, ENTRIES)
 
 

@@ -39,7 +39,7 @@ def line(result: Result, last: Kept | None) -> str:
 
 
 def factor(result: Result, last: Kept) -> float:
-    """Above one it costs more than it did. Ratios are compared, because machines differ."""
+    """The cost relative to the last run: above one it costs more. Ratios are compared, because machines differ."""
     if result.ratio is not None and last.ratio:
         return result.ratio / last.ratio
     return result.row.cost(result.value) / result.row.cost(last.value)

@@ -1,4 +1,4 @@
-"""`crossclaw` as it is, but that it hears no hint of other gateways: what it must notice it finds by looking."""
+"""`crossclaw` as it is, except that it gets no hints from other gateways: it finds everything by looking."""
 
 import sys
 

@@ -1,5 +1,5 @@
-"""Wire: a client of the gateway that reads no more of a frame than it must, as it has half of a
-small machine for itself."""
+"""Wire: a client of the gateway that reads no more of a frame than it must, as it has half of a small machine
+for itself."""
 
 import time
 from collections.abc import AsyncGenerator, Sequence
@@ -20,7 +20,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Chat(msgspec.Struct, rename="camel"):
-    """Of a `chat` event, whether it is the end."""
+    """A `chat` event, as far as it tells whether it is the end."""
 
     run_id: str
     state: str
@@ -41,7 +41,7 @@ _chat = msgspec.json.Decoder(Chat).decode
 
 
 class Awaited(Generic[T]):
-    """What somebody waits for, until it comes."""
+    """A value that somebody waits for."""
 
     __slots__ = ("_came", "_value")
 
@@ -95,7 +95,7 @@ class Wire:
         return got.payload
 
     async def refused(self, text: str, request_id: str) -> None:
-        """What is no request, until it is refused under its id."""
+        """Sends an invalid request and waits until it is refused under its id."""
         answer = self._answers[request_id] = Awaited[Frame]()
         await self._socket.send(text, text=True)
         if (await answer.wait()).ok:
@@ -112,14 +112,14 @@ class Wire:
             raise RuntimeError(f"a turn failed, and none may: {chat.error_message or chat.state}")
 
     async def spawn(self, key: str, task: str, answered: Stopwatch) -> None:
-        """Until the child's report has come. Whoever waits for it follows the session already."""
+        """Spawns a child and waits until its report has come. The caller follows the session already."""
         self._report = Awaited[Chat]()
         with answered.piece():
             await self.ask("sessions.spawn", {"sessionKey": key, "task": task})
         await self._report.wait()
 
     async def talk(self, keys: Sequence[str], turns_each: int, text: str, watch: Stopwatch) -> None:
-        """All sessions at once; each takes its next turn when it has its answer."""
+        """Talks in all sessions at once; each takes its next turn when it has its answer."""
 
         async def talk_in(key: str) -> None:
             for _ in range(turns_each):
@@ -143,14 +143,14 @@ async def wired(gateway: Served) -> AsyncGenerator[Wire]:
 
 @asynccontextmanager
 async def _connected(gateway: Served) -> AsyncGenerator[ClientConnection]:
-    """The challenge is read and needs no answer of ours: the token is enough on loopback."""
+    """A connection. The challenge is read and needs no answer of ours: the token is enough on loopback."""
     async with connect(gateway.url, proxy=None, compression=None, max_size=None) as socket:
         await socket.recv()
         yield socket
 
 
 async def idle_connection(gateway: Served) -> ClientConnection:
-    """Let in, and then silent."""
+    """A connection that is let in, and then silent."""
     socket = await connect(gateway.url, proxy=None, compression=None, ping_interval=None)
     await socket.recv()
     frame = {"type": "req", "id": "0", "method": "connect", "params": _introduction()}

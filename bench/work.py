@@ -18,7 +18,7 @@ MB = 1_000_000
 
 
 class Spent(msgspec.Struct, frozen=True):
-    """What a work came to. Times are those of one piece of it; the CPU's are of all threads."""
+    """The result of a work. Times are those of one piece of it; the CPU's are of all threads."""
 
     figures: dict[str, float]
     wall_ms: float | None = None
@@ -46,8 +46,7 @@ class Row(msgspec.Struct, frozen=True):
 
 
 class Base(NamedTuple):
-    """What one piece of reference work came to: milliseconds, or megabytes where those are
-    compared."""
+    """The result of one piece of reference work: milliseconds, or megabytes where those are compared."""
 
     cost: float
     cpu_ms: float | None = None
@@ -81,7 +80,7 @@ class Stopwatch:
         self.each_ms.append((time.perf_counter() - began) * 1_000)
 
     def stop(self, pieces: int | None = None) -> Spent:
-        """By default as many pieces of work as were timed one by one."""
+        """Stops the watch; by default for as many pieces of work as were timed one by one."""
         wall_s, cpu_s = time.perf_counter() - self._wall, self._cpu_s() - self._cpu
         count = pieces or len(self.each_ms)
         figures = {"rate": count / wall_s, **spread(self.each_ms)}
@@ -96,13 +95,13 @@ def spread(each_ms: Sequence[float]) -> dict[str, float]:
 
 
 def middle(several: Sequence[Spent]) -> Spent:
-    """The one that took neither the longest nor the shortest."""
+    """The middle result by time: neither the longest nor the shortest."""
     chosen = sorted(several, key=lambda spent: spent.wall_ms or 0.0)[len(several) // 2]
     return Spent({**chosen.figures, "median": chosen.wall_ms or 0.0}, chosen.wall_ms, chosen.cpu_ms)
 
 
 def base_of(action: Callable[[], object], times: int, pieces: int = 1) -> Base:
-    """Of one piece, where the action does so many at once."""
+    """The cost of one piece, for an action that does so many at once."""
     action()
     watch = Stopwatch()
     for _ in range(times):
@@ -112,7 +111,7 @@ def base_of(action: Callable[[], object], times: int, pieces: int = 1) -> Base:
 
 
 class Result(msgspec.Struct, frozen=True):
-    """A row's value, beside what the reference came to in the same minute."""
+    """A row's value, beside the reference's in the same minute."""
 
     row: Row
     value: float
