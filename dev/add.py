@@ -1,7 +1,7 @@
-"""Begins something new from a template: `make new KIND=session-tool NAME=sessions_pin`.
+"""Adds something new from a template: `make new KIND=session-tool NAME=sessions_pin`.
 
 It writes the new file and the lines that name it elsewhere, and says what is left to do. The templates lie in
-dev/templates; tests/unit/test_templates.py adds one of each to a copy and sees it work, so they stay true.
+dev/templates; tests/unit/test_templates.py adds one of each to a copy and uses it, so they stay true.
 """
 
 import re
@@ -26,7 +26,7 @@ class Line(NamedTuple):
 
 class Kind(NamedTuple):
     name: str
-    """What a name must look like, as a pattern."""
+    """A pattern that the name must match."""
     example: str
     template: str
     file: str
@@ -158,7 +158,7 @@ def main(words: list[str], root: Path = ROOT, say: Callable[[str], None] = print
 
 
 def _tidy(files: list[Path]) -> None:
-    """Imports into their order, lines to their length."""
+    """Sorts imports and formats lines."""
     ruff, config = Path(sys.executable).with_name("ruff"), str(ROOT / "pyproject.toml")
     python = [file for file in files if file.suffix == ".py"]
     for words in (["check", "--select", "I,RUF022", "--fix"], ["format"]):
@@ -181,7 +181,7 @@ def _fields(name: str, root: Path) -> dict[str, object]:
 
 
 def _filled(text: str, fields: dict[str, object]) -> str:
-    """By name, and only ours: the templates have braces of their own."""
+    """The template with its fields filled in by name, and only ours: the templates have braces of their own."""
     return re.sub(r"\{(name|module|Class|Title|NAME)\}", lambda found: str(fields[found[1]]), text)
 
 

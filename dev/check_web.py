@@ -1,7 +1,7 @@
-"""Looks at the page's JavaScript: `tsc` checks types, `eslint` habits. Called by `make check`.
+"""Checks the page's JavaScript: `tsc` checks types, `eslint` habits. Called by `make check`.
 
-The two programs come from npm, pinned with their hashes in dev/web/package-lock.json, into .venv/web. They are fetched
-once and again when the lock changes.
+The two programs come from npm, pinned with their hashes in dev/web/package-lock.json, into .venv/web. They are
+fetched once and again when the lock changes.
 """
 
 import shutil

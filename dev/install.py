@@ -45,7 +45,7 @@ def main() -> int:
 
 
 def _make(folder: Path, python: Path) -> list[str]:
-    """The environment, and how pip is called for it."""
+    """Makes the environment; returns how pip is called for it."""
     here = [sys.executable, "-m", "pip"]
     alone = _pip_version(here) < PIP_THAT_INSTALLS_ELSEWHERE
     if not python.exists():
@@ -57,7 +57,8 @@ def _make(folder: Path, python: Path) -> list[str]:
 
 
 def _put_on_path(python: Path) -> None:
-    """This folder's own code and its commands: two small files, which pip would need a build and two seconds for."""
+    """Puts this folder's own code and its commands on the path: two small files, for which pip would need a
+    build and two seconds."""
     ask = "import sysconfig; print(sysconfig.get_path('purelib'))"
     asked = subprocess.run([str(python), "-c", ask], capture_output=True, text=True, check=True)
     (Path(asked.stdout.strip()) / "crossclaw.pth").write_text(f"{ROOT / 'src'}\n", "utf-8")
@@ -106,7 +107,7 @@ def _follow(lines: Iterator[str], total: int) -> list[str]:
 
 
 def _show(text: str) -> None:
-    """On a terminal the line before is overwritten; in a log each has its own."""
+    """Shows a line: on a terminal it overwrites the one before; in a log each has its own."""
     if sys.stdout.isatty():
         print(f"\r\x1b[K{text}", end="", flush=True)
     elif text:

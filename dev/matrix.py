@@ -90,7 +90,7 @@ def _run(version: str, python: str, wanted: list[str]) -> str:
 
 
 def _prepare(folder: Path, python: str) -> None:
-    """Set up anew where the lock has changed."""
+    """Sets up the environment anew if the lock has changed."""
     mark = folder / "lock"
     digest = hashlib.sha256(LOCK.read_bytes()).hexdigest()
     if mark.exists() and mark.read_text("ascii") == digest:

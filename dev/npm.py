@@ -13,18 +13,18 @@ from pathlib import Path
 @dataclass(frozen=True)
 class NpmFolder:
     here: Path
-    """Where package.json and package-lock.json lie."""
+    """The folder of package.json and package-lock.json."""
     into: Path
 
     def is_installed(self) -> bool:
-        """By a copy of the lock that is written when all of it is there."""
+        """Whether all is installed, known by a copy of the lock that is written at the end."""
         done = self.into / "installed.lock"
         return (
             done.is_file() and done.read_bytes() == (self.here / "package-lock.json").read_bytes()
         )
 
     def install(self) -> str | None:
-        """What npm said, if it failed."""
+        """Installs the packages; returns npm's output if it failed."""
         self.into.mkdir(parents=True, exist_ok=True)
         for name in ("package.json", "package-lock.json"):
             shutil.copy(self.here / name, self.into / name)
@@ -38,8 +38,8 @@ class NpmFolder:
         return None
 
     def lock(self) -> None:
-        """Resolve anew what package.json names. Hashes are kept, addresses are not: whose mirror it was is nobody's
-        business, and another machine has another one."""
+        """Resolves anew what package.json names. Hashes are kept, addresses are not: whose mirror it was is
+        nobody's business, and another machine has another one."""
         words = (
             "install",
             "--package-lock-only",
