@@ -67,7 +67,7 @@ class Wire:
         self._report = Awaited[Chat]()
         self._count = 0
         self.answered_ms: list[float] = []
-        """From each `chat.send` to its first answer: the message is on disk."""
+        """The times from each `chat.send` to its first answer: the message is on disk."""
 
     async def serve(self) -> None:
         async for data in self._socket:

@@ -50,7 +50,7 @@ class BotRoles:
         self._roles = roles
         self._ours: dict[AccountPlace, str] = {}
         self._turn = anyio.Lock()
-        """An account that is closed and one that is opened may be the same bot."""
+        """Serialises changes: an account that is closed and one that is opened may be the same bot."""
 
     async def take(
         self, place: AccountPlace, platform_id: str, is_free: Callable[[], bool]

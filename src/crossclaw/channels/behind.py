@@ -46,7 +46,7 @@ class ChatsBehind:
         self._ask, self._troubled = ask, troubled
         self._next = {chat: _Next() for chat in chats}
         self._not_before = 0.0
-        """The platform said that it was asked too often."""
+        """The earliest time of the next request, after the platform said that it was asked too often."""
         self._one_at_a_time = anyio.Lock()
         self._changed = anyio.Event()
         self._is_connected = anyio.Event()

@@ -35,7 +35,7 @@ class Piece(msgspec.Struct, frozen=True, kw_only=True):
     """One message for the platform: the whole reply, or what of it fits into one message."""
 
     address: Address
-    """Where it goes. An address that somebody named may begin with a word that says what it is, `user:`,
+    """The address it goes to. One that somebody named may begin with a word that says what it is, `user:`,
     `group:` or `channel:` (see spelling)."""
     text: str
     """The text without marks: it is sent where the platform refuses `formatted`."""

@@ -90,7 +90,7 @@ class HttpClients:
     ) -> None:
         self._transport = transport
         self.dial = dial
-        """For WebSockets."""
+        """Opens connections for WebSockets."""
         self._opened: list[ChannelHttp] = []
 
     def open(

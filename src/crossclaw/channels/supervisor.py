@@ -104,9 +104,9 @@ class _Kept:
         self.restarts = 0
         self.scope = anyio.CancelScope()
         self.again = anyio.Event()
-        """Somebody asks for another try now."""
+        """Set when somebody asks for another try now."""
         self.settled = anyio.Event()
-        """It runs, or has failed once."""
+        """Set when the account runs, or has failed once."""
         self.done = anyio.Event()
         self.have()
 

@@ -110,7 +110,7 @@ class Websocket:
         self._protocol = protocol
         self._sending = anyio.Lock()
         self.heard_at = anyio.current_time()
-        """When the last bytes came, pings included."""
+        """The time of the last bytes, pings included."""
         self._parts: list[bytes] = []
         self._waiting: list[bytes] = []
 

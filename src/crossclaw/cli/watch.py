@@ -156,8 +156,8 @@ class Watcher:
         self._names: dict[str, str] = {}
         self._standings: dict[str, dict[str, Any]] = {}
         self._shown: dict[str, bool] = {}
-        """Runs whose arrival was shown, or that were there before: where several gateways write, `map.get` tells
-        those of the last moments again."""
+        """Runs whose arrival was shown, or that were there before: where several gateways write, `map.get`
+        repeats those of the last moments."""
 
     async def begin(self) -> list[WatchLine]:
         """The lines of what is under way already."""

@@ -25,9 +25,9 @@ class ApprovalChats(Section, frozen=True):
     """`session`: the chat that the run answers, if it is the owner's, and the owner's own chats as
     `commands.ownerAllowFrom` names them; `targets`: those named here; `both`."""
     agent_filter: tuple[str, ...] = ()
-    """Only for these agents; empty: for all."""
+    """The agents that it is for; empty: all."""
     session_filter: tuple[str, ...] = ()
-    """Only for sessions in whose key one of these texts is; empty: for all."""
+    """Texts in the keys of the sessions that it is for; empty: all."""
     targets: tuple[ApprovalTarget, ...] = ()
     """The chats that get the question with `targets` or `both`."""
 

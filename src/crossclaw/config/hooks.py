@@ -56,7 +56,7 @@ class HookMapping(Section, frozen=True):
     to: str | None = None
     """The chat."""
     account_id: str | None = None
-    """Whose account posts it; OpenClaw does not know this key."""
+    """The account that posts it; OpenClaw does not know this key."""
     thread_id: str | None = None
     """The thread or topic of the chat; OpenClaw does not know this key."""
     model: str | None = None

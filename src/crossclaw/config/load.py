@@ -61,7 +61,7 @@ class Unloadable(ConfigInvalid):
         self.meant = meant
         """Keys that are misspelt, each with the one that was probably meant."""
         self.variables = variables
-        """Those that are not set, where nothing else is wrong: another terminal may have them."""
+        """Variables that are not set, if nothing else is wrong: another terminal may have them."""
 
 
 class Loaded(msgspec.Struct, frozen=True):

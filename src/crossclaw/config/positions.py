@@ -71,7 +71,7 @@ class Positions:
 
     def __init__(self, text: str) -> None:
         self.starts: dict[KeyPath, int] = {}
-        """Where each member begins with its key, and each item."""
+        """The beginning of each member, with its key, and of each item."""
         self.spans: dict[KeyPath, TextSpan] = {}
         self.twice: list[KeyPath] = []
         self._tokens = tokens_of(text)

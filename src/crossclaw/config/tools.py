@@ -62,7 +62,7 @@ class SandboxTools(Section, frozen=True):
     """The tools of a sandboxed session, limited beyond the other policies."""
 
     tools: ToolPolicy = ToolPolicy()
-    """Its policy."""
+    """The policy of a sandboxed session."""
 
 
 class ExecTool(Section, frozen=True):

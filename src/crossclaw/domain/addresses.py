@@ -55,7 +55,7 @@ class ReplyTo(msgspec.Struct, frozen=True, kw_only=True):
 
     message_id: str
     sender: str | None = None
-    """Its writer's immutable id."""
+    """The writer's immutable id."""
     sender_name: str | None = None
     sender_is_bot: bool = False
     text: str | None = None

@@ -256,16 +256,16 @@ class DeliveryError(CrossclawError):
     ) -> None:
         super().__init__(message)
         self.retryable = retryable
-        """The same message may be tried again."""
+        """Whether the same message may be tried again."""
         self.retry_after_s = retry_after_s
-        """Not before so long."""
+        """The shortest time until the next attempt."""
         self.stops_account = stops_account
-        """Whatever is sent by this account would be refused as well: for `retry_after_s`, or (without) until
-        a person has done something."""
+        """Whether all messages of this account would be refused as well: for `retry_after_s`, or (without)
+        until a person has done something."""
         self.chat_gone = chat_gone
-        """The person or chat is not to be reached any more: blocked, left, deleted."""
+        """Whether the person or chat cannot be reached any more: blocked, left, deleted."""
         self.moved_to = moved_to
-        """The chat has another id now; the message is sent there."""
+        """The chat's new id; the message is sent there."""
 
 
 class PlatformUnreachable(DeliveryError):

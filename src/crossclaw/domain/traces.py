@@ -24,10 +24,10 @@ class TraceSpan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, r
     """The session in which it happened."""
     start: int
     end: int | None = None
-    """When it ended; None while it is under way."""
+    """The time at which it ended; None while it is under way."""
     parent: str | None = None
     began: int | None = None
-    """When a run that stood in a queue was taken up."""
+    """The time at which a run that stood in a queue was taken up."""
     standing: State | None = None
     """How it ended; None when it ended well."""
     tokens_in: int = 0

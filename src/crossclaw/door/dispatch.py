@@ -42,7 +42,7 @@ class Call:
         self.refusal: Forbidden | None = None
         """The refusal within it that stands in the audit already."""
         self.ended_a_credential = False
-        """One that ends the credential it came by still hears that it did."""
+        """Whether it ended the credential it came by: it still gets its answer."""
 
 
 _CALL: ContextVar[Call | None] = ContextVar("call", default=None)

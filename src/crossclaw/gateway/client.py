@@ -59,7 +59,7 @@ class Socket(Protocol):
 
 
 class ClientGreeter(Protocol):
-    """Is notified when a client comes in or goes away."""
+    """Gets notice of clients that come in or go away."""
 
     @property
     def ended(self) -> int:

@@ -86,11 +86,11 @@ class LinkWriter:
         self._clients = clients or ConnectedClients
         self._clients_changed = clients is not None
         self._clients_from = 0.0
-        """When they may be told next, by the event loop's clock."""
+        """The time at which the list may be sent again, by the event loop's clock."""
         self._lines: list[bytes] = []
         self._spoken: set[str] = set()
         self._thought: dict[str, float] = {}
-        """When the next sign of a run that thinks is told."""
+        """The time of the next sign of life of a thinking run, by its id."""
         self._news = anyio.Event()
         self.is_full = False
 

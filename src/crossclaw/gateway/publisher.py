@@ -80,10 +80,10 @@ class EventPublisher:
         self._unfinished: dict[str, SessionKey] = {}
         """Runs with text that waits for its time."""
         self._silenced: set[SessionKey] = set()
-        """Sessions whose run under way may not be heard: a message that joins it is not either."""
+        """Sessions whose run under way may not be shown: a message that joins it is not either."""
         self._work = anyio.Event()
         self._gaps: set[tuple[Subscriber, str]] = set()
-        """Listeners that missed a delta of a run: the next one tells them all."""
+        """Listeners that missed a delta of a run: the next one repeats the whole text for them."""
 
     def hear(self, heard: FeedEvent) -> None:
         match heard:

@@ -17,10 +17,11 @@ class Credentials:
     def __init__(self) -> None:
         self._epochs: dict[str, int] = {}
         self._latest: dict[str, int] = {}
-        """Also of those that are gone: what one of them made must not count for its successor."""
+        """The latest epochs, also of credentials that are gone: what one of them made must not count for its
+        successor."""
         self._listeners: list[Callable[[], None]] = []
         self.ended = 0
-        """How often one has ended: as long as it stays the same, what stood still stands."""
+        """How often a credential has ended: as long as it stays the same, what was valid still is."""
 
     def put(self, credential_id: str, epoch: int) -> None:
         """Puts a credential in force in this epoch. What it made in an older one does not count any more."""

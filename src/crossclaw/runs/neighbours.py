@@ -131,7 +131,7 @@ class Neighbours:
         self._on_own: dict[int, Callable[[], None]] = {}
         self._answering: set[anyio.CancelScope] = set()
         self.is_closed = False
-        """This gateway closes: its links end, and what it was asked and has not done stays without an answer."""
+        """Whether this gateway closes: its links end, and open questions to it stay without an answer."""
 
     # ── who is connected ───────────────────────────────────────────────────────────────────────
 

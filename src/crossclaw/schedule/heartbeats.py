@@ -54,7 +54,7 @@ class Heartbeats:
         self._local = local
         self._disk = disk
         self.enabled = True
-        """`set-heartbeats` turns them off until the gateway is started again."""
+        """Whether heartbeats run; `set-heartbeats` turns them off until the gateway is started again."""
 
     async def settle_in(self) -> None:
         """Makes the jobs as the config says, and removes those that it no longer has."""

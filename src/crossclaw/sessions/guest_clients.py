@@ -40,7 +40,7 @@ class _Client:
 class GuestClients:
     def __init__(self) -> None:
         self._clients: dict[SessionKey, _Client] = {}
-        """One at most for a guest."""
+        """The clients of the guests, at most one each."""
 
     @contextmanager
     def waiting(self, key: SessionKey, client_id: str | None) -> Generator[None]:

@@ -48,7 +48,7 @@ class GuestPresence:
     def __init__(self, clock: Clock, came: Callable[[], None]) -> None:
         self._clock, self._came = clock, came
         self._heard: dict[SessionKey, _Heard] = {}
-        """One for every guest that came, or was sent to, since the start."""
+        """The last signs of all guests that came, or were sent to, since the start."""
 
     @contextmanager
     def heard_of(self, key: SessionKey) -> Generator[None]:

@@ -95,7 +95,7 @@ class Guests:
         self._clock = clock
         self._ids = ids
         self._asked: dict[SessionKey, GuestRun] = {}
-        """One at most for a session: its lane has one run under way."""
+        """The runs that wait, at most one a session: its lane has one run under way."""
         self._waiting: dict[SessionKey, _Waiting] = {}
         self._presence = GuestPresence(clock, self._came)
         self.clients = GuestClients()

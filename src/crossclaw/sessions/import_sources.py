@@ -17,7 +17,7 @@ class TranscriptSource(Protocol):
 
     @property
     def size(self) -> int:
-        """Its size when it was found; a transcript that has grown has another one."""
+        """The size when it was found; a transcript that has grown has another one."""
 
     def read(self, begin: int = 0, lines: int = 0) -> Iterator[LineRead]:
         """The lines after so many bytes and lines."""

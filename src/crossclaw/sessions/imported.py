@@ -45,6 +45,6 @@ Progress = Callable[[int, int, ImportReport], None]
 class FoundTranscript(NamedTuple):
     session: ImportedSession
     source: TranscriptSource | None
-    """Where the transcript is read from; None: there is none, or it is empty."""
+    """The source of the transcript; None: there is none, or it is empty."""
     size: int = 0
     """The transcript's size when it was found."""

@@ -66,7 +66,7 @@ class Import:
         self.report = report or ImportReport()
         self._known_grants = known_grants
         self.grants: list[str] = []
-        """What was allowed there, by names that stay the same."""
+        """The grants that were imported, by names that stay the same."""
 
     async def run(self, folder: Path) -> ImportReport:
         self._folder = folder

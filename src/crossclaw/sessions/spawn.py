@@ -262,7 +262,7 @@ class Spawns:
         return [*ops, self._record(parent, new, task, where, at)]
 
     async def _reports_to(self, caller: Caller, parent: SessionKey) -> Address | None:
-        """Where the report goes: the chat that the task was asked for in, else the parent's."""
+        """The address of the report: the chat that the task was asked for in, else the parent's."""
         found = await self._find_parent(parent)
         asked_in = caller.run.plan.reply_to if caller.run else None
         return asked_in or address_of(found)

@@ -30,7 +30,7 @@ class AgentRow(Result, frozen=True):
     can_spawn: bool
     """Whether sessions_spawn may spawn it."""
     session_key: str | None = None
-    """Its main session, where it can be sent to."""
+    """The agent's main session, if it can be sent to."""
     exists: bool | None = None
     """Whether that session has begun; sending to it begins it."""
     name: str | None = None

@@ -41,7 +41,7 @@ class TraceTree(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, r
     """The words that began it."""
     origin: Provenance | None = None
     end: int | None = None
-    """When the last of it ended; None while something is under way."""
+    """The time at which the last of it ended; None while something is under way."""
     runs: int = 0
     failed: int = 0
     truncated: bool = False
@@ -122,7 +122,7 @@ class _Assembly:
         self._rows = rows
         self._asked = asked
         self._callers: dict[str, str] = {}
-        """By the id of the first run that a tool call began: the call's span."""
+        """The spans of tool calls, by the id of the first run that each began."""
         self._waits = {wait.run_id: wait.target_key for wait in rows.waits}
         self._shown = {run.run_id for run in rows.runs}
 

@@ -34,9 +34,9 @@ class MemoryChannel(GivenChannel):
         self.faults: deque[DeliveryError | Exception] = deque()
         self.tries = 0
         self.typing: list[tuple[str, bool]] = []
-        """Chats that saw it begin (True), each time, and end."""
+        """Chats that saw typing begin (True), each time, and end."""
         self.reactions: list[tuple[str, str, bool]] = []
-        """Message, emoji, whether it was put or taken back."""
+        """Reactions: message, emoji, whether it was put or taken back."""
         self.shown: dict[str, str] = {}
         """What people see now, by the platform's id: edits change it."""
         self.edits = 0

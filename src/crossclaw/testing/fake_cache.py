@@ -43,7 +43,7 @@ class PromptCache:
         self._remembered: set[str] = set()
         self._sent: Counter[tuple[str, int]] = Counter()
         self.paid = 0.0
-        """In prices of one input token."""
+        """The cost so far, in prices of one input token."""
         self.ideal = 0.0
         self.requests: list[Usage] = []
 

@@ -29,7 +29,7 @@ class MessageFilter:
     def __init__(self) -> None:
         self._line = bytearray()
         self._size = 0
-        """Of the line so far, also of what is not kept of it."""
+        """The size of the line so far, also of what is not kept of it."""
 
     def take(self, data: bytes) -> bytes:
         *whole, rest = data.split(b"\n")

@@ -44,7 +44,7 @@ class McpTool(Tool[McpArguments]):
         self.description = shortened(words, DESCRIPTION_CHARS_MAX)
         self.spec = ToolSpec(self.name, self.description, told.input_schema)
         self.spec_bytes = len(msgspec.json.encode(self.spec))
-        """What it adds to every request."""
+        """The bytes that it adds to every request."""
         self._own_name = told.name
         self._call = call
 

@@ -50,7 +50,7 @@ class Toolset(Mapping[str, Tool[Any]]):
         self._offered = offered
         self.names = offered.keys()
         self.specs = [tool.spec for tool in offered.values()] if specs is None else specs
-        """What a model is told of them."""
+        """The tools' specifications for the model."""
         self._refused = refused
         self._against = against
         self._since = since
@@ -66,7 +66,7 @@ class Toolset(Mapping[str, Tool[Any]]):
         return len(self._offered)
 
     def joined(self, others: "Toolset") -> "Toolset":
-        """Both toolsets together; a name that both have is this one's."""
+        """The tools of both; a name that both have is this one's."""
         return Toolset(
             {**others._offered, **self._offered},
             {**others._refused, **self._refused},
@@ -136,7 +136,7 @@ class Toolsets:
         gate: ApprovalGate,
     ) -> None:
         self.gate = gate
-        """Through which every call goes, whoever makes it."""
+        """The check that every call goes through, whoever makes it."""
         self.known = _loaded(tools)
         self._config = config
         # What is decided by the rules alone holds as long as they do. The agent is asked for beside the key: two

@@ -73,7 +73,7 @@ class MatrixAccount(ChannelAccount):
         self._syncs: SyncReader | None = None
         self._reactions: dict[tuple[str, str, str], str] = {}
         self._heard: LastHeard | None = None
-        """As it is stored, by this device."""
+        """The last sync by this device, as it is stored."""
 
     # ── what comes ─────────────────────────────────────────────────────────────────────────────
 

@@ -65,7 +65,7 @@ class MatrixRefusal(CrossclawError):
         self.errcode = errcode
         self.retry_after_s = retry_after_s
         self.soft = soft
-        """Logging in again is enough."""
+        """Whether logging in again is enough."""
 
 
 class MatrixClient:

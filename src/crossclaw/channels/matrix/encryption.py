@@ -84,16 +84,17 @@ class KeyVault:
         self._trusted = {
             user.lower(): {_key(each) for each in keys} for user, keys in trusted.items()
         }
-        """In small letters, as allow lists are compared; a homeserver could write an id otherwise. Of people whose devices are not believed at first sight: the keys of those that are."""
+        """The trusted keys of people whose devices are not trusted at first sight. Ids are in small letters,
+        as allow lists are compared; a homeserver could write an id otherwise."""
         self._user_id, self._device_id = user_id, device_id
         self._turn = anyio.Lock()
         self._thread = anyio.CapacityLimiter(1)
         self._numbers = 0
         self._olm: Any = None
         self._file: KeyFile | None = None
-        """None: it is closed."""
+        """The open key file; None: it is closed."""
         self._looked_up: set[str] = set()
-        """Whose devices were asked for since the last sync: anybody can send what would have us ask again."""
+        """People whose devices were asked for since the last sync: anybody can send what would have us ask again."""
 
     async def open(self, before_use: Callable[[], Awaitable[None]] | None = None) -> None:
         """Opens the keys. Refuses those that are not the device's, or not its latest: AccountBroken says what

@@ -34,7 +34,7 @@ class MatrixRoom:
         self.names: dict[str, str] = {}
         self.name: str | None = None
         self.newly_encrypted = False
-        """It was not when we last looked: what was said before that may come in clear."""
+        """Whether it became encrypted since we last looked: what was said before that may come in clear."""
 
     @property
     def is_direct(self) -> bool:
@@ -61,7 +61,7 @@ class KnownRooms:
     ) -> None:
         self._client, self._host = client, host
         self._listed = listed
-        """Rooms that the config has rules for are never direct chats."""
+        """The rooms that the config has rules for: they are never direct chats."""
         self._own_id = own_id
         self._rooms: dict[str, MatrixRoom] = {}
         self._stored: dict[str, bytes] = {}

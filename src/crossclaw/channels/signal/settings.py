@@ -23,7 +23,9 @@ class SignalSettings(ChannelSettings, frozen=True):
     startup_timeout_ms: Positive = 30_000
     """How long the daemon may take to start."""
     receive_mode: Literal["on-start", "on-connection", "manual"] = "on-connection"
-    """When a daemon that the gateway starts fetches messages. With `on-start` it also fetches those that nobody is there to take, and they are lost; OpenClaw does so where nothing is said, Crossclaw only fetches while it listens."""
+    """When a daemon that the gateway starts fetches messages. With `on-start` it also fetches those that
+    nobody is there to take, and they are lost; OpenClaw does so by default, Crossclaw only fetches while it
+    listens."""
     ignore_attachments: bool = False
     """Whether a daemon that the gateway starts leaves files where they are."""
     ignore_stories: bool = False

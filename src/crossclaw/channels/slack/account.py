@@ -69,7 +69,7 @@ class SlackAccount(ChannelAccount):
         """User → the channel of the direct chat."""
         self._seen: dict[str, SeenInSlack] = {}
         self._behind: ChatsBehind | None = None
-        """None: it is not known yet which."""
+        """The chats that are behind; None: not known yet."""
         self._started: anyio.abc.TaskStatus[None] | None = None
 
     # ── what arrives ───────────────────────────────────────────────────────────────────────────

@@ -62,7 +62,7 @@ class _SocketModeConnection:
         self._gap = gap
         self.greeted = False
         self.was_asked = False
-        """Slack asked for a new connection, and keeps for it what comes meanwhile."""
+        """Whether Slack asked for a new connection, and keeps for it what comes meanwhile."""
         self.why = "the connection ended"
         self.error: CrossclawError | None = None
 

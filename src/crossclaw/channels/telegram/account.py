@@ -119,7 +119,7 @@ class TelegramAccount(ChannelAccount):
         self._whole_at = 0
         """The number of the last update of the album that was last received, or was about to be."""
         self._receiving = anyio.Lock()
-        """One update after the other, also when Telegram calls us twice at once."""
+        """Serialises updates, also when Telegram calls us twice at once."""
 
     # ── what arrives ───────────────────────────────────────────────────────────────────────────
 

@@ -43,7 +43,7 @@ class HeldAlbums:
         self._name = f"albums of bot {bot_id}"
         self._book: StoredAlbums | None = None
         self._due: dict[str, float] = {}
-        """When an album is whole, by its first part."""
+        """The time at which an album counts as whole, by its first part."""
         self._changed = anyio.Event()
         self._lock = anyio.Lock()
 

@@ -69,9 +69,9 @@ class WhatsAppAccount(ChannelAccount):
         self._host = host
         self._client = client
         self._last: OrderedDict[str, str] = OrderedDict()
-        """Of a person: the id of the newest message."""
+        """The id of each person's newest message."""
         self._settled: OrderedDict[str, str] = OrderedDict()
-        """Of our keys whose status came: the message's id. It can come before the answer to the send."""
+        """The message ids of our keys whose status came, which can be before the answer to the send."""
         self._receiving = anyio.Lock()
         self._receipts: deque[str] = deque(maxlen=RECEIPTS_MAX)
         self._receipt_due = anyio.Event()

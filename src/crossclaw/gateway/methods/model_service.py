@@ -91,7 +91,7 @@ class SetKeyResult(Result, frozen=True):
     ok: bool
     provider: str
     counts: str
-    """When the change takes effect."""
+    """The time from which the change takes effect."""
 
 
 class RemoveKeyParams(Params, frozen=True):
