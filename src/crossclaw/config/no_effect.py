@@ -109,7 +109,7 @@ _CHANNELS = (
     "web",
 )
 _KEPT = ("*tools.fs", {"workspaceOnly": True})
-"""A setting that is always so, and therefore counts as without effect."""
+"""A setting that holds in any case, so it is not listed."""
 
 
 def judge(path: KeyPath, value: Any) -> NoEffect | Problem | None:

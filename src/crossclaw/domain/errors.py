@@ -1,4 +1,4 @@
-"""Everything that can go wrong and be told to somebody, as one tree with its wire codes.
+"""All errors that callers and users see, as one tree with their wire codes.
 
 CrossclawError                UNAVAILABLE       something failed inside; the text says what
 ├── Invalid                   INVALID_REQUEST   the caller asked for something that cannot be

@@ -1,4 +1,4 @@
-"""Spawns: a task given to a sub-agent, and what its parent hears when it has ended.
+"""Spawns: a task given to a sub-agent, and the report to its parent when it has ended.
 
     running → announcing → over         the child works, is asked what to report, has reported
     running → over                      it was stopped: the runtime reports in its place

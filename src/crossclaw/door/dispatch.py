@@ -40,7 +40,7 @@ class Call:
         self.listening = caller.listening
         self.outer = outer
         self.refusal: Forbidden | None = None
-        """The refusal within it that stands in the audit already."""
+        """The refusal within it that is in the audit already."""
         self.ended_a_credential = False
         """Whether it ended the credential it came by: it still gets its answer."""
 
@@ -75,7 +75,7 @@ class Door:
         return await self.enter(caller, name, handle)
 
     async def enter(self, caller: Caller, name: str, work: Callable[[], Awaitable[T]]) -> T:
-        """Do what somebody asks for from outside: a method, or a tool by its own name. The caller's credential counts
+        """Does what a caller outside asks for: a method, or a tool by its own name. The caller's credential counts
         before and after it, and a refusal is written to the audit, once."""
         authority = caller.principal.authority
         self.credentials.require(authority)

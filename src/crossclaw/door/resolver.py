@@ -221,7 +221,7 @@ class Resolver:
         return decide_visible(viewer, key, spawned_by, line, talked).allowed
 
     def _refuse_unreachable(self, principal: Principal, agent_id: str, right: Right) -> None:
-        """Refuses what the spelled key alone tells, before it is looked up."""
+        """Refuses what can be refused by the spelled key alone, before it is looked up."""
         if principal.agent_id is None:
             return
         rules = self._config.tools.agent_to_agent

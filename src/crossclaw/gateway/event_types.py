@@ -176,7 +176,7 @@ class ApprovalRequested(EventPayload, frozen=True):
 
 
 class ApprovalResolved(EventPayload, frozen=True):
-    """`decision` is what became of it; `outcome` tells a no from nobody's answer and from a run that ended."""
+    """`decision` is the result; `outcome` distinguishes a denial from no answer in time and from a run that ended."""
 
     id: str
     decision: Literal["allow-once", "allow-always", "deny"]

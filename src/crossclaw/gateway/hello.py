@@ -15,7 +15,7 @@ from crossclaw.gateway.publisher import EVENT_NAMES
 ListPresence = Callable[[], list[dict[str, Any]]]
 
 CAPABILITIES = ("published-model-catalog",)
-"""What clients of 2026.9 ask for by name: that `models.list` tells the models that can be used."""
+"""Capabilities that clients of 2026.9 ask for by name: `models.list` lists the models that can be used."""
 
 
 class ServerFacts(msgspec.Struct, frozen=True, kw_only=True):

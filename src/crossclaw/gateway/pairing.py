@@ -1,11 +1,11 @@
 """Pairing: which devices may come in, in which role and with which scopes, and by which token.
 
     stranger ──secret, from here──▶ paired ──its own token──▶ in
-        └─secret, from elsewhere──▶ waits ──somebody's yes──▶ paired
+        └─secret, from elsewhere──▶ waits ──approval───────▶ paired
 
 A device proves its key with every connection (`devices`). What is remembered of it is one credential
 a role, in the ledger with digests only; all of them are held in memory too, so that coming in reads
-nothing. The tokens of a device alone never widen what it may: that takes a yes.
+nothing. The tokens of a device alone never widen what it may: that takes an approval.
 """
 
 import logging

@@ -10,7 +10,7 @@ def decide_commands(
     settings: CommandsConfig, channel: str, sender: str, aliases: Iterable[str] = ()
 ) -> Decision:
     """Decides whether a sender may use slash commands. `commands.allowFrom`, if it is given, is the whole
-    list; the owner may always."""
+    list; the owner may always. `aliases` are other ids by which the platform knows the same person."""
     ids = {sender, *aliases}
     if not settings.allow_from or decide_owner(settings, channel, sender, ids).allowed:
         return Decision(True, "commands.allowFrom keeps nobody out")

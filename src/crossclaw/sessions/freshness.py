@@ -10,7 +10,7 @@ from crossclaw.sessions.run_builder import RunBuilder
 
 
 def begins_anew(config: Config, session: Session, builder: RunBuilder) -> list[Op[Any]]:
-    """The operations of such a reset, for the step that accepts the message."""
+    """The operations of a reset that is due, for the step that accepts the message; none if it is not."""
     if not config.session.resets_at_all:
         return []
     last = session.last_address.channel if session.last_address else None

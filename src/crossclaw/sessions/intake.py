@@ -72,9 +72,12 @@ class Intake:
         self._commands = commands
 
     async def receive(self, arrival: Arrival) -> Accepted | Replied | Refused:
-        """All decisions about what arrives, in their order: whose session is it; is it known already; is the session
-        put away; is it a command; may it be said here, and may it lead so far; then what it may do, whether its
-        session begins anew, and what becomes of it should that be busy. What is accepted is durable on return."""
+        """Decides about what arrives, in this order: whose session it is; whether it is known already; whether
+        the session is archived; whether it is a command; whether it may be said here, and may lead so far; then
+        what it may do, whether its session begins anew, and what happens to it if that is busy.
+
+        What is accepted is durable on return.
+        """
         rules = ROADS[arrival.road]
         key, session = await self._route(arrival)
         if rules.redelivered and (known := await self._find_known(arrival, key)) is not None:

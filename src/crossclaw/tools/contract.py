@@ -131,7 +131,8 @@ def _as_dict(told: str | dict[str, Any]) -> dict[str, Any]:
 
 
 def _merged(read: dict[str, Any], told: dict[str, Any]) -> dict[str, Any]:
-    """The schema of a parameter with what is told of it; a type that is told replaces the several that are read."""
+    """The schema of a parameter with its description; a type in the description replaces the several that
+    were read."""
     if "type" in told:
         read = {name: value for name, value in read.items() if name != "anyOf"}
     return {**read, **told}

@@ -15,7 +15,7 @@ class TooLarge(httpx2.ReadError):
 
 
 class _Counted(httpx2.AsyncByteStream):
-    """Counts the bytes of a message: a line of an event stream, or the whole body."""
+    """Limits the size of a message, which is a line of an event stream, or the whole body."""
 
     def __init__(self, inner: Any, by_line: bool) -> None:
         self._inner = inner

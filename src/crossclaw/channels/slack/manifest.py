@@ -17,8 +17,8 @@ _SENDER = re.compile(rf"(?:(?:slack|user):|<@|@)*([UW]{_REST})(?:\|[^>]*)?>?", r
 
 def read_target(text: str) -> Target | None:
     """Parses an address. `user:<U…>`, `<@U…>`: a person. `channel:<C…>`, `<#C…>`, `#C…`: a channel or group
-    chat. A bare id is told by its first letter. `:thread:<ts>` after it is a thread. Names are not accepted:
-    they can be taken by somebody else."""
+    chat. The first letter of a bare id says which it is. `:thread:<ts>` after it is a thread. Names are not
+    accepted: they can be taken by somebody else."""
     chat = text.strip()
     while found := _PREFIX.match(chat):
         chat = chat[found.end() :].strip()
