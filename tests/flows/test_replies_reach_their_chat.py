@@ -7,6 +7,7 @@ import anyio
 import pytest
 
 from crossclaw.channels.contract import Piece
+from crossclaw.delivery.carrying import ATTEMPTS_MAX
 from crossclaw.domain.errors import DeliveryError, DeliveryUncertain, PlatformUnreachable
 from crossclaw.ledger.operations import Delivery
 from crossclaw.testing import MemoryChannel, open_gateway
@@ -69,7 +70,7 @@ async def test_a_platform_that_says_each_time_when_to_come_back_gets_the_reply_i
     assert chat.sent == [("ana", "re: hi")]
 
 
-async def test_a_platform_that_says_later_is_asked_eight_times_more_after_a_week(
+async def test_a_platform_that_says_later_is_asked_nine_times_more_after_a_week(
     folder: Path,
 ) -> None:
     later = DeliveryError("slow down", retryable=True, retry_after_s=5)
@@ -85,7 +86,7 @@ async def test_a_platform_that_says_later_is_asked_eight_times_more_after_a_week
 
     assert (waiting.state, waiting.attempt, chat.tries > 8) == ("pending", 0, True)
     assert given_up is not None
-    assert (given_up.state, given_up.error, again.tries) == ("failed", "slow down", 8)
+    assert (given_up.state, given_up.error, again.tries) == ("failed", "slow down", ATTEMPTS_MAX)
 
 
 async def test_a_refusal_is_final_and_shown(folder: Path) -> None:
@@ -103,7 +104,7 @@ async def test_retries_end(folder: Path) -> None:
 
     delivery = await delivery_after(folder, chat, seconds=36_000)
 
-    assert (delivery.state, delivery.attempt) == ("failed", 8)
+    assert (delivery.state, delivery.attempt) == ("failed", ATTEMPTS_MAX)
 
 
 @pytest.mark.spec("B2")

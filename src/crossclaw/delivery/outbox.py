@@ -37,6 +37,7 @@ log = logging.getLogger(__name__)
 
 LOOK_AGAIN_S = 5.0  # a hint that was missed delays a reply by this much at most
 PAGE = 200  # rows looked at together
+OPENING_MS = 60_000  # after a start, for accounts to open: what is old is not given up before
 CHATS_AT_ONCE = 64  # deliveries under way; one chat's messages go one by one, in order
 CUT_OFF = "the process ended while the message was being sent"
 
@@ -65,6 +66,7 @@ class Outbox:
         self._ledger = ledger
         self._accounts = accounts
         self._clock = clock
+        self._began_at = clock.now_ms()
         self._carrier = Carrier(ledger, accounts, clock, may_deliver, as_said)
         self.previews, self.paces = self._carrier.previews, self._carrier.paces
         self.may_deliver, self.as_said = may_deliver, as_said
@@ -230,6 +232,8 @@ class Outbox:
         ever."""
         if self._accounts.find(delivery.address) is None:
             ends = delivery.created_at + ABSENT_MS_MAX
+            if self._accounts.may_open(delivery.address):
+                ends = max(ends, self._began_at + OPENING_MS)
             return delivery.not_before if ends <= now else now + int(LOOK_AGAIN_S * 1000)
         place = self._accounts.place_of(delivery.address)
         return max(delivery.not_before, self._carrier.due_again(place) if place else 0)
