@@ -113,7 +113,7 @@ class Describing:
 
 
 def _counting(count: Callable[[Usage], None]) -> Callable[[ModelPiece], None]:
-    """Of calls that brought nothing is still counted what they have cost."""
+    """Makes a listener that counts what calls have cost that brought nothing."""
 
     def tell(piece: ModelPiece) -> None:
         if isinstance(piece, LostSpending):

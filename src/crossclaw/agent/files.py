@@ -69,7 +69,7 @@ class AttachedFiles:
         return Document(MediaSource("base64", "application/pdf", data), file.title, words)
 
     async def _made(self, media: Media, name: str) -> _Ready | None:
-        """None: it took too long this time."""
+        """Reads the text of a file, or says why there is none. Returns None if it took too long this time."""
         if media.media_type != "application/pdf":
             return _Ready(text_of(media.data))
         if not self._documents.can_read:

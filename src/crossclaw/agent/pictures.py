@@ -120,7 +120,7 @@ class Pictures:
         return _note(image, ready) if isinstance(ready, str) else ready
 
     async def _made_ready(self, image: Image, raw: bytes) -> Image | Text | None:
-        """None: it took too long this time."""
+        """Makes a picture that models take, or a note why there is none. Returns None if it took too long this time."""
         media_type, name = sniffed(raw)
         if name is not None and name not in CONVERTED:
             return _note(

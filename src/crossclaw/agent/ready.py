@@ -17,7 +17,7 @@ SLOW = "it takes too long to be read just now"
 
 
 class ReadyCache(Generic[T]):
-    """By hash, `most` in all as `size_of` counts; one that has left is made again."""
+    """Keeps what is ready by its hash, `most` in all as `size_of` counts; one that has left is made again."""
 
     def __init__(self, find_media: FindMedia, size_of: Callable[[T], int], most: int) -> None:
         self._find_media = find_media

@@ -23,7 +23,8 @@ OTHERS_S = 0.5  # for other gateways to answer: somebody waits for the list
 
 
 class AttentionSources:
-    """Whatever needs attention and is not a row of a session: devices, models, the store, chat accounts and strangers."""
+    """Finds what needs attention and is not a row of a session: devices, models, the store, chat accounts and
+    strangers."""
 
     def __init__(
         self,
@@ -81,7 +82,7 @@ class AttentionSources:
         ]
 
     def _is_kept(self, account: AccountStatus) -> bool:
-        """By another gateway: what this one could not open, that one did."""
+        """Whether another gateway keeps the account: what this one could not open, that one did."""
         role = role_of(account.channel, account.account_id)
         return not account.is_ours and self._neighbours.find_holder(role) is not None
 

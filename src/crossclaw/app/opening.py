@@ -105,7 +105,7 @@ async def _load(config: Config, resources: Resources, gateway: Gateway) -> Excep
 async def _serve_parts(
     tasks: TaskGroup, resources: Resources, gateway: Gateway, agent: RunExecutor
 ) -> None:
-    """From here on control comes back up: each of these is handed what was built after it."""
+    """Starts the parts of a gateway. Control comes back up from here on: each is handed what was built after it."""
     outside, roles, config = resources.outside, gateway.roles, resources.config
     gateway.commands.begin(gateway.door.dispatch)
     gateway.prompting.begin(gateway.toolsets)

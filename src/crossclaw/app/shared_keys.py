@@ -27,11 +27,11 @@ class SharedModelKeys:
         self._settings, self._key = settings, key
         self._rows: Mapping[str, SealedModelKey] = {}
         self.found: dict[str, NamedKey] = {}
-        """By the name of the service."""
+        """The keys that could be decrypted, by the name of the service."""
         self._renew: Callable[[str], None] = lambda provider: None
 
     def begin(self, renew: Callable[[str], None]) -> None:
-        """From now on `renew` is called with the name of each service whose key has changed."""
+        """Calls `renew` from now on with the name of each service whose key has changed."""
         self._renew = renew
 
     async def look(self) -> str | None:

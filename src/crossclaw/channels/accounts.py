@@ -86,7 +86,7 @@ class LiveAccounts(Collection[str]):
             listener()
 
     def remove(self, place: AccountPlace, account: ChannelAccount | None = None) -> None:
-        """It is closed; of an account that is given, only if no other has taken its place."""
+        """Removes an account that is closed; if `account` is given, only while no other has taken its place."""
         found = self._open.get(place)
         if found is not None and account in (None, found.account):
             del self._open[place]
@@ -104,7 +104,8 @@ class LiveAccounts(Collection[str]):
         return place and self._open.get(place)
 
     def place_of(self, where: Address) -> AccountPlace | None:
-        """Also of an account that is not open now. None: it cannot be told."""
+        """The place of an address's account, also of one that is not open now. None if the address leaves open
+        which it is."""
         if where.account_id is not None:
             return where.channel, where.account_id
         of_channel = sorted(place for place in self._expected if place[0] == where.channel)

@@ -162,8 +162,8 @@ class ChannelSupervisor:
         *,
         task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Until cancelled. `services`: who receives. Given accounts are waited for; those of the config keep no gateway
-        from starting. `wanted` None: they are left to another process."""
+        """Keeps the accounts open until cancelled. `services`: who receives. Given accounts are waited for; those
+        of the config keep no gateway from starting. `wanted` None: they are left to another process."""
         self._services = services
         async with anyio.create_task_group() as tasks:
             for each in given:
@@ -421,7 +421,7 @@ class ChannelSupervisor:
         return wait_s
 
     async def _serve_once(self, kept: _Kept) -> Exception:
-        """Until it fails or ends; answers why."""
+        """Serves an account until it fails or ends; answers why."""
         try:
             with kept.host.begin_attempt():
                 if kept.account is None:

@@ -50,9 +50,9 @@ class EditedConfig(NamedTuple):
     """What came of a person's edit."""
 
     hash: str
-    """Of the file as it is now."""
+    """The hash of the file as it is now."""
     done: Amended | None = None
-    """None: somebody else has changed the file since, and nothing was written."""
+    """What changes, or why it is refused. None: somebody else has changed the file since, and nothing was written."""
     dropped: tuple[str, ...] = ()
     """Keys that were taken out, because the address beside them is another one now."""
     restart: dict[str, Any] | None = None
@@ -123,7 +123,7 @@ class ConfigChanges:
         return self._saved(file)
 
     async def _in_force(self, answer: dict[str, Any]) -> dict[str, Any]:
-        """Before it is answered, so that nothing is done by the old rules afterwards."""
+        """Puts a change in force before it is answered, so that nothing is done by the old rules afterwards."""
         if self._take_rules is None or self._way is BY_HAND or answer.get("noop"):
             return answer
         fresh = await anyio.to_thread.run_sync(load, self._loaded.path, self._environ)
@@ -198,7 +198,7 @@ class ConfigChanges:
         return self._file()
 
     def _file(self) -> ConfigFile:
-        """To be used in a thread; what is saved is stored for other gateways first."""
+        """Opens the config file, to be used in a thread; what is saved is stored for other gateways first."""
         share = self._share
         agree = None if share is None else lambda new: anyio.from_thread.run(share, new)
         return ConfigFile(self._loaded.path, self._environ, from_wire=True, agree=agree)

@@ -50,7 +50,7 @@ ConfigFinding = Problem | Note
 def examine(
     kind: Any, value: Any, path: KeyPath, hook: Hook | None
 ) -> Iterator[ConfigFinding | Unread]:
-    """With a hook, single values are tried as well."""
+    """Finds what is wrong in a value of the config and below it. With a hook, single values are tried as well."""
     inside = inside_of(kind, shape_of(value))
     if inside is None:
         if hook:

@@ -14,7 +14,7 @@ from crossclaw.config.positions import KeyPath
 from crossclaw.config.source import dotted
 
 NoEffectGroup = Literal["touches rights", "channels", "other"]
-"""In the order in which they are told."""
+"""The groups of keys without effect, in the order in which they are listed."""
 
 
 class NoEffect(NamedTuple):
@@ -141,7 +141,7 @@ def _first(patterns: dict[str, str], name: str) -> str | None:
 
 
 def grouped(found: Iterable[NoEffect]) -> Iterator[tuple[NoEffectGroup, list[NoEffect]]]:
-    """Those that touch rights first; groups of which there is nothing are left out."""
+    """Sorts keys into their groups, those that touch rights first; empty groups are left out."""
     entries = list(found)
     for group in get_args(NoEffectGroup):
         if members := [each for each in entries if each.group == group]:

@@ -11,7 +11,7 @@ from crossclaw.domain.secret import Secret
 
 
 def config_schema() -> dict[str, Any]:
-    """Without references: forms that are drawn from it do not follow them."""
+    """The JSON schema of the config, without references: forms that are drawn from it do not follow them."""
     (top,), definitions = msgspec.json.schema_components(
         [Config], schema_hook=_own_kinds, ref_template="{name}"
     )

@@ -67,14 +67,14 @@ class SendMatch(Section, frozen=True):
 
 class SendRule(Section, frozen=True):
     action: SendAction
-    """What it says."""
+    """Whether it allows or denies."""
     match: SendMatch = SendMatch()
     """The sessions it is for; all that is set must fit."""
 
 
 class SendPolicy(Section, frozen=True):
     default: SendAction = "allow"
-    """Where no rule fits."""
+    """The action if no rule fits."""
     rules: tuple[SendRule, ...] = ()
     """The rules; of those that fit, one that denies wins."""
 

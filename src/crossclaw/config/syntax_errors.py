@@ -37,7 +37,7 @@ class NotJson5(Invalid):
         self.why = fault.why
         self.line, self.column = place_of(text, fault.at)
         self.excerpt = excerpt(text, fault.at)
-        """For a terminal: other things stand on that line too."""
+        """The place in the text, for a terminal. Not part of the words: other things stand on that line too."""
         super().__init__(f"line {self.line}, column {self.column}: {fault.why}")
 
 

@@ -33,7 +33,7 @@ class ToolPolicy(Section, frozen=True):
     also_allow: tuple[str, ...] = ()
     """Tools added to the list or the profile."""
     deny: tuple[str, ...] = ()
-    """Taken away; it wins."""
+    """Tools taken away from it; this wins."""
     profile: ToolProfile | None = None
     """A list that is ready made."""
 
@@ -71,11 +71,11 @@ class ExecTool(Section, frozen=True):
     host: Literal["auto", "sandbox", "gateway", "node"] | None = None
     """The place where commands run; with `node` none do, there are no commands on nodes yet."""
     security: Security | None = None
-    """`deny`: no commands; `allowlist`: those that were allowed for good, see [approvals](approvals.md);
-    `full`: all."""
+    """Which commands may run: `deny`: none; `allowlist`: those that were allowed for good, see
+    [approvals](approvals.md); `full`: all."""
     ask: AskMode | None = None
-    """When a person is asked first: never, for what is not in the list, or always. Where `security` is
-    `allowlist` it is `on-miss` unless it is set."""
+    """Whether a person is asked first: never, for what is not in the list, or always. With `security`
+    `allowlist` the default is `on-miss`."""
     mode: Literal["deny", "allowlist", "ask", "auto", "full"] | None = None
     """The newer spelling of `security` and `ask` together. If both are written the stricter holds; `auto` is
     `ask`: no model decides here."""

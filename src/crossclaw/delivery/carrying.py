@@ -248,7 +248,7 @@ class Carrier:
             await self.settle(delivery, "delivered")
 
     async def _pause(self, delivery: Delivery, live: LiveAccount, turn: SendSlot | None) -> None:
-        """Between two pieces nothing is on the way: others may send."""
+        """Waits between two pieces, and lets others send meanwhile: nothing is on the way then."""
         if turn is not None:
             turn.end()
         await self.keep_pace(delivery, live)

@@ -294,8 +294,8 @@ class Outbox:
         return True
 
     async def _attempt(self, delivery: Delivery, turn: SendSlot | None) -> None:
-        """From the claim on not cut off by a gateway that closes, if it does not take long: nobody could
-        say then whether it arrived."""
+        """Carries a delivery. A gateway that closes does not cut it off from the claim on, if it does not take
+        long: nobody could say then whether it arrived."""
         with anyio.CancelScope(shield=True, deadline=self._ends_at) as attempt:
             self._attempts.add(attempt)
             try:

@@ -17,8 +17,8 @@ class HeldCredentials(ABC):
         self._changing = anyio.Lock()
 
     async def load(self) -> None:
-        """As the ledger has them; those that it has no longer are forgotten. Not while one is changed here: what was read
-        before that would undo it."""
+        """Reads the credentials as the ledger has them; those that it has no longer are forgotten. Waits while one
+        is changed here: what was read before that would undo it."""
         async with self._changing:
             await self._load()
 

@@ -29,7 +29,7 @@ class LinkKey:
         self.secret = secret
 
     def take_secret(self, secret: Secret) -> None:
-        """From now on it is another one."""
+        """Puts another secret in place of the present one."""
         self.secret = secret
 
     def ticket(self, to: str, now_ms: int) -> "LinkTicket":

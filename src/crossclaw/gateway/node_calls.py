@@ -125,7 +125,8 @@ class NodeCalls:
     async def _invoke_there(
         self, neighbour: Neighbour, node: dict[str, Any], call: NodeCall
     ) -> dict[str, Any]:
-        """Once: whether a device has done something is known to its own gateway alone."""
+        """Asks the node's gateway to call it, once: whether a device has done something is known to its own gateway
+        alone."""
         self._check_command(call.command, node.get("commands", ()))
         timeout_s = call.timeout_allowed_ms / 1000 + BETWEEN_GATEWAYS_S
         return await self._neighbours.ask(

@@ -41,7 +41,7 @@ class NodeEvents:
         context.config.listen(self._heed_rules)
 
     async def take(self, caller: Caller, event: str, payload: Any) -> str | None:
-        """None, or why nothing was done."""
+        """Acts on an event of a node. Returns None, or why nothing was done."""
         body = payload if isinstance(payload, dict) else {}
         match event:
             case "agent.request" | "voice.transcript":
@@ -57,7 +57,7 @@ class NodeEvents:
         return None
 
     async def _speak(self, caller: Caller, body: dict[str, Any]) -> None:
-        """Somebody at the device says something: in the node's own session, or in one that the owner bound
+        """Takes in what somebody at the device says: in the node's own session, or in one that the owner bound
         to it. Nobody knows who: it is a node's word, not the owner's."""
         text = body.get("message") or body.get("text")
         if not isinstance(text, str) or not text.strip():

@@ -43,7 +43,7 @@ class Claiming:
         self._agents = None if agents is None else frozenset(agents)
         self.spreading = Spreading(owner, self._agents)
         self._absent: dict[SessionKey, float] = {}
-        """Since when a run waits here for a guest of another gateway."""
+        """The time since when a run waits here for a guest of another gateway, by its session."""
         self._guest_is_here: Callable[[SessionKey], bool] = lambda key: True
         self.is_elsewhere, self._judge = is_elsewhere, judge
         self.why_not: str | None = NOT_YET
@@ -51,7 +51,7 @@ class Claiming:
         self._told: str | None = None
 
     def begin(self, guest_is_here: Callable[[SessionKey], bool]) -> None:
-        """Once guests can come: who knows whether one is here."""
+        """Takes who knows whether a guest is here, once guests can come."""
         self._guest_is_here = guest_is_here
 
     def may_claim(self, key: SessionKey) -> bool:

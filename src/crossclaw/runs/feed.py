@@ -17,10 +17,10 @@ class Feed:
     def __init__(self) -> None:
         self._listeners: list[tuple[Listener, tuple[type[FeedEvent], ...]]] = []
         self._hearing: dict[type[FeedEvent], tuple[Listener, ...]] = {}
-        """By kind, found when one is first published: a reply has a piece for every few letters, and
+        """The listeners of each kind, found when one is first published: a reply has a piece for every few letters, and
         most listeners have no use for pieces."""
         self._outward: list[tuple[Listener, tuple[type[FeedEvent], ...]]] = []
-        """Those that hear what happens on other gateways too."""
+        """The listeners that hear what happens on other gateways too."""
 
     def subscribe(
         self, listener: Listener, *kinds: type[FeedEvent], outward: bool = False

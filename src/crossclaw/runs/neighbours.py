@@ -186,7 +186,7 @@ class Neighbours:
     # ── telling the others ─────────────────────────────────────────────────────────────────────
 
     def begin_telling(self, own_clients: Callable[[], ConnectedClients]) -> None:
-        """From now on the others are told of those who are connected here."""
+        """Tells the others from now on who is connected here."""
         self._own_clients = own_clients
 
     def own_clients(self) -> ConnectedClients:
@@ -212,7 +212,7 @@ class Neighbours:
         self._answers = answers
 
     def begin_asking(self, carry: Ask) -> None:
-        """From now on there are links."""
+        """Takes the links, by which others can be asked from now on."""
         self._carry = carry
 
     def close(self) -> None:

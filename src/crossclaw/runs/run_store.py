@@ -365,7 +365,7 @@ class RunStore:
 
     @contextmanager
     def listening_to(self, hear: Listener, *kinds: type[FeedEvent]) -> Generator[None]:
-        """While this is open, `hear` is told of events of these kinds."""
+        """Calls `hear` for events of these kinds while this is open."""
         end = self._feed.subscribe(hear, *kinds)
         try:
             yield

@@ -77,7 +77,7 @@ class Jobs:
         return await self._put(job, "added")
 
     async def update(self, job_id: str, patch: JobPatch, authority: Authority) -> Job:
-        """Whoever changes a job answers for it: its runs may what both its maker and they may."""
+        """Changes a job. Whoever does answers for it: its runs may what both its maker and they may."""
         job = await self.get(job_id)
         changes = patched_fields(job, patch)
         enabled = changes.pop("enabled", job.enabled)

@@ -156,7 +156,8 @@ class Commands:
         self._ids = ids
 
     def begin(self, dispatch: DispatchCommand) -> None:
-        """Once there is a door: commands do what methods do, through the one that knows them all."""
+        """Takes the door's dispatch once there is a door: commands do what methods do, through the one that knows
+        them all."""
         self._dispatch = dispatch
 
     def find(self, text: str) -> SlashCommand | None:

@@ -43,7 +43,7 @@ class PageWanted(msgspec.Struct, frozen=True, kw_only=True):
     """Given: the oldest after it, in place of the newest."""
     tool_results: bool = True
     notes: bool = False
-    """With all that a transcript has, also what is no message."""
+    """Whether all that a transcript has is shown, also what is no message."""
 
 
 class HistoryPage(NamedTuple, Generic[T]):
@@ -132,8 +132,8 @@ def fitting(
     alone_max: int | None = None,
     oldest: bool = False,
 ) -> list[T]:
-    """In order, from the newest on or from the oldest. `alone_max`, where given, is how large one may
-    be that comes alone."""
+    """The entries that fit, in order, from the newest on or from the oldest. `alone_max`, where given, is how large one
+    may be that comes alone."""
     most = alone_max or bytes_max
     return _within(
         entries, bytes_max, lambda entry: _fitted(entry, most, show, shorten), oldest=oldest
@@ -147,7 +147,7 @@ def _within(
     *,
     oldest: bool,
 ) -> list[T]:
-    """From one end as many as there is room for, by the size that `fit` says; the first in any case."""
+    """Takes from one end as many as there is room for, by the size that `fit` says; the first in any case."""
     room, taken = bytes_max, list[T]()
     for entry in entries if oldest else reversed(entries):
         made, size = fit(entry)
@@ -194,7 +194,7 @@ def role_of(message: Message) -> str:
 
 
 def previewed(entry: Entry, chars_max: int) -> dict[str, str]:
-    """As sessions.preview shows it: a line for whoever looks at many sessions."""
+    """An entry as sessions.preview shows it: a line for whoever looks at many sessions."""
     message = entry.message
     if message is None:
         return {"role": "system", "text": UNREADABLE[:chars_max]}

@@ -31,11 +31,11 @@ class OutgoingMessage(msgspec.Struct, frozen=True, kw_only=True):
     to: str
     text: str
     channel: str | None = None
-    """None: the only one that there is."""
+    """The channel by its name; None: the only one that there is."""
     account_id: str | None = None
     thread_id: str | None = None
     session_key: str | None = None
-    """In whose name; None: of the session whose chat it is."""
+    """The session in whose name it is sent; None: the one whose chat it is."""
     media_urls: Sequence[str] = ()
 
 

@@ -55,7 +55,7 @@ class HistoryResult(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 TranscriptPathOf = Callable[[str, str, bool], Path]
-"""Of an agent's session id, compressed or not."""
+"""Finds the path of a transcript by agent, session id, and whether it is compressed."""
 
 
 class SessionReading:

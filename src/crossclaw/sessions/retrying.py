@@ -55,8 +55,9 @@ class Retries:
 
 
 def _of_both(caller: Caller, run: Run) -> Authority:
-    """Whoever asks for it again has not written the words: they may no more than they did before, and no more than
-    the caller may. The caller's credential answers for it now."""
+    """The authority that both the run and the caller have. Whoever asks for it again has not written the words:
+    they may no more than they did before, and no more than the caller may. The caller's credential answers for it
+    now."""
     before = msgspec.structs.replace(run.authority, made_by=frozenset())
     return caller.principal.authority.meet(before)
 

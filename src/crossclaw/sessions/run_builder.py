@@ -15,7 +15,7 @@ Content = str | list[UserBlock]
 
 PLAIN = RunPlan()
 FIRST = Cause()
-"""Of a run that nothing led to but whoever asked for it."""
+"""The cause of a run that nothing led to but whoever asked for it."""
 STEP_MS = 10 * 60_000  # a round or an announce that takes longer helps nobody any more
 
 

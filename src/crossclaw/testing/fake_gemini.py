@@ -29,7 +29,8 @@ _SCHEMA_WORDS = {
 
 class GeminiWire:
     path = "/v1beta/models"
-    """And the model's name with `:streamGenerateContent` behind it; the server puts the name into the body."""
+    """The beginning of the path. The model's name with `:streamGenerateContent` follows; the server puts the name
+    into the body."""
     _ERRORS: ClassVar[dict[FakeTrouble, tuple[int, str, str]]] = {
         "rate_limit": (429, "RESOURCE_EXHAUSTED", "You exceeded your current quota per minute."),
         "server_error": (500, "INTERNAL", "An internal error has occurred."),

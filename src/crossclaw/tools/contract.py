@@ -21,6 +21,7 @@ RESULT_CHARS_MAX = (
     400_000  # of text: about half of a large window; more would push out everything else
 )
 ParameterTexts = Mapping[str, str | dict[str, Any]]
+"""What a tool's parameters are for, by their names: a line, or a line with whatever else the schema should say."""
 
 
 def _to_nobody(text: str) -> None:

@@ -10,8 +10,6 @@ from crossclaw.domain.keys import KINDS
 from crossclaw.domain.models import LEVELS
 from crossclaw.tools.contract import ParameterTexts
 
-"""By parameter: a line, or a line with whatever else its schema should say."""
-
 
 class ToolText(NamedTuple):
     description: str

@@ -69,7 +69,7 @@ class Copy:
         self.repaired_at = -inf
 
     def note_plain(self) -> None:
-        """It is no compressed file any more."""
+        """Notes that it is no compressed file any more."""
         self.export = msgspec.structs.replace(self.export, compressed_at=None)
 
     def note_repaired(self, at_s: float) -> None:

@@ -80,7 +80,7 @@ class Exporter:
         ledger.on_append(self._hear)
 
     def begin(self) -> None:
-        """From now on the copies are written here."""
+        """Has this gateway write the copies from now on."""
         self._is_ours = True
 
     def path_of(self, agent_id: str, session_id: str, compressed: bool = False) -> Path:

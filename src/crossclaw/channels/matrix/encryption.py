@@ -234,7 +234,7 @@ class KeyVault:
     async def encrypt(
         self, room_id: str, members: Iterable[str], kind: str, content: EventContent
     ) -> EventContent:
-        """For all devices of the members. What an event refers to stays readable: servers count by it."""
+        """Encrypts an event for all devices of the members. What it refers to stays readable: servers count by it."""
         users = sorted(set(members))
         async with self._turn:
             await self._query_keys(users)

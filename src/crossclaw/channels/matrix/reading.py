@@ -137,7 +137,8 @@ def read_relation(relation: EventContent) -> tuple[str | None, str | None]:
 
 
 def is_mentioned(content: EventContent, own_id: str) -> bool:
-    """By m.mentions; of clients that do not write it, by a link to us outside of what is quoted."""
+    """Whether a message mentions us: by m.mentions, or, from clients that do not write it, by a link to us outside of
+    what is quoted."""
     if "m.mentions" in content:
         mentions = content_in(content, "m.mentions")
         named = mentions.get("user_ids")

@@ -32,7 +32,7 @@ def write_file(media: OutgoingFile, where: EventContent, caption: str) -> EventC
 def write_relation(
     thread_id: str | None, reply_to: str | None, mode: ThreadReplies
 ) -> EventContent:
-    """In which thread, and to which message."""
+    """The relation of a message: in which thread it stands, and which message it answers."""
     root = thread_id if mode != "off" else None
     if root is None and mode == "always":
         root = reply_to

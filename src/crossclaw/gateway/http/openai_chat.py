@@ -155,7 +155,7 @@ def text_of(content: str | list[ContentPart] | None) -> str:
 
 
 def _pictures(content: str | list[ContentPart] | None) -> list[dict[str, Any]]:
-    """And files, in their order."""
+    """The pictures and files of a message, in their order."""
     found: list[dict[str, Any]] = []
     for part in content if isinstance(content, list) else []:
         if part.get("type") == "image_url":

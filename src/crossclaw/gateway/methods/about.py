@@ -212,7 +212,7 @@ class About:
         return ModelsResult(models=wanted)
 
     def _choosable_models(self) -> dict[str, dict[str, Any]]:
-        """By `provider/model`, the default first."""
+        """The models that may be chosen, by `provider/model`, the default first."""
         known, chosen = self._known_models(), self._default_model()
         allowed = [each for each in self._models.allowed() if not each.endswith("/*")]
         unlisted = [each for each in (chosen, *allowed) if each not in known]

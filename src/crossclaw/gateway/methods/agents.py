@@ -291,7 +291,7 @@ def _filled(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def _changed_keys(params: UpdateAgentParams) -> dict[str, Any]:
-    """By their places in the agent's entry; None takes one out."""
+    """The values to change, by their places in the agent's entry; None takes one out."""
     changes: dict[str, Any] = {
         name: value
         for name in ("model", "description", "tools", "budget", "subagents")

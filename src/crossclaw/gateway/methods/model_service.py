@@ -139,7 +139,7 @@ class ModelTrials:
         return self._answered(params.model, answer, began)
 
     async def _answer(self, params: TestModelParams) -> AssistantMessage:
-        """By the services as they are set up, or by one that is made for this call."""
+        """Asks the model, through the services as they are set up or through one that is made for this call."""
         if params.key is None and params.base_url is None:
             return await _ask(self._providers, params.model)
         key = Secret(params.key) if params.key is not None else None

@@ -56,7 +56,7 @@ class Prompting:
         self._model_of = model_of
 
     def begin(self, toolsets: Toolsets) -> None:
-        """Once there are tools: those of sessions are made of the door, which has this method too."""
+        """Takes the tools once there are any: those of sessions are made of the door, which has this method too."""
         self._toolsets = toolsets
 
     @method(
@@ -97,7 +97,7 @@ def _shown(tool: Tool[Any]) -> PromptTool:
 
 
 def _counted(key: SessionKey, model: str, system: str, tools: list[PromptTool]) -> PromptResult:
-    """With the size of the prompt and of the tools."""
+    """The result, with the size of the prompt and of the tools."""
     counted = len(system.encode()) // BYTES_A_TOKEN
     of_tools = sum(tool.tokens for tool in tools)
     return PromptResult(

@@ -60,12 +60,12 @@ class TableRow(RowBasics, frozen=True, kw_only=True):
     overrides: dict[str, str]
     """What was set on this session: model, thinkingLevel, verboseLevel, sendPolicy."""
     title: str | None = None
-    """Of a conversation that nobody has named: how it began."""
+    """How a conversation began that nobody has named."""
     spawned_by: str | None = None
     lane: Lane | None = None
     """What goes on; missing when the session is idle."""
     archived_at: int | None = None
-    """Since when it can be read and no longer written to."""
+    """The time since when it can be read and no longer written to."""
 
 
 class TableResult(Result, frozen=True):

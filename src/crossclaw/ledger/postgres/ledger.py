@@ -76,7 +76,7 @@ class PostgresLedger(LedgerWrites, PostgresReads):
             self._listener = HintListener(self._connect_reader, self._engine.name, self._hints.tell)
 
     def guard(self, sql: str, *values: Any) -> None:
-        """From now on a transaction is stored only while this statement, in PostgreSQL's words, answers a row."""
+        """Stores a transaction from now on only while this statement, in PostgreSQL's words, answers a row."""
         self._engine.guard_by(bound(PgStatement(sql.encode(), writes=False), values))
 
     async def close(self) -> None:

@@ -39,7 +39,7 @@ SESSION = (
 
 
 def session_of(row: StoredRow) -> Session:
-    """By position, in the order of the struct's fields: a list has hundreds of rows."""
+    """Makes a session of a row, by position in the order of the struct's fields: a list has hundreds of rows."""
     if not (isinstance(row[3], int) and isinstance(row[4], int) and isinstance(row[1], str)):
         raise msgspec.ValidationError("a session without a key or a time")
     channel, to, account_id, thread_id, compactions, bound, *rest = row[21:]
@@ -57,7 +57,7 @@ def bound_of(text: str) -> Authority:
 
 
 def damaged_session(row: StoredRow) -> Session:
-    """In the place of one that cannot be read, in lists for people: its key and its times, as far as there are any.
+    """Stands in for a session that cannot be read, in lists for people: its key and its times, as far as there are any.
     Nobody acts on it but to delete it or to begin it anew: whoever asks for it by its key is told that it is damaged."""
     if not (isinstance(row[0], str) and isinstance(row[1], str)):
         raise msgspec.ValidationError("a session without a key")
@@ -92,7 +92,7 @@ def run_of(row: StoredRow) -> Run:
 
 
 def damaged_run(row: StoredRow) -> Run:
-    """In the place of one that cannot be read, after its end: it says so, and may nothing."""
+    """Stands in for a run that cannot be read, after its end: it says so, and may nothing."""
     started, ended = (at if isinstance(at, int) else None for at in row[12:14])
     return Run(
         key=key_of(str(row[1]), str(row[0])),
@@ -156,7 +156,7 @@ def entry_of(row: StoredRow) -> Entry:
 
 
 def damaged_entry(row: StoredRow) -> Entry:
-    """In the place of one that SQLite itself cannot read."""
+    """Stands in for an entry that SQLite itself cannot read."""
     return _unreadable(row, "its stored form is damaged (a text that is none)")
 
 
