@@ -79,7 +79,7 @@ LATER = (
     Guard(
         3,
         "words that are said again have the rights of whoever wrote them",
-        "gateway/methods/attention.py",
+        "sessions/retrying.py",
         "return caller.principal.authority.meet(before)",
         "return caller.principal.authority",
         (

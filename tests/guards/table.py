@@ -369,8 +369,8 @@ GUARDS = (
         10,
         "reading on from a cursor goes forward",
         "gateway/methods/search.py",
-        "forward = params.after is not None",
-        "forward = False",
+        "if params.after is None:",
+        "if True:",
         ("tests/flows/test_onlookers.py",),
     ),
     # ── 12: sight is given, never assumed ──────────────────────────────────────────────────────
