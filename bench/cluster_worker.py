@@ -9,7 +9,7 @@ import anyio
 import msgspec
 
 from bench.guests import Echo, talk
-from crossclaw.app import Outside, open_gateway
+from crossclaw.app import GatewayInputs, open_gateway
 from crossclaw.config import Config, Paths
 from crossclaw.config.ledger import URL_VARIABLE
 from crossclaw.domain.keys import SessionKey
@@ -19,7 +19,7 @@ async def work(folder: Path, url: str, name: str, sessions: int, turns: int, tex
     """Runs the turns. `url` may be empty: a file then. `name` may be: alone then."""
     raw = {"ledger": {"shared": True, "gateway": name}} if name else {}
     paths = Paths(home=folder, state_dir=folder / "state", config_path=folder / "openclaw.json")
-    outside = Outside(environ={URL_VARIABLE: url} if url else {}, tools=(Echo(),))
+    outside = GatewayInputs(environ={URL_VARIABLE: url} if url else {}, tools=(Echo(),))
     keys = [SessionKey.named("main", f"bench-{name}-{number}") for number in range(sessions)]
     async with open_gateway(msgspec.convert(raw, Config), paths, outside) as gateway:
         await anyio.sleep(1.5 if name else 0.0)  # it has compared its config with the others'

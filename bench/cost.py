@@ -86,7 +86,7 @@ async def converse(folder: Path, script: Script, *, contexts: bool) -> float:
         config = msgspec.convert({"agents": {"defaults": defaults}}, Config)
         provider = AnthropicProvider("anthropic", server.url, "key")
         paths = Paths(home=folder, state_dir=folder / "s", config_path=folder / "openclaw.json")
-        outside = app.Outside(environ={}, providers={"anthropic": provider})
+        outside = app.GatewayInputs(environ={}, providers={"anthropic": provider})
         workspace = folder / "s" / "workspace"
         workspace.mkdir(parents=True, mode=0o700)
         for number in range(READS):

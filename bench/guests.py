@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 import anyio
 import msgspec
 
-from crossclaw.app import Gateway, Outside, open_gateway
+from crossclaw.app import Gateway, GatewayInputs, open_gateway
 from crossclaw.config import Config, Paths
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.tools import ToolDeclaration
@@ -39,7 +39,7 @@ class Echo(Tool[EchoParams]):
 @asynccontextmanager
 async def opened(paths: Paths) -> AsyncGenerator[Gateway]:
     """An open gateway. Without keys in the environment everybody's model is the scripted one."""
-    async with open_gateway(Config(), paths, Outside(environ={}, tools=(Echo(),))) as gateway:
+    async with open_gateway(Config(), paths, GatewayInputs(environ={}, tools=(Echo(),))) as gateway:
         yield gateway
 
 

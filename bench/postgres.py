@@ -7,7 +7,7 @@ from bench.guests import PLAIN, Echo, keys, talk
 from bench.in_process import WARM, turns
 from bench.stores import Stores
 from bench.work import Row, Spent, Stopwatch, Work
-from crossclaw.app import Outside, open_gateway
+from crossclaw.app import GatewayInputs, open_gateway
 from crossclaw.config import Config, Paths
 from crossclaw.config.ledger import URL_VARIABLE
 
@@ -15,7 +15,7 @@ SESSIONS, TURNS, PASSES = 64, 1_280, 3
 
 
 async def _talk(paths: Paths, url: str) -> Spent:
-    outside = Outside(environ={URL_VARIABLE: url}, tools=(Echo(),))
+    outside = GatewayInputs(environ={URL_VARIABLE: url}, tools=(Echo(),))
     async with open_gateway(Config(), paths, outside) as gateway:
         await talk(gateway, WARM, 5, PLAIN)
         watch = Stopwatch()

@@ -63,7 +63,7 @@ def figures(count: Callable[[Stores], int], days: int, stores: Stores) -> Spent:
     query = FigureQuery(since=end - days * DAY_MS, until=end, step_ms=step_ms, by="agent")
 
     async def read(ledger: SqliteLedger) -> None:
-        assert await ledger.watching.figures(query)
+        assert await ledger.monitoring.figures(query)
 
     return anyio.run(_reads, stores.with_turns(count(stores)), read, READS if days == 1 else 10)
 

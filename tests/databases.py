@@ -15,7 +15,7 @@ from crossclaw.ledger import opening
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.postgres.dialect import PgStatement
 from crossclaw.ledger.postgres.errors import ServerTrouble
-from crossclaw.ledger.postgres.lockstep import FlownRows, FlyingDatabase, read_alone
+from crossclaw.ledger.postgres.lockstep import PendingRows, PipelinedDatabase, read_alone
 from crossclaw.ledger.postgres.migrate import SCHEMA, migrate
 from crossclaw.ledger.postgres.wire import PgWire, bound
 from crossclaw.ledger.sqlite.migrate import VERSION
@@ -124,7 +124,7 @@ class ServedStore:
         return "ok"
 
     def execute(self, sql: str, values: Any = (), /) -> Any:
-        def run(db: FlyingDatabase) -> FlownRows:
+        def run(db: PipelinedDatabase) -> PendingRows:
             rows = db.execute(sql, values)
             rows.answer  # noqa: B018  now, and not when somebody looks
             return rows
@@ -147,7 +147,7 @@ class ServedStore:
             f"INSERT INTO {name} ({', '.join(columns)}) VALUES ({marks})".encode(), writes=True
         )
         if rows:
-            target._wire.fly([[bound(insert, row) for row in rows]])
+            target._wire.run_pipelined([[bound(insert, row) for row in rows]])
         if '"id"' in columns and rows:
             target._wire.ask(
                 f"SELECT setval(s, (SELECT max(id) FROM {name})) FROM "

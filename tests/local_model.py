@@ -108,7 +108,7 @@ async def test_a_conversation_through_a_gateway_is_streamed_stored_and_remembere
     paths = Paths(tmp_path, tmp_path / "state", tmp_path / "openclaw.json")
     heard: list[FeedEvent] = []
     config = msgspec.convert(raw, Config)
-    async with app.open_gateway(config, paths, app.Outside(environ={})) as gateway:
+    async with app.open_gateway(config, paths, app.GatewayInputs(environ={})) as gateway:
         gateway.feed.subscribe(heard.append)
         first = await say(gateway, "agent:main:main", "Hello, who are you?", "r1")
         second = await say(gateway, "agent:main:main", "Thank you.", "r2")

@@ -32,7 +32,7 @@ STANDARD = 3  # files of every process: in, out, errors
 USED = (
     *("argparse", "datetime", "zoneinfo", "asyncio", "rich.console", "rich.markdown", "rich.table"),
     *("anyio._backends._asyncio", "anyio._core._streams", "anyio._core._sockets"),
-    *("crossclaw.cli.running", "crossclaw.client.line", "crossclaw.cli.embedded"),
+    *("crossclaw.cli.running", "crossclaw.client.reconnecting", "crossclaw.cli.embedded"),
     "crossclaw.ledger.sqlite.ledger",
 )
 """What a command imports when it is given."""

@@ -10,7 +10,7 @@ from crossclaw.channels.manifest import Rate, Traits
 from crossclaw.delivery.outbox import Outbox
 from crossclaw.domain.addresses import Address
 from crossclaw.ledger.opening import open_ledger
-from crossclaw.ledger.operations import NewDelivery, PutDelivery, Taken
+from crossclaw.ledger.operations import NewDelivery, PutDelivery, TakenDelivery
 from crossclaw.policy.decision import Decision
 from crossclaw.testing import MemoryChannel, VirtualClock
 from tests.ledger.making import ANA, session
@@ -18,7 +18,7 @@ from tests.ledger.making import ANA, session
 A_SECOND = 30
 
 
-async def all_may(_taken: Taken) -> Decision:
+async def all_may(_taken: TakenDelivery) -> Decision:
     return Decision(True, "everything goes out")
 
 

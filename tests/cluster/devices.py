@@ -1,6 +1,6 @@
 """A device that somebody has approved, as the ledger keeps it."""
 
-from crossclaw.domain.credentials import Credential, Particulars
+from crossclaw.domain.credentials import Credential, DeviceDescription
 
 
 def device_of_an_owner() -> Credential:
@@ -12,5 +12,5 @@ def device_of_an_owner() -> Credential:
         scopes=("operator.admin",),
         epoch=7,
         created_at=1,
-        particulars=Particulars(public_key="k"),
+        particulars=DeviceDescription(public_key="k"),
     )

@@ -16,9 +16,9 @@ from crossclaw.channels.contract import GivenChannel
 from crossclaw.config import Config, Paths
 from crossclaw.domain.authority import HOOKS
 from crossclaw.domain.secret import Secret
-from crossclaw.gateway.auth import GATEWAY, lock_for
+from crossclaw.gateway.auth import GATEWAY, secret_digests
 from crossclaw.gateway.door_secrets import DoorSecrets
-from crossclaw.gateway.http.hooks import hook_lock
+from crossclaw.gateway.http.hooks import hook_digests
 from crossclaw.gateway.link_proof import LinkKey
 from crossclaw.gateway.server import Connected
 from crossclaw.providers.contract import Provider
@@ -53,7 +53,7 @@ async def linked(
         {**(raw or {}), "ledger": ledger}, Config, dec_hook=lambda kind, value: kind(value)
     )
     connected = Connected()
-    outside = app.Outside(
+    outside = app.GatewayInputs(
         environ={},
         providers={model.name: model},
         channels=tuple(channels),
@@ -65,13 +65,13 @@ async def linked(
     paths = Paths(home=place, state_dir=place / "state", config_path=place / "openclaw.json")
     config, key = config_for(model, config), LinkKey(Secret(TOKEN))
     async with app.open_gateway(config, paths, outside) as gateway:
-        locks = {GATEWAY: lock_for(Secret(TOKEN))}
-        if (hooks := hook_lock(config.hooks, Secret(TOKEN), "127.0.0.1")) is not None:
-            locks[HOOKS] = hooks
+        door_digests = {GATEWAY: secret_digests(Secret(TOKEN))}
+        if (hooks := hook_digests(config.hooks, Secret(TOKEN), "127.0.0.1")) is not None:
+            door_digests[HOOKS] = hooks
         await DoorSecrets(gateway.ledger, gateway.credentials, outside.clock).settle(
-            locks, is_agreed=False
+            door_digests, is_agreed=False
         )
-        server = app.build_server(config, outside, gateway, locks, key)
+        server = app.build_server(config, outside, gateway, door_digests, key)
         connected.begin(server)
         scope = anyio.CancelScope()
 

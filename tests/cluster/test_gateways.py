@@ -13,7 +13,7 @@ from crossclaw.domain.clock import SystemClock
 from crossclaw.domain.errors import ConfigInvalid, Fenced, StoreError, StoreFenced, StoreLocked
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.runs import Run
-from crossclaw.gateway.auth import Lock
+from crossclaw.gateway.auth import SecretDigests
 from crossclaw.gateway.door_secrets import DoorSecrets
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.database import Database
@@ -393,7 +393,7 @@ async def test_a_gateway_with_another_secret_than_the_others_does_not_serve(open
     def secrets(ledger: Ledger) -> DoorSecrets:
         return DoorSecrets(ledger, Credentials(), SystemClock())
 
-    theirs, ours = (Lock((sha256(word).digest(),)) for word in (b"theirs", b"ours"))
+    theirs, ours = (SecretDigests((sha256(word).digest(),)) for word in (b"theirs", b"ours"))
     await secrets(a).settle({"gateway": theirs})
     await secrets(b).settle({"gateway": theirs}, is_agreed=True)
     with pytest.raises(ConfigInvalid, match=r"gateway\.auth\.token"):

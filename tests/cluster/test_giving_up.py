@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from crossclaw.delivery.carrying import ABSENT_MS_MAX
+from crossclaw.delivery.sender import ABSENT_MS_MAX
 from crossclaw.domain.addresses import Address
 from crossclaw.domain.clock import SystemClock
 from crossclaw.ledger.gateways import GatewayFacts

@@ -8,7 +8,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from crossclaw.domain.authority import Maker
+from crossclaw.domain.authority import CredentialRef
 from crossclaw.door.principal import person_principal
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.gateways import CREDENTIALS
@@ -32,11 +32,11 @@ class UnansweredWire(PgWire):
 
     cut = False
 
-    def fly(self, groups: Sequence[StatementGroup]) -> list[Fate]:
+    def run_pipelined(self, groups: Sequence[StatementGroup]) -> list[Fate]:
         if not UnansweredWire.cut or groups[0][-1].statement.sql != b"COMMIT":
-            return super().fly(groups)
+            return super().run_pipelined(groups)
         UnansweredWire.cut = False
-        super().fly(groups[:1])
+        super().run_pipelined(groups[:1])
         self.close()
         raise ConnectionLost("cut")
 
@@ -140,7 +140,7 @@ async def test_a_revocation_whose_hint_was_lost_holds_also_where_others_are_neve
         return listener.payload_of(by, {each for each in hints if each[0] != CREDENTIALS})
 
     device = device_of_an_owner()
-    who = person_principal("device:x", {"operator.admin"}, [Maker(device.credential_id, 7)])
+    who = person_principal("device:x", {"operator.admin"}, [CredentialRef(device.credential_id, 7)])
     async with (
         one_gateway(tmp_path, url, "a", ScriptedProvider([])) as a,
         one_gateway(tmp_path, url, "b", ScriptedProvider([])) as b,

@@ -156,7 +156,7 @@ async def test_words_are_put_together_again_and_nobody_shows_a_text_without_its_
         ToolEnded("r1", MAIN, "c1", "read", False, 5),
     ]
     for each in said:
-        writer.hear(each)
+        writer.on_event(each)
     lines = (await writer.take(0)).splitlines()
     assert [await reader.read(line) for line in lines] == said
     assert await late.read(lines[1]) is None, "its beginning was not heard"

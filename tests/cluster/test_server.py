@@ -141,9 +141,9 @@ class FailingWire(PgWire):
         self._count()
         super().script(sql)
 
-    def fly(self, groups: Sequence[StatementGroup]) -> list[Fate]:
+    def run_pipelined(self, groups: Sequence[StatementGroup]) -> list[Fate]:
         self._count()
-        return super().fly(groups)
+        return super().run_pipelined(groups)
 
     def _count(self) -> None:
         FailingWire.left -= 1
@@ -258,13 +258,13 @@ class CutWire(PgWire):
 
     cut: str | None = None
 
-    def fly(self, groups: Sequence[StatementGroup]) -> list[Fate]:
+    def run_pipelined(self, groups: Sequence[StatementGroup]) -> list[Fate]:
         commits = groups[-1][-1].statement.sql == b"COMMIT"
         if not commits or CutWire.cut is None:
-            return super().fly(groups)
+            return super().run_pipelined(groups)
         how, CutWire.cut = CutWire.cut, None
         if how == "after":
-            super().fly(groups)
+            super().run_pipelined(groups)
         self.close()
         raise ConnectionLost("cut")
 
@@ -302,9 +302,9 @@ class HastyWire(PgWire):
             self.close()
             raise ConnectionLost("cut")
 
-    def fly(self, groups: Sequence[StatementGroup]) -> list[Fate]:
+    def run_pipelined(self, groups: Sequence[StatementGroup]) -> list[Fate]:
         self._ends = groups[0][-1].statement.sql == b"COMMIT"
-        return super().fly(groups)
+        return super().run_pipelined(groups)
 
 
 @pytest.mark.spec("B6")
@@ -417,13 +417,13 @@ async def test_reads_that_wait_share_a_flight(
     for number in range(20):
         await submit(ledger, f"r{number}", SessionKey.named("main", f"s{number}"))
     flights: list[int] = []
-    fly = PgWire.fly
+    run_pipelined = PgWire.run_pipelined
 
     def counted(wire: PgWire, groups: Sequence[StatementGroup]) -> list[Fate]:
         flights.append(len(groups))
-        return fly(wire, groups)
+        return run_pipelined(wire, groups)
 
-    monkeypatch.setattr(PgWire, "fly", counted)
+    monkeypatch.setattr(PgWire, "run_pipelined", counted)
     found: list[str] = []
 
     async def find(number: int) -> None:

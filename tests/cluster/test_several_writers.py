@@ -56,7 +56,7 @@ class HeldWire(PgWire):
     held = threading.Event()
     go_on = threading.Event()
 
-    def fly(self, groups: Sequence[StatementGroup]) -> list[Fate]:
+    def run_pipelined(self, groups: Sequence[StatementGroup]) -> list[Fate]:
         writes = any(each.statement.writes for each in groups[0])
         commits = groups[0][-1].statement.sql == b"COMMIT"
         if HeldWire.hold == "second account":
@@ -69,7 +69,7 @@ class HeldWire(PgWire):
             HeldWire.hold = ""
             HeldWire.held.set()
             HeldWire.go_on.wait(20)
-        return super().fly(groups)
+        return super().run_pipelined(groups)
 
 
 class Pair:
@@ -282,7 +282,7 @@ async def test_whoever_lost_a_run_does_not_end_the_waits_of_its_new_owner(pair: 
 
     await pair.one.do(ReleaseRun(fence=old.fence))
 
-    assert [wait.run_id for wait in await pair.two.watching.waits()] == ["r1"]
+    assert [wait.run_id for wait in await pair.two.monitoring.waits()] == ["r1"]
 
 
 async def both_in_one_order(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> bool:

@@ -12,7 +12,7 @@ from anyio.abc import TaskStatus
 
 from crossclaw.app import Gateway
 from crossclaw.config import Config, Loaded
-from crossclaw.domain.authority import Maker
+from crossclaw.domain.authority import CredentialRef
 from crossclaw.domain.clock import SystemClock
 from crossclaw.domain.errors import CredentialEnded, CrossclawError, is_of_the_ledger
 from crossclaw.domain.keys import SessionKey
@@ -319,7 +319,7 @@ async def test_a_credential_that_is_removed_on_one_gateway_counts_nowhere(
     a, b = await opened("a", ScriptedProvider([])), await opened("b", model)
     a.slots.close()  # so that the other gateway answers
     device = device_of_an_owner()
-    who = person_principal("device:x", {"operator.admin"}, [Maker(device.credential_id, 7)])
+    who = person_principal("device:x", {"operator.admin"}, [CredentialRef(device.credential_id, 7)])
     await a.ledger.do(PutCredential(credential=device))
     await until(lambda: _is(b.credentials.stands(who.authority.made_by)))
     await call(b, "chat.send", who, sessionKey="main", message="go", idempotencyKey="r1")

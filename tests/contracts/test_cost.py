@@ -54,7 +54,7 @@ async def test_a_service_that_binds_thinking_takes_every_request_of_a_long_life(
         defaults: dict[str, Any] = {"model": f"anthropic/{MODEL}", "thinkingDefault": "high"}
         provider = AnthropicProvider("anthropic", server.url, "key")
         paths = Paths(home=tmp_path, state_dir=tmp_path / "s", config_path=tmp_path / "c.json")
-        outside = app.Outside(environ={}, providers={"anthropic": provider})
+        outside = app.GatewayInputs(environ={}, providers={"anthropic": provider})
         config = msgspec.convert({"agents": {"defaults": defaults}}, Config)
         async with app.open_gateway(config, paths, outside) as gateway:
             for number in range(6):

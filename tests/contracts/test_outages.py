@@ -12,7 +12,7 @@ from crossclaw import app
 from crossclaw.config import Config, Paths
 from crossclaw.domain.errors import ContextOverflow, ProviderError, ProviderOverloaded
 from crossclaw.domain.messages import AssistantBlock, Text, ToolUse
-from crossclaw.providers.contract import Again, ModelPiece, Provider, TextPiece
+from crossclaw.providers.contract import CallRestarted, ModelPiece, Provider, TextPiece
 from crossclaw.providers.registry import Providers, ProviderSettings
 from crossclaw.providers.retry import Retrying, RetryLimits
 from crossclaw.testing.fake_models import Broken, FakeModelServer, Refuse, ServerAnswer
@@ -76,7 +76,7 @@ async def test_a_trouble_that_passes_costs_one_more_call_and_is_told(
     await providers.close()
     assert answer.text == BETTER
     assert len(server.requests) == 2
-    (again,) = [n for n, piece in enumerate(told) if isinstance(piece, Again)]
+    (again,) = [n for n, piece in enumerate(told) if isinstance(piece, CallRestarted)]
     words = "".join(piece.text for piece in told[again:] if isinstance(piece, TextPiece))
     assert words == BETTER
 
@@ -157,7 +157,7 @@ async def test_others_are_answered_while_one_waits(api: str, server: FakeModelSe
     waits = anyio.Event()
 
     def hear(piece: ModelPiece) -> None:
-        if isinstance(piece, Again):
+        if isinstance(piece, CallRestarted):
             waits.set()
 
     async with anyio.create_task_group() as tasks:
@@ -185,7 +185,7 @@ async def test_others_do_not_wait_for_a_run_on_a_dying_line_and_it_ends_when_it_
     config = msgspec.convert(raw, Config)
     paths = Paths(tmp_path, tmp_path / "state", tmp_path / "openclaw.json")
     server.queue(Broken(how, seconds=1.0 if how == "trickle" else 60.0))
-    async with app.open_gateway(config, paths, app.Outside(environ={})) as gateway:
+    async with app.open_gateway(config, paths, app.GatewayInputs(environ={})) as gateway:
         await call(
             gateway, "chat.send", sessionKey="agent:main:slow", message="hi", idempotencyKey="slow"
         )

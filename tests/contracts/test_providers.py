@@ -32,7 +32,7 @@ from crossclaw.domain.messages import (
     ToolUse,
     Usage,
 )
-from crossclaw.providers import lines as kept_lines
+from crossclaw.providers import kept_connections
 from crossclaw.providers.anthropic import AnthropicProvider, message_params
 from crossclaw.providers.calls import raw_arguments
 from crossclaw.providers.contract import (
@@ -705,7 +705,7 @@ async def test_a_missing_package_says_what_to_install(
     provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "httpx2", None)  # Python's own way to say that it is not there
-    kept_lines._trust.cache_clear()  # as in a process that has asked nobody yet
+    kept_connections._trust.cache_clear()  # as in a process that has asked nobody yet
     with pytest.raises(ProviderMissing, match=r"pip install 'crossclaw\[models\]'"):
         await complete(provider)
 

@@ -76,7 +76,7 @@ def own_server(server: FakeModelServer, model: str = "m", **facts: Any) -> Curre
 
 
 async def facts_of(config: CurrentConfig, address: str) -> Any:
-    providers = make_providers(config, None, app.Outside(environ={}))
+    providers = make_providers(config, None, app.GatewayInputs(environ={}))
     await providers.discover([address])
     await providers.discover([address])
     await providers.close()
@@ -124,7 +124,7 @@ async def test_a_server_that_is_away_or_says_nonsense_changes_nothing(
 
 async def test_the_services_at_their_own_addresses_are_not_asked() -> None:
     config = CurrentConfig.of(Config())
-    providers = make_providers(config, None, app.Outside(environ={"OPENAI_API_KEY": "k"}))
+    providers = make_providers(config, None, app.GatewayInputs(environ={"OPENAI_API_KEY": "k"}))
     assert await providers.describe("openai/gpt-4o") is None
     assert await providers.describe("anthropic/claude-opus-5-5") is None
     await providers.close()
@@ -159,7 +159,7 @@ async def test_a_conversation_is_compacted_for_the_window_that_the_server_has(
     }
     paths = Paths(home=tmp_path, state_dir=tmp_path / "s", config_path=tmp_path / "c.json")
     config = msgspec.convert(raw, Config)
-    async with app.open_gateway(config, paths, app.Outside(environ={})) as gateway:
+    async with app.open_gateway(config, paths, app.GatewayInputs(environ={})) as gateway:
         assert server.asked == []  # never at the start
         for number in range(3):
             await say(gateway, "agent:main:main", f"{number} {'word ' * 600}", f"r{number}")

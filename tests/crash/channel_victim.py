@@ -21,7 +21,7 @@ import anyio
 import anyio.lowlevel
 import msgspec
 
-from crossclaw.app import Outside, open_gateway
+from crossclaw.app import GatewayInputs, open_gateway
 from crossclaw.channels.contract import ChannelHost
 from crossclaw.channels.matrix import account as matrix_account
 from crossclaw.channels.matrix.events import SyncAnswer
@@ -75,7 +75,7 @@ def misbehave(build: Build) -> None:
 
 async def live(folder: Path) -> None:
     paths = Paths(home=folder, state_dir=folder / "state", config_path=folder / "openclaw.json")
-    outside = Outside(environ={}, providers={"rehearsal": RehearsalProvider()})
+    outside = GatewayInputs(environ={}, providers={"rehearsal": RehearsalProvider()})
     with anyio.open_signal_receiver(signal.SIGTERM) as signals:
         async with open_gateway(config_of(folder), paths, outside):
             say("ready")

@@ -33,9 +33,9 @@ import anyio
 import anyio.lowlevel
 import msgspec
 
-from crossclaw.app import Gateway, Outside, open_gateway
+from crossclaw.app import Gateway, GatewayInputs, open_gateway
 from crossclaw.config import Config, Paths
-from crossclaw.disk.room import is_for_lack_of_room
+from crossclaw.disk.free_space import is_disk_full
 from crossclaw.domain import suspects
 from crossclaw.domain.addresses import Address, Inbound
 from crossclaw.domain.clock import Clock, SystemClock
@@ -158,9 +158,9 @@ class Victim:
         if self._build == "torn":
             _tear(self._folder)
 
-    def _outside(self) -> Outside:
+    def _outside(self) -> GatewayInputs:
         tools = (Look(), self._stamp, self._ask, Fall("fall", "pure"), Fall("trip", "effects"))
-        return Outside(
+        return GatewayInputs(
             environ=_environ(self._folder),
             clock=self._clock,
             providers={"rehearsal": AwayModel(self._trouble.away_s)},
@@ -336,7 +336,7 @@ def _lived(opening: Opening) -> bool:
     try:
         anyio.run(victim.live)
     except Exception as error:
-        if victim.is_ready or not is_for_lack_of_room(error):
+        if victim.is_ready or not is_disk_full(error):
             raise
         return False
     return True

@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 import pytest
 
-from crossclaw.delivery.carrying import ATTEMPTS_MAX, RETRY_FIRST_S, RETRY_MAX_S
+from crossclaw.delivery.sender import ATTEMPTS_MAX, RETRY_FIRST_S, RETRY_MAX_S
 from crossclaw.sessions.arrivals import ROADS, Road
 from tests.walk import CHANGES_MAX, Call, walk
 
@@ -91,7 +91,7 @@ LIMITS: dict[str, tuple[str, ...]] = {
     "devices / waiting for a yes": ("gateway.pairing DEVICES_MAX", "gateway.pairing PENDING_MAX"),
     "a guest that is not heard of": ("sessions.guest_run AWAY_S min", "sessions.guest_run AT_WORK_S min"),
     "JSON of others": ("domain.untrusted VALUES_MAX", "domain.untrusted DEPTH_MAX"),
-    "delivery attempts": ("delivery.carrying ATTEMPTS_MAX",),
+    "delivery attempts": ("delivery.sender ATTEMPTS_MAX",),
 }  # fmt: skip
 """Rows of the table of limits, and the constants whose values stand in them: module, name, and the unit it is written in."""
 

@@ -24,7 +24,7 @@ import anyio
 import anyio.lowlevel
 
 from crossclaw.domain.errors import StoreError
-from crossclaw.ledger.gateways import Beat
+from crossclaw.ledger.gateways import LeaseRenewal
 from crossclaw.ledger.postgres import listener, membership, store
 from crossclaw.ledger.postgres.ledger import PostgresLedger
 from crossclaw.ledger.postgres.writer import PostgresWriter
@@ -42,13 +42,13 @@ def _be_unguarded() -> None:
 
 
 def _be_heedless() -> None:
-    async def beat(lease: GatewayLease) -> Beat:
+    async def beat(lease: GatewayLease) -> LeaseRenewal:
         try:
             return await lease._membership.beat()
         except StoreError as error:
             log.warning("and it goes on all the same: %s", error)
             await anyio.sleep(0.2)
-            return Beat(has_dead=True, draining=False)
+            return LeaseRenewal(has_dead=True, draining=False)
 
     GatewayLease._next_beat = beat  # type: ignore[assignment, method-assign]
 

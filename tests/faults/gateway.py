@@ -18,7 +18,7 @@ import anyio
 import anyio.abc
 import msgspec
 
-from crossclaw.app import Gateway, Outside, open_gateway
+from crossclaw.app import Gateway, GatewayInputs, open_gateway
 from crossclaw.channels.contract import ChannelHost, GivenChannel, Piece
 from crossclaw.config import Config, Paths
 from crossclaw.config.ledger import URL_VARIABLE
@@ -135,8 +135,8 @@ class FaultyGateway:
         folder = self._folder
         return Paths(home=folder, state_dir=folder / "state", config_path=folder / "openclaw.json")
 
-    def _outside(self) -> Outside:
-        return Outside(
+    def _outside(self) -> GatewayInputs:
+        return GatewayInputs(
             environ={URL_VARIABLE: self._url},
             providers={"rehearsal": self._model},
             channels=(self._wall,),

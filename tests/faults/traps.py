@@ -20,7 +20,7 @@ class TrapWire(PgWire):
     at = ""
     go_on = threading.Event()
 
-    def fly(self, groups: Sequence[StatementGroup]) -> list[Fate]:
+    def run_pipelined(self, groups: Sequence[StatementGroup]) -> list[Fate]:
         ends = groups[0][-1].statement.sql == b"COMMIT"
         begins = groups[0][0].statement.sql == b"BEGIN"
         writes = any(each.statement.writes for each in groups[0])
@@ -33,7 +33,7 @@ class TrapWire(PgWire):
         if big:
             blocked.start()
         try:
-            fates = super().fly(groups)
+            fates = super().run_pipelined(groups)
         finally:
             blocked.cancel()
         if begins and not ends and TrapWire.at == "inside":

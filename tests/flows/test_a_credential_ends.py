@@ -8,7 +8,7 @@ import pytest
 
 from crossclaw.app import Gateway
 from crossclaw.domain.addresses import Address
-from crossclaw.domain.authority import Authority, Maker
+from crossclaw.domain.authority import Authority, CredentialRef
 from crossclaw.domain.errors import CredentialEnded
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import ToolUse
@@ -21,7 +21,7 @@ from tests.flows.tools import Counting
 pytestmark = pytest.mark.spec("B3")
 
 ENDED = "the credential that this came by was revoked, removed or changed"
-THIEF = person_principal("device:x", {"operator.admin"}, [Maker("device:x", 1)])
+THIEF = person_principal("device:x", {"operator.admin"}, [CredentialRef("device:x", 1)])
 
 
 def end_silently(gateway: Gateway) -> None:
@@ -105,7 +105,7 @@ async def test_nothing_is_delivered(tmp_path: Path) -> None:
             key=SessionKey.main("main"),
             address=Address("memory", "ana"),
             text="late words",
-            authority=Authority(made_by=frozenset({Maker("device:x", 1)})),
+            authority=Authority(made_by=frozenset({CredentialRef("device:x", 1)})),
         )
         await gateway.ledger.do(PutDelivery(new=new, at=1))
         gateway.outbox.wake()

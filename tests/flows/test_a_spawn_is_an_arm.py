@@ -12,7 +12,7 @@ from crossclaw.config import Config
 from crossclaw.domain.authority import Authority
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import ToolUse
-from crossclaw.policy.sandbox import as_arm
+from crossclaw.policy.sandbox import with_delegator
 from crossclaw.sandbox.places import Places
 from crossclaw.testing import ScriptedProvider, open_gateway
 from crossclaw.testing.gateway import config_for
@@ -131,7 +131,7 @@ async def test_a_child_of_another_agent_has_neither_more_network_nor_another_wor
     for name in ("main", "helper"):
         (tmp_path / name).mkdir()
     parent, child = SessionKey.main("main"), SessionKey.subagent("helper", "c")
-    arm = as_arm(boxed.agents, parent, Authority(), "p/m")
+    arm = with_delegator(boxed.agents, parent, Authority(), "p/m")
     own, place = await places.of(parent, Authority()), await places.of(child, arm)
 
     assert (own.network, own.folder) == (False, tmp_path / "main")
@@ -146,7 +146,7 @@ async def test_a_child_writes_no_more_than_its_parent(tmp_path: Path) -> None:
     ]
     boxed = msgspec.convert({"agents": {"list": agents}}, Config)
     places = Places(boxed, lambda _agent_id: tmp_path / "shared", tmp_path / "state", os.environ)
-    arm = as_arm(boxed.agents, SessionKey.main("main"), Authority(), "p/m")
+    arm = with_delegator(boxed.agents, SessionKey.main("main"), Authority(), "p/m")
     place = await places.of(SessionKey.subagent("helper", "c"), arm)
 
     assert place.writable is False
@@ -184,13 +184,15 @@ async def test_no_session_chooses_itself_out_of_the_rules_for_its_model(
 def test_a_child_with_another_model_stands_under_the_rules_for_its_parents(
     tmp_path: Path,
 ) -> None:
-    from crossclaw.policy.tools import arm_layers, decide_tool, tool_layers  # noqa: PLC0415
+    from crossclaw.policy.tools import decide_tool, delegator_layers, tool_layers  # noqa: PLC0415
 
     rules = msgspec.convert({"tools": {"byProvider": BY_PROVIDER}}, Config)
-    arm = as_arm(rules.agents, SessionKey.main("main"), Authority(), "scripted/test")
+    arm = with_delegator(rules.agents, SessionKey.main("main"), Authority(), "scripted/test")
     own = tool_layers(rules, "main", model="other/model")
     (parent,) = arm.arms
-    assert not as_arm(rules.agents, SessionKey.main("main"), Authority(owner=True), "x/y").owner
+    assert not with_delegator(
+        rules.agents, SessionKey.main("main"), Authority(owner=True), "x/y"
+    ).owner
 
     assert decide_tool(declared("count"), own).allowed
-    assert not decide_tool(declared("count"), (*own, *arm_layers(rules, parent))).allowed
+    assert not decide_tool(declared("count"), (*own, *delegator_layers(rules, parent))).allowed

@@ -24,7 +24,7 @@ async def opened(
     paths = Paths(home=folder, state_dir=folder / "state", config_path=folder / "openclaw.json")
     paths.config_path.write_text(json.dumps(raw), "utf-8")
     paths.config_path.chmod(0o600)
-    outside = app.Outside(
+    outside = app.GatewayInputs(
         environ={},
         clock=VirtualClock(),
         providers={model.name: model},

@@ -15,7 +15,7 @@ from crossclaw.app import Gateway
 from crossclaw.config import Config
 from crossclaw.config.current import CurrentConfig
 from crossclaw.domain.approvals import Approval
-from crossclaw.domain.authority import Maker
+from crossclaw.domain.authority import CredentialRef
 from crossclaw.domain.clock import SystemClock
 from crossclaw.domain.errors import CrossclawError, NotFound
 from crossclaw.domain.events import ApprovalAsked, ApprovalSettled, FeedEvent
@@ -306,7 +306,7 @@ async def test_a_yes_of_a_credential_that_was_taken_away_meanwhile_is_none(tmp_p
     """At the moment of use; and what it had allowed for good is asked about again."""
     stamp = Stamp()
     model = ScriptedProvider([asks("1"), "a", asks("2"), "b"])
-    device = person_principal("device:x", {"operator.approvals"}, [Maker("device:x", 1)])
+    device = person_principal("device:x", {"operator.approvals"}, [CredentialRef("device:x", 1)])
 
     async with open_gateway(tmp_path, model, config=config_of(ASKING), tools=[stamp]) as gateway:
         gateway.credentials.put("device:x", 1)

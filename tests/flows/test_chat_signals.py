@@ -20,17 +20,17 @@ from crossclaw.config import Config
 from crossclaw.config.channels import ChannelSettings
 from crossclaw.config.doors import Messages
 from crossclaw.delivery import signals
-from crossclaw.delivery.carrying import LAST_S
 from crossclaw.delivery.outbox import Outbox
 from crossclaw.delivery.prefixes import PrefixFacts, with_prefix
 from crossclaw.delivery.previews import LOST
+from crossclaw.delivery.sender import LAST_S
 from crossclaw.delivery.signals import ChatSignals
 from crossclaw.domain.addresses import Address, Inbound
 from crossclaw.domain.errors import DeliveryError, DeliveryUncertain
 from crossclaw.domain.messages import AssistantMessage, Text
 from crossclaw.ledger.attention import Resend
 from crossclaw.ledger.opening import open_ledger
-from crossclaw.ledger.operations import Taken
+from crossclaw.ledger.operations import TakenDelivery
 from crossclaw.policy.decision import Decision
 from crossclaw.policy.signals import decide_ack
 from crossclaw.providers.contract import ModelRequest, TellPiece, TextPiece
@@ -195,7 +195,7 @@ async def test_nobody_listens_for_signals_while_no_account_is_open(tmp_path: Pat
 async def signals_of(
     folder: Path, accounts: LiveAccounts, subscribe: Any
 ) -> AsyncGenerator[ChatSignals]:
-    async def all_may(_taken: Taken) -> Decision:
+    async def all_may(_taken: TakenDelivery) -> Decision:
         return Decision(True, "")
 
     ledger = open_ledger(folder / "l.sqlite", inline=True)

@@ -11,7 +11,7 @@ from crossclaw.app import Gateway
 from crossclaw.config import Config
 from crossclaw.config.current import CurrentConfig
 from crossclaw.config.gateway import GatewayConfig
-from crossclaw.domain.authority import Authority, Maker
+from crossclaw.domain.authority import Authority, CredentialRef
 from crossclaw.domain.errors import (
     Busy,
     CredentialEnded,
@@ -358,7 +358,7 @@ async def test_a_guest_that_was_woken_for_nothing_waits_on_until_its_time_is_ove
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(wait)
             await anyio.sleep(1)
-            gateway.guests.hear_start(RunStarted(over))
+            gateway.guests.on_run_started(RunStarted(over))
 
     assert heard[0]["status"] == "nothing"
     assert anyio.current_time() - began == pytest.approx(5, abs=0.1)
@@ -721,7 +721,7 @@ async def test_two_long_names_are_never_one_session(tmp_path: Path) -> None:
 
 # ── whose name it is, and whom a guest sees ────────────────────────────────────────────────────
 
-ANOTHER = person_principal("device:x", {"operator.write"}, [Maker("device:operator:x", 1)])
+ANOTHER = person_principal("device:x", {"operator.write"}, [CredentialRef("device:operator:x", 1)])
 
 
 @pytest.mark.spec("G5", "V3", "B3")

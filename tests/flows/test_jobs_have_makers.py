@@ -10,7 +10,7 @@ import pytest
 
 from crossclaw.app import Gateway
 from crossclaw.config import Config
-from crossclaw.domain.authority import Maker
+from crossclaw.domain.authority import CredentialRef
 from crossclaw.domain.errors import Invalid
 from crossclaw.domain.jobs import CronSchedule, Every, JobSpec, SystemEvent
 from crossclaw.door.principal import person_principal
@@ -28,8 +28,8 @@ from tests.flows.talking import call
 pytestmark = pytest.mark.spec("B3")
 
 DEVICE = "device:operator:thief"
-THIEF = person_principal("device:thief", {"operator.admin"}, [Maker(DEVICE, 1)])
-OWNER = person_principal("token", {"operator.admin"}, [Maker("gateway", 1)])
+THIEF = person_principal("device:thief", {"operator.admin"}, [CredentialRef(DEVICE, 1)])
+OWNER = person_principal("token", {"operator.admin"}, [CredentialRef("gateway", 1)])
 HOURLY = {"kind": "every", "everyMs": 3_600_000}
 JOB: dict[str, Any] = {
     "name": "news",

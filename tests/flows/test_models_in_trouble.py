@@ -97,7 +97,7 @@ async def test_the_fallback_of_the_config_answers_and_is_named_in_the_transcript
     second = ScriptedProvider(["I can."], name="second")
     config = config_of(model={"primary": "first/a", "fallbacks": ["second/b"]})
     paths = Paths(tmp_path, tmp_path / "state", tmp_path / "openclaw.json")
-    outside = app.Outside(
+    outside = app.GatewayInputs(
         environ={}, clock=VirtualClock(), providers={"first": first, "second": second}, inline=True
     )
     heard: list[FeedEvent] = []
@@ -236,7 +236,7 @@ async def test_a_fallback_with_a_small_window_gets_a_view_of_its_own_and_nothing
         },
     }
     paths = Paths(tmp_path, tmp_path / "state", tmp_path / "openclaw.json")
-    outside = app.Outside(
+    outside = app.GatewayInputs(
         environ={},
         clock=VirtualClock(),
         providers={"first": first, "second": second},

@@ -44,7 +44,7 @@ async def test_a_run_that_needs_approval_says_so_everywhere(tmp_path: Path) -> N
         await anyio.sleep(1)
         found = await words(gateway, "agent:main:main", "r1")
         tree = await call(gateway, "trace.get", id="r1")
-        open_runs = await gateway.ledger.watching.open_runs()
+        open_runs = await gateway.ledger.monitoring.open_runs()
 
     assert found == everywhere("needs approval")
     (stamp,) = (span for span in tree["spans"] if span["kind"] == "tool")

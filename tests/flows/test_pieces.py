@@ -11,7 +11,7 @@ from crossclaw.app import Gateway
 from crossclaw.channels.contract import Piece
 from crossclaw.channels.manifest import Rate, Traits
 from crossclaw.config.channels import ChannelSettings
-from crossclaw.delivery.carrying import RESHAPED, Carrier
+from crossclaw.delivery.sender import RESHAPED, DeliverySender
 from crossclaw.domain.addresses import Address
 from crossclaw.domain.errors import DeliveryError, DeliveryUncertain
 from crossclaw.ledger.attention import Resend
@@ -127,7 +127,7 @@ async def test_a_long_reply_that_was_claimed_and_not_begun_is_not_uncertain(
 
     before = platform(knows_key_s=inf)
     with monkeypatch.context() as slow:
-        slow.setattr(Carrier, "_errand_of", stand_still)
+        slow.setattr(DeliverySender, "_errand_of", stand_still)
         async with open_gateway(folder, ScriptedProvider([LONG]), channels=[before]):
             run_id = await before.say("ana", "hi")
             await anyio.sleep(10)

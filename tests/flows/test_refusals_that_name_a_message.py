@@ -81,7 +81,7 @@ async def gateway_at(
     async with opened(wire, server) as provider:
         paths = Paths(home=folder, state_dir=folder / "s", config_path=folder / "c.json")
         raw = {"agents": {"defaults": {"model": f"{wire}/{MODELS[wire]}"}}}
-        outside = app.Outside(environ={}, providers={wire: provider})
+        outside = app.GatewayInputs(environ={}, providers={wire: provider})
         async with app.open_gateway(msgspec.convert(raw, Config), paths, outside) as gateway:
             yield gateway
 

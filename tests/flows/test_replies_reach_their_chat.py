@@ -7,7 +7,7 @@ import anyio
 import pytest
 
 from crossclaw.channels.contract import Piece
-from crossclaw.delivery.carrying import ATTEMPTS_MAX
+from crossclaw.delivery.sender import ATTEMPTS_MAX
 from crossclaw.domain.errors import DeliveryError, DeliveryUncertain, PlatformUnreachable
 from crossclaw.ledger.operations import Delivery
 from crossclaw.testing import MemoryChannel, open_gateway

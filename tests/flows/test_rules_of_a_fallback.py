@@ -25,7 +25,7 @@ async def asked_of_the_fallback(folder: Path, rules: dict[str, Any]) -> tuple[se
     first = ScriptedProvider([ProviderRefused("no credit")], name="first")
     second = ScriptedProvider([CALLS, "done"], name="second")
     paths = Paths(folder, folder / "state", folder / "openclaw.json")
-    outside = app.Outside(
+    outside = app.GatewayInputs(
         environ={}, clock=VirtualClock(), providers={"first": first, "second": second}, inline=True
     )
     async with app.open_gateway(msgspec.convert(raw, Config), paths, outside) as gateway:
@@ -70,7 +70,7 @@ async def test_what_a_fallback_spawns_has_no_more_than_the_fallback(
     third = ScriptedProvider(lambda request: "looked", name="third")
     paths = Paths(tmp_path, tmp_path / "state", tmp_path / "openclaw.json")
     given = {"first": first, "second": second, "third": third}
-    outside = app.Outside(environ={}, clock=VirtualClock(), providers=given, inline=True)
+    outside = app.GatewayInputs(environ={}, clock=VirtualClock(), providers=given, inline=True)
     async with app.open_gateway(msgspec.convert(raw, Config), paths, outside) as gateway:
         run = await say(gateway, "main", "go", "r1")
         (result,) = await results_of(gateway, run)

@@ -13,7 +13,7 @@ from crossclaw.domain.errors import Invalid
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.sessions import NewSession, Session
 from crossclaw.ledger.operations import EnsureSession
-from crossclaw.schedule.work import bound_accounts, find_address
+from crossclaw.schedule.job_runs import bound_accounts, find_address
 from crossclaw.testing import MemoryChannel, ScriptedProvider, open_gateway
 from tests.flows.talking import call, say, two_agents
 from tests.flows.test_exchanges import LIBRARIAN, settled, talkative

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from crossclaw.config.hooks import HooksConfig
-from crossclaw.domain.authority import HOOKS, Authority, Maker
+from crossclaw.domain.authority import HOOKS, Authority, CredentialRef
 from crossclaw.door.principal import person_principal
 from crossclaw.providers.contract import ModelRequest, TellPiece
 from crossclaw.providers.rehearsal import RehearsalProvider
@@ -16,7 +16,7 @@ from tests.flows.test_compaction import LONG, is_summary, small
 
 HOOK = msgspec.structs.replace(
     person_principal("hook", {"hook"}, owner=False),
-    authority=Authority(made_by=frozenset({Maker(HOOKS)})),
+    authority=Authority(made_by=frozenset({CredentialRef(HOOKS)})),
 )
 
 

@@ -45,7 +45,7 @@ LATER = (
         3,
         "what would be run is compared with what was shown",
         "tools/approving.py",
-        "if answer.wish != wish or await tool.wish(context, params) != wish:",
+        "if answer.wish != wish or await tool.propose(context, params) != wish:",
         "if answer.wish != wish:",
         (f"{APPROVALS}::test_a_program_that_changed_while_somebody_was_asked_is_not_run",),
     ),
@@ -179,7 +179,7 @@ LATER = (
     Guard(
         17,
         "a model service sends nobody elsewhere",
-        "providers/lines.py",
+        "providers/kept_connections.py",
         'event_hooks={"response": [_stay_there]},',
         "",
         ("tests/unit/test_provider_redirects.py",),
@@ -263,7 +263,7 @@ LATER = (
     Guard(
         10,
         "nothing is written into a full workspace by a command",
-        "sandbox/room.py",
+        "sandbox/folder_space.py",
         "file_bytes=0 if is_full else limits.file_bytes,",
         "file_bytes=limits.file_bytes,",
         (FILLS,),

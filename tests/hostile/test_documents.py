@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crossclaw.app import Outside, open_gateway
+from crossclaw.app import GatewayInputs, open_gateway
 from crossclaw.config import Config, Paths, load
 from crossclaw.domain.clock import SystemClock
 from crossclaw.domain.errors import ConfigInvalid, CrossclawError, Invalid
@@ -80,7 +80,7 @@ def test_any_config_opens_a_gateway_or_is_refused_by_its_path(
 async def _open(config: Config, folder: Path) -> None:
     """Or the gateway says what keeps it closed."""
     paths = Paths(folder, folder / "state", folder / "openclaw.json")
-    outside = Outside(environ={}, inline=True, keeps_time=True)
+    outside = GatewayInputs(environ={}, inline=True, keeps_time=True)
     try:
         async with open_gateway(config, paths, outside) as gateway:
             await gateway.about.snapshot()

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crossclaw.gateway.http.openai_chat import ChatAsked
+from crossclaw.gateway.http.openai_chat import ChatCompletionRequest
 from crossclaw.gateway.http.openai_responses import ResponsesRequest
 from crossclaw.tools.contract import Tool
 from tests.hostile.making import Maker, anything, spoilt, words
@@ -186,7 +186,7 @@ def hooks() -> Any:
 
 
 def questions() -> Any:
-    chat = st.tuples(st.just("/v1/chat/completions"), _MAKER.nearly(ChatAsked))
+    chat = st.tuples(st.just("/v1/chat/completions"), _MAKER.nearly(ChatCompletionRequest))
     answers = st.tuples(st.just("/v1/responses"), _MAKER.nearly(ResponsesRequest))
     return chat | answers
 

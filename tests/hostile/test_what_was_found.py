@@ -16,7 +16,7 @@ from crossclaw.gateway.frames import InvalidFrame, decode_request
 from crossclaw.ledger.sqlite.ledger import SqliteLedger
 from crossclaw.schedule.times import next_after, parse_at
 from crossclaw.testing import ScriptedProvider, open_gateway
-from crossclaw.transcripts.foreign import mend_halves
+from crossclaw.transcripts.foreign import replace_lone_surrogates
 from tests.flows.talking import call
 from tests.flows.test_import import ENTRY, MAIN, bring, lines, message, write
 from tests.sandbox.rooms import Room
@@ -178,9 +178,9 @@ async def test_a_line_with_half_an_emoji_comes_in_without_the_half(tmp_path: Pat
 
 def test_only_halves_are_mended() -> None:
     kept = rb'"\ud83e\udde8 \\ud83e \\\\ud83e \u00e9 \n"'
-    assert mend_halves(kept) == kept
+    assert replace_lone_surrogates(kept) == kept
     assert (
-        mend_halves(rb'"\ud83e\ud83e\udde8\udde8\\\ud83e"')
+        replace_lone_surrogates(rb'"\ud83e\ud83e\udde8\udde8\\\ud83e"')
         == rb'"\ufffd\ud83e\udde8\ufffd\\\ufffd"'
     )
 

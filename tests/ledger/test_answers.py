@@ -5,10 +5,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from crossclaw.domain.authority import Authority, Maker
+from crossclaw.domain.authority import Authority, CredentialRef
 from crossclaw.domain.budgets import Allowance, Amount
 from crossclaw.domain.compactions import Obligation
-from crossclaw.domain.credentials import Credential, Particulars
+from crossclaw.domain.credentials import Credential, DeviceDescription
 from crossclaw.domain.errors import Fenced, NotFound
 from crossclaw.domain.exchanges import Exchange
 from crossclaw.domain.jobs import AgentTurn, Every, Job, JobSpec, Tick, TickId
@@ -64,7 +64,7 @@ from tests.ledger.making import ANA, BEN, CHO, begun, end, run, says, session, s
 replace = msgspec.structs.replace
 
 
-def job(job_id: str, next_at: int | None, *makers: Maker) -> Job:
+def job(job_id: str, next_at: int | None, *makers: CredentialRef) -> Job:
     spec = JobSpec(
         name=job_id,
         schedule=Every(every_ms=60_000),
@@ -113,7 +113,7 @@ async def test_jobs_stop_with_the_credential_they_go_back_to(ledger: Ledger) -> 
     """Whatever stands in their messages: nobody keeps a credential from being taken away by what a job says."""
     await ledger.commit(
         PutJob(job=job("mine", 10)),
-        PutJob(job=job("its", 10, Maker("device:1", 1))),
+        PutJob(job=job("its", 10, CredentialRef("device:1", 1))),
         PutJob(job=job("gone", 10)),
     )
 
@@ -214,7 +214,7 @@ async def test_credentials_are_put_replaced_and_forgotten_once(ledger: Ledger) -
         scopes=("operator.read",),
         epoch=1,
         created_at=1,
-        particulars=Particulars(public_key="k"),
+        particulars=DeviceDescription(public_key="k"),
     )
     await ledger.do(PutCredential(credential=phone))
     await ledger.do(PutCredential(credential=replace(phone, epoch=2)))
@@ -295,7 +295,7 @@ async def test_old_copies_are_compressed_unless_something_was_said_since(ledger:
 
 
 async def test_runs_are_found_by_their_request_and_by_who_made_them(ledger: Ledger) -> None:
-    made = Authority(made_by=frozenset({Maker("device:1", 1)}))
+    made = Authority(made_by=frozenset({CredentialRef("device:1", 1)}))
     await submit(ledger, "r1", ANA, dedupe=Dedupe("chat", "k", "d"))
     await ledger.commit(session(BEN), Submit(new=replace(run("r2", BEN), authority=made), at=2))
 

@@ -8,10 +8,10 @@ from crossclaw.domain.approvals import (
     ApprovalAnswer,
     ExecRule,
     NewApproval,
+    ProposedCall,
     StandingGrant,
-    Wish,
 )
-from crossclaw.domain.authority import Maker
+from crossclaw.domain.authority import CredentialRef
 from crossclaw.domain.errors import Busy, Fenced, Invalid, NotFound
 from crossclaw.domain.runs import Fence, Run
 from crossclaw.ledger import approvals
@@ -26,11 +26,11 @@ from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.operations import DeleteSession, EndRun, Recover, ReleaseRun
 from tests.ledger.making import ANA, OK, claim, submit
 
-LS = Wish(tool="exec", shown="ls -l", program="/usr/bin/ls", arguments=("-l",))
-PIPE = Wish(tool="exec", shown="ls | cat", why_unlisted="a pipe")
+LS = ProposedCall(tool="exec", shown="ls -l", program="/usr/bin/ls", arguments=("-l",))
+PIPE = ProposedCall(tool="exec", shown="ls | cat", why_unlisted="a pipe")
 
 
-def new(approval_id: str = "a1", call_id: str = "c1", wish: Wish = LS) -> NewApproval:
+def new(approval_id: str = "a1", call_id: str = "c1", wish: ProposedCall = LS) -> NewApproval:
     return NewApproval(
         approval_id=approval_id, tool_use_id=call_id, wish=wish, agents=("main",), expires_at=100
     )
@@ -43,7 +43,7 @@ async def ask(ledger: Ledger, run: Run, asked: NewApproval | None = None) -> App
 def answer(
     approval_id: str = "a1", word: ApprovalAnswer = "allow-once", at: int = 20, **more: object
 ) -> AnswerApproval:
-    given = {"by": "ana", "makers": (Maker("device:x", 3),)} | more
+    given = {"by": "ana", "makers": (CredentialRef("device:x", 3),)} | more
     return AnswerApproval(approval_id=approval_id, answer=word, at=at, **given)  # type: ignore[arg-type]
 
 
@@ -93,7 +93,7 @@ async def test_it_is_answered_once_and_the_run_goes_on_when_nothing_else_waits(
     assert (answered.status, answered.answered_by, answered.makers) == (
         "allow-once",
         "ana",
-        (Maker("device:x", 3),),
+        (CredentialRef("device:x", 3),),
     )
     assert (between, await status_of(ledger)) == ("waiting", "running")
     assert await ledger.find_approval("a1") == answered

@@ -22,14 +22,14 @@ async def test_a_session_in_trouble_is_found_until_it_has_answered(ledger: Ledge
         await ledger.commit(
             Submit(new=run(run_id, key), at=4), EndOpenRun(run_id=run_id, outcome=outcome, at=at)
         )
-    (found,) = await ledger.watching.troubled_sessions(limit=9)
+    (found,) = await ledger.monitoring.troubled_sessions(limit=9)
     await ledger.commit(
         Submit(new=run("r3"), at=8),
         EndOpenRun(run_id="r3", outcome=Outcome("ok", reply="now"), at=9),
     )
 
     assert (found.key, found.last_run_id, found.last_error) == (ANA, "r1", "no key")
-    assert await ledger.watching.troubled_sessions(limit=9) == []
+    assert await ledger.monitoring.troubled_sessions(limit=9) == []
 
 
 async def test_a_delivery_that_failed_is_found_and_tried_again_once(ledger: Ledger) -> None:
@@ -41,8 +41,8 @@ async def test_a_delivery_that_failed_is_found_and_tried_again_once(ledger: Ledg
     await ledger.do(
         SettleDelivery(delivery_id=put.delivery_id, state="failed", at=7, error="no such chat")
     )
-    (found,) = await ledger.watching.troubled_deliveries(since=7, limit=9)
-    late = await ledger.watching.troubled_deliveries(since=8, limit=9)
+    (found,) = await ledger.monitoring.troubled_deliveries(since=7, limit=9)
+    late = await ledger.monitoring.troubled_deliveries(since=8, limit=9)
     answers = [await ledger.do(Resend(delivery_id=put.delivery_id, at=8)) for _ in range(2)]
     (again,) = await ledger.list_open_deliveries(limit=9)
 
@@ -57,5 +57,5 @@ async def test_what_was_dismissed_is_known_by_its_name(ledger: Ledger) -> None:
     await ledger.do(Dismiss(name="run:r1", agent_id="", at=5))
     await ledger.do(Dismiss(name="run:r1", agent_id="", at=6))
 
-    assert await ledger.watching.dismissed(["run:r1", "run:r2"]) == {"run:r1"}
-    assert await ledger.watching.tight_budgets(share=0.8, limit=9) == []
+    assert await ledger.monitoring.dismissed(["run:r1", "run:r2"]) == {"run:r1"}
+    assert await ledger.monitoring.tight_budgets(share=0.8, limit=9) == []

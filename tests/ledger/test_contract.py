@@ -32,9 +32,9 @@ from crossclaw.ledger import (
 )
 from crossclaw.ledger.contract import BOUNDED_BY, Ledger, Reads
 from crossclaw.ledger.figures import FigureQuery
+from crossclaw.ledger.monitoring import MonitoringReads
 from crossclaw.ledger.opening import open_ledger
 from crossclaw.ledger.sqlite.ledger import HANDLERS
-from crossclaw.ledger.watching import Watching
 from tests.ledger.making import ANA, session
 
 HERE = Path(__file__).parent
@@ -134,8 +134,11 @@ async def test_what_cannot_be_read_is_told_as_the_stores_by_every_read(tmp_path:
     path = tmp_path / "ledger.sqlite"
     ledger = open_ledger(path, inline=True)
     await ledger.commit(session(ANA))
-    asked = {**READS, **{f"watching.{name}": read for name, read in methods_of(Watching).items()}}
-    del asked["watching.caused_by"]  # takes a run that was read before
+    asked = {
+        **READS,
+        **{f"monitoring.{name}": read for name, read in methods_of(MonitoringReads).items()},
+    }
+    del asked["monitoring.caused_by"]  # takes a run that was read before
     for name, read in asked.items():
         given, named = arguments_for(read)
         await called(ledger, name)(*given, **named)  # it works before

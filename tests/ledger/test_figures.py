@@ -39,7 +39,7 @@ async def finish(ledger: Ledger, run: Run, at: int = NOW, outcome: Outcome = OK)
 
 async def look(ledger: Ledger, by: str | None = None, step_ms: int = HOUR_MS) -> list[FigureRow]:
     query = FigureQuery(since=NOW, until=NOW + 2 * HOUR_MS, step_ms=step_ms, by=by)  # type: ignore[arg-type]
-    return await ledger.watching.figures(query)
+    return await ledger.monitoring.figures(query)
 
 
 async def test_turns_tokens_and_cost_are_added_up_by_agent_model_and_channel(
@@ -128,9 +128,9 @@ async def test_figures_are_narrowed_to_one_agent_model_or_channel(ledger: Ledger
     only = FigureQuery(since=NOW, until=NOW + 1, step_ms=SLOT_MS, agent_id="ops", channel="webchat")
     nobody = FigureQuery(since=NOW, until=NOW + 1, step_ms=SLOT_MS, model="p/other")
 
-    (row,) = await ledger.watching.figures(only)
+    (row,) = await ledger.monitoring.figures(only)
     assert row.figures.turns == 1
-    assert await ledger.watching.figures(nobody) == []
+    assert await ledger.monitoring.figures(nobody) == []
 
 
 def test_the_median_is_read_from_classes() -> None:

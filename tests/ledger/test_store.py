@@ -119,7 +119,7 @@ def test_after_a_clean_close_the_file_alone_is_the_whole_store(
         await ledger.do(
             EnsureSession(new=NewSession(key=SessionKey.named("main", "ana"), session_id="s"), at=1)
         )
-        assert len(await ledger.watching.sessions(["agent:main:ana"])) == 1, "a reader beside it"
+        assert len(await ledger.monitoring.sessions(["agent:main:ana"])) == 1, "a reader beside it"
         await ledger.close()
 
     anyio.run(write_and_close)

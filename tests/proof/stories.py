@@ -190,7 +190,7 @@ def _watch(gateway: Gateway, page: Page, tasks: Any) -> list[Run]:
         if isinstance(event, RunEnded):
             ended.append(event.run)
 
-    gateway.feed.subscribe(publisher.hear)
+    gateway.feed.subscribe(publisher.on_event)
     gateway.feed.subscribe(hear)
     tasks.start_soon(publisher.serve)
     return ended

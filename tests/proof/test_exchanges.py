@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from crossclaw.domain.exchanges import Announce, Over, Round, next_step
+from crossclaw.domain.exchanges import Announce, ExchangeOver, Round, next_step
 from crossclaw.testing import VirtualLoop
 from tests.proof.size import share
 from tests.proof.stories import SAID, stories, tell, wrong
@@ -67,7 +67,7 @@ def one_turn_more(exchange: Any, run: Any, outcome: Any) -> Any:
 def posts_whatever_is_said(exchange: Any, run: Any, outcome: Any) -> Any:
     moved, step = next_step(exchange, run, outcome)
     said = outcome.reply if run.kind == "announce" and outcome.status == "ok" else None
-    return moved, Over(said or None) if isinstance(step, Over) else step
+    return moved, ExchangeOver(said or None) if isinstance(step, ExchangeOver) else step
 
 
 def goes_on_after_a_failure(exchange: Any, run: Any, outcome: Any) -> Any:
@@ -80,7 +80,7 @@ def goes_on_after_a_failure(exchange: Any, run: Any, outcome: Any) -> Any:
 def no_announce(exchange: Any, run: Any, outcome: Any) -> Any:
     moved, step = next_step(exchange, run, outcome)
     if isinstance(step, Announce):
-        return msgspec.structs.replace(moved, state="over"), Over()
+        return msgspec.structs.replace(moved, state="over"), ExchangeOver()
     return moved, step
 
 

@@ -6,7 +6,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crossclaw.domain.authority import Arm, Authority, ChatPlace, Maker
+from crossclaw.domain.authority import Authority, ChatPlace, CredentialRef, Delegator
 
 names = st.frozensets(st.sampled_from("abcd"), max_size=4)
 DIMENSIONS: dict[str, st.SearchStrategy[Any]] = {
@@ -22,7 +22,7 @@ DIMENSIONS: dict[str, st.SearchStrategy[Any]] = {
     "workspaces": st.none() | names,
     "models": st.none() | st.frozensets(st.sampled_from(["p/a", "p/b", "q/*"])),
     "arms": st.frozensets(
-        st.builds(Arm, st.sampled_from("ab"), sandboxed=st.booleans()), max_size=3
+        st.builds(Delegator, st.sampled_from("ab"), sandboxed=st.booleans()), max_size=3
     ),
     "chats": st.frozensets(
         st.builds(
@@ -35,7 +35,7 @@ DIMENSIONS: dict[str, st.SearchStrategy[Any]] = {
         max_size=2,
     ),
     "made_by": st.frozensets(
-        st.builds(Maker, st.sampled_from("ab"), st.integers(1, 2)), max_size=3
+        st.builds(CredentialRef, st.sampled_from("ab"), st.integers(1, 2)), max_size=3
     ),
 }
 authorities = st.builds(Authority, **DIMENSIONS)

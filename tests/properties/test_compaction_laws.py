@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crossclaw.agent.compaction import CompactionSettings, Scene
+from crossclaw.agent.compaction import CompactionInput, CompactionSettings
 from crossclaw.agent.view import INTERRUPTED, Prefix, build_view
 from crossclaw.agent.weight import weigh
 from crossclaw.domain.messages import (
@@ -41,7 +41,7 @@ def test_any_crashed_history_is_legal_after_a_compaction(
     history: list[tuple[Message | NewEntry, str | None]], tokens: int, messages: int
 ) -> None:
     entries = crashed_entries(history)
-    scene = Scene(entries, None)
+    scene = CompactionInput(entries, None)
     for cut in (scene.cut_keeping(tokens), scene.cut_keeping_messages(messages)):
         turns = build_view(entries[cut:], head(entries, cut), ME)
         assert complaint(turns) is None
@@ -53,7 +53,7 @@ def test_any_crashed_history_is_legal_after_a_compaction(
 @given(st.lists(settled, max_size=6), st.integers(0, 300))
 def test_a_cut_never_parts_a_result_from_its_call(runs: list[list[Message]], tokens: int) -> None:
     entries = entries_of([message for run in runs for message in run])
-    cut = Scene(entries, None).cut_keeping(tokens)
+    cut = CompactionInput(entries, None).cut_keeping(tokens)
 
     turns = build_view(entries[cut:])
 
@@ -70,7 +70,7 @@ def test_what_stays_is_no_more_than_allowed_or_the_last_words(
     runs: list[list[Message]], tokens: int
 ) -> None:
     entries = entries_of([message for run in runs for message in run])
-    cut = Scene(entries, None).cut_keeping(tokens)
+    cut = CompactionInput(entries, None).cut_keeping(tokens)
 
     rest = entries[cut:]
     assert sum(map(weigh, rest)) <= tokens or len([e for e in rest if e.message]) <= 2
@@ -97,7 +97,7 @@ def test_a_call_that_waits_is_no_place_to_cut() -> None:
             AssistantMessage("done"),
         ]
     )
-    scene = Scene(entries, None)
+    scene = CompactionInput(entries, None)
 
     assert scene.cut_keeping_messages(3) == 1
     assert scene.cut_keeping_messages(1) == 5

@@ -5,7 +5,7 @@ from itertools import product
 import pytest
 
 from crossclaw.domain.authority import Authority
-from crossclaw.domain.exchanges import Announce, Exchange, Over, Round, next_step
+from crossclaw.domain.exchanges import Announce, Exchange, ExchangeOver, Round, next_step
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.runs import Cause, Outcome, Run, RunKind, RunPlan
 
@@ -46,7 +46,7 @@ def walk(turns_max: int, said: tuple[str, ...]) -> tuple[list[str], str | None]:
             case Announce():
                 kind = "announce"
                 ran.append("T!")
-            case Over(words=words):
+            case ExchangeOver(words=words):
                 return ran, words
     raise AssertionError("it does not end")
 
@@ -105,4 +105,4 @@ def test_who_stops_a_run_of_the_exchange_gets_silence() -> None:
     kinds: list[RunKind] = ["send", "round", "announce"]
     for kind in kinds:
         _, step = next_step(exchange, run_of(kind), Outcome("aborted", error="stop"))
-        assert step == Over()
+        assert step == ExchangeOver()

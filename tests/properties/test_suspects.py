@@ -13,7 +13,7 @@ from crossclaw.domain.suspects import (
     SUSPECT_AFTER,
     WINDOW_MS,
     WINDOW_MS_MAX,
-    Died,
+    InterruptedRun,
     Suspicion,
     divide,
     suspects_after,
@@ -59,7 +59,7 @@ class World:
             self.attempts[name] += 1
         lived_ms = dies_at - self.now
         self.now, self.crashes = dies_at, self.crashes + 1
-        died = [Died(name, self.attempts[name]) for name in begun]
+        died = [InterruptedRun(name, self.attempts[name]) for name in begun]
         if self.suspicion is not None:
             uptime_ms = noted_ms(self.suspicion.window_ms, lived_ms)
             self.suspicion = replace(self.suspicion, uptime_ms=uptime_ms)
@@ -120,7 +120,7 @@ def test_one_that_kills_when_it_pleases_is_found_too_and_nobody_innocent(
 
 @pytest.mark.spec("B1")
 def test_three_hundred_suspects_have_all_begun_within_fifteen_seconds() -> None:
-    died = [Died(f"r{n}", SUSPECT_AFTER) for n in range(300)]
+    died = [InterruptedRun(f"r{n}", SUSPECT_AFTER) for n in range(300)]
 
     suspicion = suspects_after(None, died)
 
@@ -130,7 +130,7 @@ def test_three_hundred_suspects_have_all_begun_within_fifteen_seconds() -> None:
 
 
 def test_a_single_crash_makes_nobody_suspect() -> None:
-    assert suspects_after(None, [Died("r1", 1), Died("r2", 0)]) is None
+    assert suspects_after(None, [InterruptedRun("r1", 1), InterruptedRun("r2", 0)]) is None
 
 
 def test_a_clean_stop_ends_every_suspicion() -> None:
@@ -142,7 +142,7 @@ def test_a_clean_stop_ends_every_suspicion() -> None:
 def test_who_stored_something_while_it_was_alone_is_not_given_up() -> None:
     before = Suspicion((("r1",), ("r2",)))
 
-    after = suspects_after(before, [Died("r1", 0)])
+    after = suspects_after(before, [InterruptedRun("r1", 0)])
 
     assert after is not None
     assert not after.given_up
@@ -152,24 +152,24 @@ def test_who_stored_something_while_it_was_alone_is_not_given_up() -> None:
 def test_with_company_it_takes_a_second_time_without_them() -> None:
     before = Suspicion((("r1",), ("r2",)))
 
-    once = suspects_after(before, [Died("r1", 3), Died("new", 1)])
+    once = suspects_after(before, [InterruptedRun("r1", 3), InterruptedRun("new", 1)])
     assert once is not None
     assert (once.given_up, once.groups) == ((), (("r1",), ("new",)))
 
-    assert suspects_after(once, [Died("r1", 4)]) == Suspicion(given_up=("r1",))
+    assert suspects_after(once, [InterruptedRun("r1", 4)]) == Suspicion(given_up=("r1",))
 
 
 def test_who_was_at_work_at_two_crashes_is_not_given_up() -> None:
     """One of them made it suspect for the company that it had, which is gone since."""
-    first = suspects_after(None, [Died("old", SUSPECT_AFTER), Died("young", 1)])
+    first = suspects_after(None, [InterruptedRun("old", SUSPECT_AFTER), InterruptedRun("young", 1)])
     assert first is not None
     assert first.groups == (("old",), ("young",))
 
-    second = suspects_after(first, [Died("young", 2)])
+    second = suspects_after(first, [InterruptedRun("young", 2)])
     assert second is not None
     assert (second.given_up, second.groups) == ((), (("young",),))
 
-    assert suspects_after(second, [Died("young", 3)]) == Suspicion(given_up=("young",))
+    assert suspects_after(second, [InterruptedRun("young", 3)]) == Suspicion(given_up=("young",))
 
 
 @given(st.integers(0, 400), st.integers(1, GROUPS_MAX))

@@ -15,7 +15,7 @@ from crossclaw.agent.view import (
     CUT,
     INTERRUPTED,
     Prefix,
-    Thinker,
+    ThinkingOrigin,
     build_view,
     extend_prefix,
 )
@@ -85,7 +85,7 @@ crashed = st.lists(
 )
 """Runs that ended anywhere, or nowhere, with entries of nobody's run in between."""
 
-ME = Thinker("p", "m")
+ME = ThinkingOrigin("p", "m")
 
 
 def entries_of(messages: Sequence[Message | None]) -> list[Entry]:
@@ -385,10 +385,12 @@ def test_thinking_goes_back_to_its_model_behind_the_same_beginning_and_to_nobody
     def thoughts(turns: list[Turn]) -> list[str]:
         return [b.thinking for t in turns for b in t.content if isinstance(b, Thinking)]
 
-    assert thoughts(build_view(entries, thinker=ME)) == ["hm"]
-    assert thoughts(build_view(entries, thinker=Thinker("p", "other"))) == []
-    assert thoughts(build_view(later, thinker=ME)) == ["hm"]
-    assert thoughts(build_view(later, thinker=ME._replace(beginning="another prompt"))) == []
+    assert thoughts(build_view(entries, thinking_origin=ME)) == ["hm"]
+    assert thoughts(build_view(entries, thinking_origin=ThinkingOrigin("p", "other"))) == []
+    assert thoughts(build_view(later, thinking_origin=ME)) == ["hm"]
+    assert (
+        thoughts(build_view(later, thinking_origin=ME._replace(beginning="another prompt"))) == []
+    )
 
 
 @pytest.mark.spec("M1")

@@ -23,7 +23,7 @@ levels = st.sampled_from(["off", "high"])
 def request_of(
     history: list[tuple[Message | NewEntry, str | None]], level: ThinkingLevel
 ) -> ModelRequest:
-    turns = build_view(crashed_entries(history), thinker=ME)
+    turns = build_view(crashed_entries(history), thinking_origin=ME)
     return ModelRequest(model="claude-3-7-sonnet", system="s", turns=turns, thinking=level)
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from crossclaw.domain.errors import Forbidden
 from crossclaw.sandbox import keeper
+from crossclaw.sandbox.folder_space import FolderSize, measured
 from crossclaw.sandbox.quota import Quota, find_quota, hold_quota
-from crossclaw.sandbox.room import Size, measured
 from tests.sandbox.rooms import Room
 
 FULL = "the workspace is full"
@@ -107,7 +107,7 @@ def test_a_folder_is_measured_as_it_lies_on_its_disk_and_no_link_is_followed(
     size = measured(folder)
     assert size.files == 7
     assert 500_000 <= size.bytes < 600_000
-    assert measured(tmp_path / "not there") == Size(0, 0)
+    assert measured(tmp_path / "not there") == FolderSize(0, 0)
 
 
 def test_a_tree_that_is_too_deep_to_be_measured_counts_as_too_large(tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ def test_a_tree_that_is_too_deep_to_be_measured_counts_as_too_large(tmp_path: Pa
     os.close(opened)
     before = len(os.listdir("/proc/self/fd"))
 
-    assert measured(tmp_path) == Size(sys.maxsize, sys.maxsize)
+    assert measured(tmp_path) == FolderSize(sys.maxsize, sys.maxsize)
     assert len(os.listdir("/proc/self/fd")) == before
 
 

@@ -15,11 +15,11 @@ from crossclaw.ledger.gateways import GatewayFacts
 from crossclaw.ledger.hints import ENDED, LANES, Hints
 from crossclaw.runs.claiming import Claiming
 from crossclaw.runs.feed import Feed
-from crossclaw.runs.handling import Ending, WordsSoFar
+from crossclaw.runs.handling import Ending, PartialReply
 from crossclaw.runs.lanes import Lanes
 from crossclaw.runs.lease import GatewayLease
 from crossclaw.runs.roles import CRON, TRANSCRIPTS, UPKEEP, Roles
-from crossclaw.runs.run_store import NOTHING, Follow, RunStore
+from crossclaw.runs.run_store import NOTHING, FollowUps, RunStore
 from crossclaw.runs.slots import Slots
 from crossclaw.runs.sweep import Sweep
 from tests.scale.ledgers import SharedLedger
@@ -31,14 +31,14 @@ class Pausing:
     def __init__(self, random: Random, run_s: float, begun: Callable[[Run], None]) -> None:
         self._random, self._run_s, self._begun = random, run_s, begun
 
-    async def execute(self, run: Run, words: WordsSoFar) -> Ending:
+    async def execute(self, run: Run, words: PartialReply) -> Ending:
         self._begun(run)
         await anyio.sleep(self._random.uniform(0.5, 1.5) * self._run_s)
         said = AssistantMessage([Text("Done.")], stop_reason="end_turn")
         entry = NewEntry(entry_id=entry_id_of("end", run.run_id), message=said)
         return Ending(Outcome("ok", reply="Done."), [entry])
 
-    async def follow(self, run: Run, outcome: Outcome) -> Follow:
+    async def follow(self, run: Run, outcome: Outcome) -> FollowUps:
         return NOTHING
 
 
@@ -64,9 +64,9 @@ class SimulatedGateway:
         self._sweep = Sweep(stored, self.lanes.wake, clock)
         self._scope = anyio.CancelScope()
         self.is_dead = False
-        ledger.on_hint(LANES, self._lease.hear_lanes)
-        ledger.on_hint(ENDED, self.run_store.hear_ends)
-        ledger.on_hint(ENDED, self.lanes.hear_ends)
+        ledger.on_hint(LANES, self._lease.on_lane_hint)
+        ledger.on_hint(ENDED, self.run_store.on_end_hint)
+        ledger.on_hint(ENDED, self.lanes.on_end_hint)
 
     async def serve(self) -> None:
         with self._scope:

@@ -13,12 +13,12 @@ from crossclaw.domain.approvals import (
     SHOWN_CHARS_MAX,
     ExecRule,
     NewApproval,
+    ProposedCall,
     StandingGrant,
-    Wish,
     shown_call,
     visible,
 )
-from crossclaw.domain.authority import Arm, Authority
+from crossclaw.domain.authority import Authority, Delegator
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.tools import built_in, mcp_declaration
 from crossclaw.policy.approvals import agents_of, covers, decide_call, exec_rule, runs_others
@@ -29,7 +29,7 @@ from crossclaw.sandbox.resolving import NoFixedProgram, find_program, names_open
 from tests.configs import config_of
 
 EXEC = built_in("exec")
-LS = Wish(tool="exec", shown="ls -l", program="/usr/bin/ls", arguments=("-l",))
+LS = ProposedCall(tool="exec", shown="ls -l", program="/usr/bin/ls", arguments=("-l",))
 
 
 def exec_config(**settings: Any) -> Config:
@@ -219,7 +219,7 @@ def test_a_command_is_listed_in_the_place_where_it_was_shown(
     "name", ["python3.12", "bash", "env", "xargs", "sudo", "node", "find", "tar"]
 )
 def test_a_pattern_is_no_yes_to_a_program_that_runs_others(name: str) -> None:
-    wish = Wish(tool="exec", shown="x", program=f"/usr/bin/{name}", arguments=("-c", "x"))
+    wish = ProposedCall(tool="exec", shown="x", program=f"/usr/bin/{name}", arguments=("-c", "x"))
 
     assert runs_others(f"/usr/bin/{name}") or name == "tar"
     assert not covers(grant(program="/usr/bin/**", pattern=True, arguments=None), wish)
@@ -229,7 +229,7 @@ def test_a_pattern_is_no_yes_to_a_program_that_runs_others(name: str) -> None:
 def test_a_pattern_that_was_made_to_take_long_is_compared_at_once() -> None:
     """Each `**` would be tried with every rest of the path: forty of them with some billions."""
     long = grant(program="/**" * 40 + "/no", pattern=True, arguments=None)
-    deep = Wish(tool="exec", shown="x", program="/" + "a/" * 30 + "ls", arguments=())
+    deep = ProposedCall(tool="exec", shown="x", program="/" + "a/" * 30 + "ls", arguments=())
 
     assert not covers(long, deep)
     assert covers(grant(program="/**/**/ls", pattern=True, arguments=None), deep)
@@ -239,7 +239,7 @@ def test_a_pattern_is_no_yes_to_a_link_to_a_program_that_runs_others() -> None:
     grant = StandingGrant(
         grant_id="g", agent_id="main", tool="exec", created_at=1, program="/usr/bin/*", pattern=True
     )
-    link = Wish(tool="exec", shown="editor x", program="/usr/bin/editor", arguments=("x",))
+    link = ProposedCall(tool="exec", shown="editor x", program="/usr/bin/editor", arguments=("x",))
 
     assert covers(grant, link)
     assert not covers(
@@ -314,7 +314,7 @@ def test_the_strictest_of_all_whose_arm_it_is_counts_and_each_has_a_list_of_its_
             }
         }
     )
-    agents = agents_of("ops", Authority(arms=frozenset({Arm("main"), Arm("ops")})))
+    agents = agents_of("ops", Authority(arms=frozenset({Delegator("main"), Delegator("ops")})))
 
     alone = decide_call(config, ("ops",), EXEC, LS, [])
     missed = decide_call(config, agents, EXEC, LS, [grant(agent_id="ops")])
@@ -375,7 +375,7 @@ def test_a_long_call_is_shown_with_the_digest_of_the_whole() -> None:
     assert "more characters; sha256 " in shown
 
 
-def asked(wish: Wish = LS) -> NewApproval:
+def asked(wish: ProposedCall = LS) -> NewApproval:
     return NewApproval(
         approval_id="0123456789abcdef", tool_use_id="c", wish=wish, agents=("main",), expires_at=9
     )

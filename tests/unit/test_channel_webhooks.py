@@ -11,7 +11,7 @@ from crossclaw.domain.clock import SystemClock
 from crossclaw.domain.errors import Busy
 from crossclaw.domain.secret import Secret
 from crossclaw.door.principal import Principal
-from crossclaw.gateway.auth import Gatekeeper, lock_for
+from crossclaw.gateway.auth import Authenticator, secret_digests
 from crossclaw.gateway.edge import Edge, Endpoint, Routes
 from crossclaw.gateway.http import webhooks
 from crossclaw.gateway.http.webhooks import Webhooks
@@ -46,7 +46,7 @@ class WebhookSite(Site):
 
         find = Webhooks(lambda path: call if path in ("/pigeon", "/own") else None)
         routes = Routes([Endpoint(method="POST", path="/own", handle=own)], find.find_endpoints)
-        keeper = Gatekeeper({"gateway": lock_for(Secret("t" * 43))}, SystemClock(), limits)
+        keeper = Authenticator({"gateway": secret_digests(Secret("t" * 43))}, SystemClock(), limits)
         self.app = Edge(routes, self._upgrade, keeper, Origins(), limits)
 
 

@@ -12,7 +12,7 @@ from crossclaw.cli.main import main
 from crossclaw.cli.place import find_place
 from crossclaw.config import load
 from crossclaw.config.load import NO_EFFECT
-from crossclaw.config.no_effect import REFUSED, RIGHTS, told
+from crossclaw.config.no_effect import REFUSED, RIGHTS, lines_for_people
 from crossclaw.domain.errors import ConfigInvalid
 
 GROWN = Path(__file__).parent / "grown_openclaw.json5"
@@ -28,7 +28,7 @@ def refusal(folder: Path, text: str) -> str:
 
 
 def test_what_touches_rights_is_told_first_with_what_holds_instead() -> None:
-    listed = told(load(GROWN, VARIABLES).no_effect)
+    listed = lines_for_people(load(GROWN, VARIABLES).no_effect)
     assert listed[0] == "touches rights:"
     rights = [line for line in listed if line.startswith("  ")]
     assert listed[1 : len(rights) + 1] == rights

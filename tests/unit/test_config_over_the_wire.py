@@ -10,7 +10,7 @@ from typing import Any, get_args
 import pytest
 
 from crossclaw.app.model_settings import make_providers
-from crossclaw.app.parts import Outside
+from crossclaw.app.parts import GatewayInputs
 from crossclaw.config import Config, find_paths
 from crossclaw.config.changing import ConfigChanges
 from crossclaw.config.check import kinds_of, members_of
@@ -191,7 +191,7 @@ async def test_a_key_of_the_environment_is_not_sent_to_an_address_from_the_wire(
     await patch(settings, {"models": {"providers": {name: entry}}})
 
     loaded = load(tmp_path / "openclaw.json", ENVIRON)
-    made = make_providers(loaded.config, None, Outside(environ=ENVIRON, clock=SystemClock()))
+    made = make_providers(loaded.config, None, GatewayInputs(environ=ENVIRON, clock=SystemClock()))
     settings_of = made._settings[name]
     found = made._keys(settings_of, "openai-completions")
     assert [key for _label, key in found] == [NO_KEY]
@@ -207,7 +207,7 @@ async def test_no_key_of_many_follows_to_an_address_from_the_wire(tmp_path: Path
     await patch(settings, {"models": {"providers": {"mine": {"baseUrl": "https://evil.example"}}}})
 
     loaded = load(file, ENVIRON)
-    made = make_providers(loaded.config, None, Outside(environ=ENVIRON, clock=SystemClock()))
+    made = make_providers(loaded.config, None, GatewayInputs(environ=ENVIRON, clock=SystemClock()))
     settings_of = made._settings["mine"]
     found = made._keys(settings_of, "openai-completions")
     assert [key for _label, key in found] == [NO_KEY]
@@ -217,7 +217,7 @@ def keys_sent(folder: Path, name: str) -> list[str]:
     """The keys that the provider of this name would show to its address."""
     loaded = load(folder / "openclaw.json", ENVIRON)
     paths = find_paths({"OPENCLAW_STATE_DIR": str(folder)}, folder)
-    made = make_providers(loaded.config, paths, Outside(environ=ENVIRON, clock=SystemClock()))
+    made = make_providers(loaded.config, paths, GatewayInputs(environ=ENVIRON, clock=SystemClock()))
     entry = made._settings[name]
     return [key for _label, key in made._keys(entry, "openai-completions")]
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from crossclaw.domain.authority import Authority, Maker
+from crossclaw.domain.authority import Authority, CredentialRef
 from crossclaw.domain.errors import CredentialEnded
 from crossclaw.policy.credentials import Credentials
 
@@ -28,7 +28,7 @@ def test_an_end_is_told_at_once_and_a_beginning_is_not() -> None:
 def test_what_a_credential_made_counts_in_its_own_epoch() -> None:
     credentials = Credentials()
     credentials.put("device", 5)
-    made, job = Maker("device", 5), Maker("device")
+    made, job = CredentialRef("device", 5), CredentialRef("device")
 
     assert credentials.stands([made, job])
     assert credentials.epoch_of("device") == 5

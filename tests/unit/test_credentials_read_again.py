@@ -8,13 +8,13 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from crossclaw.domain.authority import Maker
+from crossclaw.domain.authority import CredentialRef
 from crossclaw.domain.clock import SystemClock
-from crossclaw.domain.credentials import Credential, Particulars
+from crossclaw.domain.credentials import Credential, DeviceDescription
 from crossclaw.domain.errors import Forbidden
 from crossclaw.domain.ids import RandomIds
 from crossclaw.door.principal import Principal, person_principal
-from crossclaw.gateway.auth import Lock
+from crossclaw.gateway.auth import SecretDigests
 from crossclaw.gateway.door_secrets import DoorSecrets
 from crossclaw.gateway.pairing import PairingRequest, Pairings
 from crossclaw.ledger.contract import Ledger
@@ -55,7 +55,7 @@ async def meanwhile(
 
 
 def phone(principal_of: Credential) -> Principal:
-    return person_principal("device:phone", {"operator.read"}, [principal_of.maker])
+    return person_principal("device:phone", {"operator.read"}, [principal_of.ref])
 
 
 async def test_a_device_that_is_revoked_or_paired_while_they_are_read_stays_so(
@@ -72,7 +72,7 @@ async def test_a_device_that_is_revoked_or_paired_while_they_are_read_stays_so(
         device_id="phone",
         role="operator",
         scopes=("operator.read",),
-        particulars=Particulars(public_key="k"),
+        particulars=DeviceDescription(public_key="k"),
         trusted=True,
     )
     await meanwhile(far, pairings.load, lambda: pairings.admit(wish))
@@ -92,7 +92,9 @@ async def test_a_guest_that_has_just_come_to_another_gateway_comes_to_this_one_t
     one, other = [GuestNames(ledger, Credentials(), SystemClock()) for _ in "ab"]
     assert await one.hold(OWNER, "bob") == "bob"
     assert await other.hold(OWNER, "bob") == "bob", "though it had not heard of it"
-    stranger = person_principal("device:x", {"operator.read"}, [Maker("device:x:operator", 1)])
+    stranger = person_principal(
+        "device:x", {"operator.read"}, [CredentialRef("device:x:operator", 1)]
+    )
     await one.hold(OWNER, "eve")
     other._credentials.put("device:x:operator", 1)
     with pytest.raises(Forbidden, match="another client is here under the name eve"):
@@ -118,7 +120,7 @@ async def test_of_two_gateways_that_take_the_same_new_secret_at_once_neither_sen
     here, there = Credentials(), Credentials()
     here.put("hooks", 1_000)
     there.put("hooks", 2_000)
-    lock = Lock((b"d" * 32,), "token")
+    lock = SecretDigests((b"d" * 32,), "token")
     late: Any = far
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(DoorSecrets(late, there, SystemClock()).keep, "hooks", lock)

@@ -8,7 +8,7 @@ import pytest
 
 from crossclaw.domain.ids import RandomIds
 from crossclaw.domain.secret import Secret
-from crossclaw.gateway.auth import Gatekeeper, lock_for
+from crossclaw.gateway.auth import Authenticator, secret_digests
 from crossclaw.gateway.connection import (
     Close,
     Connection,
@@ -18,7 +18,7 @@ from crossclaw.gateway.connection import (
     Send,
     Welcome,
 )
-from crossclaw.gateway.handshake import Admitted, Circumstances, Handshake
+from crossclaw.gateway.handshake import Admitted, ConnectionFacts, Handshake
 from crossclaw.gateway.limits import GatewayLimits
 from crossclaw.gateway.origins import Origins
 from crossclaw.gateway.pairing import Pairings
@@ -37,7 +37,7 @@ class Clock:
 def connection(origin: str | None = None, host: str = "127.0.0.1:18789") -> Connection:
     credentials, ledger = Credentials(), RememberingLedger().as_ledger()
     handshake = Handshake(
-        Gatekeeper({"gateway": lock_for(Secret(TOKEN))}, Clock(), credentials=credentials),
+        Authenticator({"gateway": secret_digests(Secret(TOKEN))}, Clock(), credentials=credentials),
         Pairings(ledger, lambda _name, _payload: None, Clock(), RandomIds(), credentials),
         Origins("127.0.0.1", ["https://page.example"]),
         Clock(),
@@ -45,7 +45,7 @@ def connection(origin: str | None = None, host: str = "127.0.0.1:18789") -> Conn
     return Connection(
         handshake,
         lambda admitted: {"type": "hello-ok", "protocol": admitted.protocol},
-        Circumstances(address="127.0.0.1", host=host, origin=origin, local=True),
+        ConnectionFacts(address="127.0.0.1", host=host, origin=origin, local=True),
         nonce=NONCE,
         clock=Clock(),
         limits=GatewayLimits(),

@@ -11,7 +11,7 @@ from starlette.responses import PlainTextResponse, Response
 from crossclaw.domain.clock import SystemClock
 from crossclaw.domain.secret import Secret
 from crossclaw.door.principal import Principal
-from crossclaw.gateway.auth import Gatekeeper, lock_for
+from crossclaw.gateway.auth import Authenticator, secret_digests
 from crossclaw.gateway.edge import NOBODY, Edge, Endpoint, Routes
 from crossclaw.gateway.http.health import live_endpoints
 from crossclaw.gateway.limits import GatewayLimits
@@ -37,7 +37,9 @@ class Site:
         self.body = b""
         self.body_reads = 0
         limits = limits or GatewayLimits(body_bytes_max=100, body_time_s=0.05)
-        self.keeper = Gatekeeper({"gateway": lock_for(Secret(TOKEN))}, SystemClock(), limits)
+        self.keeper = Authenticator(
+            {"gateway": secret_digests(Secret(TOKEN))}, SystemClock(), limits
+        )
         endpoints = [
             *live_endpoints(),
             Endpoint(method="GET", path="/secret", handle=self._handle),

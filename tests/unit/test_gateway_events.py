@@ -83,13 +83,13 @@ class Gateway:
         self.publisher._send_due()
 
     def say(self, text: str, piece: str, *, restarted: bool = False) -> None:
-        self.publisher.hear(ReplyPiece("r1", MAIN, piece, text, restarted))
+        self.publisher.on_event(ReplyPiece("r1", MAIN, piece, text, restarted))
 
     def start(self, **changes: Any) -> None:
-        self.publisher.hear(RunStarted(run(status="running", **changes)))
+        self.publisher.on_event(RunStarted(run(status="running", **changes)))
 
     def end(self, **changes: Any) -> None:
-        self.publisher.hear(RunEnded(run(**changes)))
+        self.publisher.on_event(RunEnded(run(**changes)))
 
 
 def run(**changes: Any) -> Run:
@@ -217,8 +217,10 @@ def test_the_text_before_a_tool_call_is_replaced_by_the_text_after_it() -> None:
     gateway.join(listener).runs["r1"] = "main"
 
     gateway.say("I look", "I look")
-    gateway.publisher.hear(ToolStarted("r1", MAIN, "c1", "read", {"path": "a", "text": "x" * 9000}))
-    gateway.publisher.hear(ToolEnded("r1", MAIN, "c1", "read", False, 5))
+    gateway.publisher.on_event(
+        ToolStarted("r1", MAIN, "c1", "read", {"path": "a", "text": "x" * 9000})
+    )
+    gateway.publisher.on_event(ToolEnded("r1", MAIN, "c1", "read", False, 5))
     gateway.say("Found", "Found")
     gateway.pass_time(200)
 
@@ -244,7 +246,7 @@ def test_tools_are_told_only_to_those_who_asked_for_them() -> None:
     gateway, listener = Gateway(), Listener()
     gateway.join(listener).runs["r1"] = "main"
 
-    gateway.publisher.hear(ToolStarted("r1", MAIN, "c1", "read", {}))
+    gateway.publisher.on_event(ToolStarted("r1", MAIN, "c1", "read", {}))
 
     assert listener.heard == []
 
@@ -473,7 +475,7 @@ def test_messages_of_a_session_are_told_to_its_subscribers() -> None:
     gateway.join(listener).sessions.add(MAIN)
     gateway.join(all_sessions).all_sessions = True
 
-    gateway.publisher.hear(EntryAppended(MAIN, entry(UserMessage("hi"), run_id="r1")))
+    gateway.publisher.on_event(EntryAppended(MAIN, entry(UserMessage("hi"), run_id="r1")))
 
     (payload,) = listener.payloads("session.message")
     assert payload["sessionKey"] == "agent:main:main"
@@ -490,8 +492,8 @@ async def test_a_picture_is_told_with_its_bytes_and_what_follows_it_waits_behind
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(gateway.publisher.serve)
-        gateway.publisher.hear(EntryAppended(MAIN, pictured))
-        gateway.publisher.hear(EntryAppended(MAIN, entry(UserMessage("and this"))))
+        gateway.publisher.on_event(EntryAppended(MAIN, pictured))
+        gateway.publisher.on_event(EntryAppended(MAIN, entry(UserMessage("and this"))))
         assert listener.payloads("session.message") == [], "a read comes first"
         while len(listener.payloads("session.message")) < 2:
             await anyio.lowlevel.checkpoint()
@@ -519,7 +521,7 @@ def test_changes_of_sessions_are_told_to_those_who_follow_all() -> None:
     gateway, listener = Gateway(), Listener()
     gateway.join(listener).all_sessions = True
 
-    gateway.publisher.hear(SessionChanged(MAIN, "patch"))
+    gateway.publisher.on_event(SessionChanged(MAIN, "patch"))
 
     assert listener.payloads("sessions.changed") == [
         {
@@ -535,7 +537,9 @@ def test_injected_words_are_a_final_without_a_run() -> None:
     gateway, page = Gateway(), Listener(3)
     gateway.join(page, page=True)
 
-    gateway.publisher.hear(Injected(MAIN, entry(AssistantMessage("note", stop_reason="injected"))))
+    gateway.publisher.on_event(
+        Injected(MAIN, entry(AssistantMessage("note", stop_reason="injected")))
+    )
 
     (payload,) = page.payloads("chat")
     assert (payload["runId"], payload["seq"], payload["state"]) == ("inject-e4", 0, "final")
@@ -556,8 +560,8 @@ def test_a_call_that_is_made_again_is_told_with_its_reason() -> None:
     gateway, page = Gateway(), Listener()
     gateway.join(page, page=True)
     gateway.start()
-    gateway.publisher.hear(CallRepeated("r1", MAIN, "too many requests", 1.5))
-    gateway.publisher.hear(CallRepeated("r1", MAIN, "still too many", 0.0, "openai/x"))
+    gateway.publisher.on_event(CallRepeated("r1", MAIN, "too many requests", 1.5))
+    gateway.publisher.on_event(CallRepeated("r1", MAIN, "still too many", 0.0, "openai/x"))
 
     told = [each for each in page.payloads("agent") if each["stream"] == "model"]
     assert [each["data"] for each in told] == [
@@ -630,11 +634,11 @@ def test_a_reply_under_way_falls_silent_when_its_session_is_denied() -> None:
     gateway.start()
     gateway.say("One", "One")
     gateway.say("One two", " two")  # waits for its time
-    gateway.publisher.hear(SpeechAllowed(MAIN, False))
+    gateway.publisher.on_event(SpeechAllowed(MAIN, False))
     gateway.pass_time(1000)
     gateway.say("One two three", " three")
-    gateway.publisher.hear(ToolStarted("r1", MAIN, "t1", "read", {}))
-    gateway.publisher.hear(RunEnded(run(reply="One two three"), withheld=True))
+    gateway.publisher.on_event(ToolStarted("r1", MAIN, "t1", "read", {}))
+    gateway.publisher.on_event(RunEnded(run(reply="One two three"), withheld=True))
 
     said = [*listener.payloads("chat"), *listener.payloads("agent")]
     assert "three" not in json.dumps(said)
@@ -649,10 +653,10 @@ def test_a_reply_is_told_whole_once_its_session_may_speak_again() -> None:
     gateway, listener = Gateway(), Listener()
     gateway.join(listener, page=True)
     gateway.start()
-    gateway.publisher.hear(SpeechAllowed(MAIN, False))
+    gateway.publisher.on_event(SpeechAllowed(MAIN, False))
     gateway.say("One", "One")
     gateway.pass_time(1000)
-    gateway.publisher.hear(SpeechAllowed(MAIN, True))
+    gateway.publisher.on_event(SpeechAllowed(MAIN, True))
     gateway.say("One two", " two")
 
     (delta,) = listener.payloads("chat")
@@ -664,8 +668,8 @@ def test_a_denied_session_silences_neither_others_nor_the_one_who_asked_by_rpc()
     gateway, listener = Gateway(), Listener()
     gateway.join(listener, page=True)
     gateway.start(kind="agent")
-    gateway.publisher.hear(SpeechAllowed(SessionKey.named("main", "other"), False))
-    gateway.publisher.hear(SpeechAllowed(MAIN, False))
+    gateway.publisher.on_event(SpeechAllowed(SessionKey.named("main", "other"), False))
+    gateway.publisher.on_event(SpeechAllowed(MAIN, False))
     gateway.say("One", "One")
 
     assert len(listener.payloads("chat")) == 1
@@ -676,14 +680,14 @@ def test_a_message_that_joins_a_silenced_run_is_not_heard_either() -> None:
     gateway, listener = Gateway(), Listener()
     gateway.join(listener, page=True)
     gateway.start()
-    gateway.publisher.hear(SpeechAllowed(MAIN, False))
+    gateway.publisher.on_event(SpeechAllowed(MAIN, False))
     gateway.start(run_id="r2")
-    gateway.publisher.hear(ReplyPiece("r2", MAIN, "One", "One"))
+    gateway.publisher.on_event(ReplyPiece("r2", MAIN, "One", "One"))
     gateway.pass_time(1000)
-    gateway.publisher.hear(RunEnded(run(run_id="r2"), withheld=True))
-    gateway.publisher.hear(RunEnded(run(), withheld=True))
+    gateway.publisher.on_event(RunEnded(run(run_id="r2"), withheld=True))
+    gateway.publisher.on_event(RunEnded(run(), withheld=True))
     gateway.start(run_id="r3")
-    gateway.publisher.hear(ReplyPiece("r3", MAIN, "Two", "Two"))
+    gateway.publisher.on_event(ReplyPiece("r3", MAIN, "Two", "Two"))
 
     deltas = [p["runId"] for p in listener.payloads("chat") if p["state"] == "delta"]
     assert deltas == ["r3"]  # whether it may is asked anew when a run begins

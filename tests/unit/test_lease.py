@@ -8,7 +8,7 @@ import pytest
 
 from crossclaw.domain.errors import StoreError
 from crossclaw.domain.keys import SessionKey
-from crossclaw.ledger.gateways import BEAT_S, Beat, Share
+from crossclaw.ledger.gateways import BEAT_S, LeaseRenewal, Partition
 from crossclaw.runs.lease import GatewayLease
 
 ANA = SessionKey.named("main", "ana")
@@ -21,12 +21,12 @@ class OneIsDead:
         self.told = False
         self.looks = 0
 
-    async def beat(self) -> Beat:
+    async def beat(self) -> LeaseRenewal:
         await anyio.lowlevel.checkpoint()
         told, self.told = self.told, True
-        return Beat(has_dead=not told)
+        return LeaseRenewal(has_dead=not told)
 
-    async def list_claimable(self, share: Share) -> Sequence[SessionKey]:
+    async def list_claimable(self, share: Partition) -> Sequence[SessionKey]:
         await anyio.lowlevel.checkpoint()
         self.looks += 1
         return [ANA]
@@ -39,7 +39,7 @@ class Neighbours:
         await anyio.lowlevel.checkpoint()
 
     @property
-    def spreading(self) -> "Neighbours":
+    def partitioner(self) -> "Neighbours":
         return self
 
     def may_claim(self, key: SessionKey) -> bool:
@@ -50,10 +50,10 @@ class Neighbours:
 
     async def choose(
         self,
-        find: Callable[[Share], Awaitable[Sequence[SessionKey]]],
+        find: Callable[[Partition], Awaitable[Sequence[SessionKey]]],
         may_claim: Callable[[SessionKey], bool],
     ) -> Sequence[SessionKey]:
-        return list(filter(may_claim, await find(Share())))
+        return list(filter(may_claim, await find(Partition())))
 
 
 class LanesThatFailOnce:
@@ -106,7 +106,7 @@ async def test_a_hint_of_one_session_wakes_that_one_and_is_no_reason_to_look_for
         tasks.start_soon(lease.look_around)
         for number in range(50):
             await anyio.sleep(0.1)
-            lease.hear_lanes(frozenset({f"agent:main:{number}"}))
+            lease.on_lane_hint(frozenset({f"agent:main:{number}"}))
         await anyio.sleep(1)
         tasks.cancel_scope.cancel()
     hinted = {each for each in lanes.happened if each != "woke ana"}
@@ -115,9 +115,9 @@ async def test_a_hint_of_one_session_wakes_that_one_and_is_no_reason_to_look_for
 
 
 class AskedToDrain(OneIsDead):
-    async def beat(self) -> Beat:
+    async def beat(self) -> LeaseRenewal:
         await anyio.lowlevel.checkpoint()
-        return Beat(draining=True)
+        return LeaseRenewal(draining=True)
 
 
 @pytest.mark.spec("B6")

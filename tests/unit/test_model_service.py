@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from crossclaw.app.model_settings import make_providers, renew_keys, trial_provider
-from crossclaw.app.parts import Outside
-from crossclaw.app.shared_keys import FileKeys
+from crossclaw.app.parts import GatewayInputs
+from crossclaw.app.shared_keys import LocalKeyStore
 from crossclaw.config import find_paths
 from crossclaw.config.changing import ConfigChanges
 from crossclaw.config.load import load
@@ -45,14 +45,14 @@ class Gateway:
             file.chmod(0o600)
         loaded = load(file, ENVIRON)
         paths = find_paths({"OPENCLAW_STATE_DIR": str(folder)}, folder)
-        outside = Outside(environ=ENVIRON, clock=SystemClock())
+        outside = GatewayInputs(environ=ENVIRON, clock=SystemClock())
         self.file = file
         self.providers: Providers = make_providers(loaded.config, paths, outside)
         renew = partial(renew_keys, self.providers, loaded.config, paths, {})
         self.methods = ModelTrials(
             self.providers,
             partial(trial_provider, loaded.config, ENVIRON),
-            FileKeys(paths.state_dir, renew),
+            LocalKeyStore(paths.state_dir, renew),
             ConfigChanges(loaded, ENVIRON),
             SystemClock(),
         )

@@ -34,11 +34,11 @@ def other(name: str = "b", *roles: str) -> SharingGateway:
 def test_what_a_neighbour_told_is_forgotten_with_its_link_and_with_itself() -> None:
     known, changes = Neighbours(), list[int]()
     known.listen_to_others(lambda: changes.append(1))
-    known.hear("b1", PHONE)
+    known.note_clients("b1", PHONE)
     assert not known.nodes(), "nobody of that name shares the ledger"
     known.settle([other("b", "cron")])
-    known.hear("b1", PHONE)
-    known.hear("b1", PHONE)
+    known.note_clients("b1", PHONE)
+    known.note_clients("b1", PHONE)
     assert len(changes) == 1, "nothing new is no news"
     where, node = known.nodes()["phone"]
     assert (where.name, node["commands"], known.devices()) == ("b", ["snap"], {"d1"})
@@ -46,9 +46,9 @@ def test_what_a_neighbour_told_is_forgotten_with_its_link_and_with_itself() -> N
     assert (shown["host"], shown["text"]) == ("b", "Gateway b: crossclaw 9")
     assert known.find_holder("cron") is where
     assert known.find_holder("upkeep") is None
-    known.hear("b1", ConnectedClients())
+    known.note_clients("b1", ConnectedClients())
     assert not known.nodes()
-    known.hear("b1", PHONE)
+    known.note_clients("b1", PHONE)
     known.settle([])
     assert not known.nodes()
     assert len(changes) == 4
@@ -131,7 +131,7 @@ def test_many_that_come_at_once_are_few_lines_of_a_link() -> None:
     async def come() -> None:
         lines = b""
         for _ in range(100):
-            writer.tell_clients()
+            writer.send_clients()
             lines += await writer.take(2.0)
             await anyio.sleep(0.01)
         await anyio.sleep(2)

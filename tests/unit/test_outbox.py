@@ -15,10 +15,10 @@ from crossclaw.channels.hosting import AccountHost, HostServices
 from crossclaw.channels.http import HttpClients
 from crossclaw.channels.manifest import Rate, Traits
 from crossclaw.delivery import outbox
-from crossclaw.delivery.carrying import FORGOTTEN, LAST_S
 from crossclaw.delivery.outbox import Outbox
 from crossclaw.delivery.pacing import Pace
-from crossclaw.delivery.turns import TURN_S_MAX
+from crossclaw.delivery.send_order import TURN_S_MAX
+from crossclaw.delivery.sender import FORGOTTEN, LAST_S
 from crossclaw.domain.addresses import Address, Inbound
 from crossclaw.domain.errors import (
     DeliveryError,
@@ -29,7 +29,14 @@ from crossclaw.domain.errors import (
 from crossclaw.ledger.attention import Resend
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.opening import open_ledger
-from crossclaw.ledger.operations import Delivery, NewDelivery, Op, PutDelivery, TakeDelivery, Taken
+from crossclaw.ledger.operations import (
+    Delivery,
+    NewDelivery,
+    Op,
+    PutDelivery,
+    TakeDelivery,
+    TakenDelivery,
+)
 from crossclaw.ledger.pieces import (
     BeginPreview,
     DeliveryPiece,
@@ -74,7 +81,7 @@ class SlowChannel(MemoryChannel):
         return "m1"
 
 
-async def slowly_allowed(taken: Taken) -> Decision:
+async def slowly_allowed(taken: TakenDelivery) -> Decision:
     await anyio.sleep(STEP_S)
     return Decision(True, "")
 
@@ -196,7 +203,7 @@ async def test_a_policy_that_cannot_be_asked_leaves_the_reply_to_be_tried_later(
     await with_a_reply(ledger)
     asked = 0
 
-    async def may_deliver(taken: Taken) -> Decision:
+    async def may_deliver(taken: TakenDelivery) -> Decision:
         nonlocal asked
         asked += 1
         if asked == 1:
@@ -256,7 +263,7 @@ class Counted(MemoryChannel):
             self.at_once -= 1
 
 
-async def everybody_allowed(taken: Taken) -> Decision:
+async def everybody_allowed(taken: TakenDelivery) -> Decision:
     return Decision(True, "")
 
 
@@ -402,7 +409,7 @@ async def test_an_attempt_that_may_have_arrived_is_not_forgotten_by_one_that_sur
     await with_a_reply(ledger, text)
     asked: list[float] = []
 
-    async def may_deliver(taken: Taken) -> Decision:
+    async def may_deliver(taken: TakenDelivery) -> Decision:
         asked.append(anyio.current_time())
         if between != "a refusal" and 0 < asked[-1] - asked[0] < KNOWN_S + 2:
             raise StoreError("the disk does not answer")
@@ -449,7 +456,7 @@ async def test_the_end_of_a_delivery_is_no_reason_to_look_at_all_the_others(tmp_
     assert few <= 2 * 40
 
 
-async def _all_may(_taken: Taken) -> Decision:
+async def _all_may(_taken: TakenDelivery) -> Decision:
     return Decision(True, "everything goes out")
 
 
@@ -640,7 +647,7 @@ async def test_a_warning_is_written_of_what_did_not_surely_arrive_and_of_nothing
         new = NewDelivery(delivery_key=name, key=ANA, address=Address("memory", name), text="hi")
         await ledger.do(PutDelivery(new=new, at=1))
 
-    async def may_deliver(taken: Taken) -> Decision:
+    async def may_deliver(taken: TakenDelivery) -> Decision:
         return Decision(taken.delivery.address.to != "not allowed", "")
 
     with anyio.move_on_after(60):

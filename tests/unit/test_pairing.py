@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from crossclaw.domain.authority import Maker
-from crossclaw.domain.credentials import Particulars
+from crossclaw.domain.authority import CredentialRef
+from crossclaw.domain.credentials import DeviceDescription
 from crossclaw.domain.errors import Busy
 from crossclaw.domain.ids import RandomIds
 from crossclaw.door.principal import person_principal
@@ -39,7 +39,7 @@ def wish(name: str, *, trusted: bool = False, token_epoch: int | None = None) ->
         device_id=name,
         role="operator",
         scopes=("operator.read",),
-        particulars=Particulars(public_key="key"),
+        particulars=DeviceDescription(public_key="key"),
         trusted=trusted,
         token_epoch=token_epoch,
     )
@@ -107,7 +107,7 @@ async def test_a_token_that_is_taken_away_on_the_way_in_opens_nothing(taken_by: 
         case "revoke":
             await run_store.revoke("one", "operator", OWNER)
 
-    assert not run_store._credentials.stands([Maker("device:operator:one", epoch)])
+    assert not run_store._credentials.stands([CredentialRef("device:operator:one", epoch)])
     with pytest.raises(DeviceTokenMismatch):
         await run_store.admit(wish("one", token_epoch=epoch))
 

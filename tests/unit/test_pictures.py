@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from crossclaw.agent.files import Reader
+from crossclaw.agent.files import ModelAbilities
 from crossclaw.agent.origin import CLOSE, OPEN
 from crossclaw.agent.pictures import AS_IT_IS_BYTES, Pictures
-from crossclaw.agent.request_room import SHARE_COUNT, within_request
+from crossclaw.agent.request_media import SHARE_COUNT, within_request
 from crossclaw.agent.view import build_view
 from crossclaw.domain.attachments import sniffed
 from crossclaw.domain.media import Media
@@ -194,7 +194,7 @@ async def test_no_name_of_a_picture_or_file_is_a_mark_of_the_gateway() -> None:
             turns = await pictures.shown(
                 build_view(entries),
                 can_see=can_see,
-                reader=Reader(documents=True, window=200_000),
+                reader=ModelAbilities(documents=True, window=200_000),
                 why_not=lambda _key: forged,
             )
 

@@ -14,7 +14,7 @@ import anyio
 import pytest
 
 from crossclaw.app.opening import open_gateway
-from crossclaw.app.parts import Outside
+from crossclaw.app.parts import GatewayInputs
 from crossclaw.cli.log import Log
 from crossclaw.config import Config, Paths, find_paths
 from crossclaw.config.file import ConfigFile
@@ -179,7 +179,7 @@ async def test_a_gateway_does_not_open_on_a_folder_that_everybody_can_write(tmp_
     paths.state_dir.chmod(0o777)
 
     with pytest.raises(ConfigInvalid, match="chmod go-rwx"):
-        async with open_gateway(Config(), paths, Outside(environ={}, inline=True)):
+        async with open_gateway(Config(), paths, GatewayInputs(environ={}, inline=True)):
             pass
     assert [path.name for path in paths.state_dir.iterdir()] == []
 

@@ -10,7 +10,7 @@ from crossclaw.config.profiles import profiles_path, read_profiles
 from crossclaw.domain.errors import KeyRefused, ProviderOverloaded, RateLimited
 from crossclaw.domain.messages import Text
 from crossclaw.providers.contract import ModelRequest, UserTurn
-from crossclaw.providers.keys import REFUSED_S, Key, Rotating, keys_of
+from crossclaw.providers.keys import REFUSED_S, Key, KeyRotation, keys_of
 from crossclaw.testing.scripted import ScriptedProvider
 
 REQUEST = ModelRequest(model="m", system="", turns=[UserTurn([], [Text("hi")])])
@@ -23,7 +23,7 @@ def ignore(_piece: object) -> None:
 async def test_a_limited_key_rests_and_the_next_is_used() -> None:
     first = ScriptedProvider([RateLimited("slow down", 5.0), "first again"])
     second = ScriptedProvider(["second", "second again"])
-    both = Rotating([Key("a", first), Key("b", second)])
+    both = KeyRotation([Key("a", first), Key("b", second)])
     assert (await both.complete(REQUEST, ignore)).text == "second"
     assert (await both.complete(REQUEST, ignore)).text == "second again"
     await anyio.sleep(61)
@@ -33,7 +33,7 @@ async def test_a_limited_key_rests_and_the_next_is_used() -> None:
 async def test_a_refused_key_rests_for_hours() -> None:
     first = ScriptedProvider([KeyRefused("no credit"), "first again"])
     second = ScriptedProvider(["second"] * 3)
-    both = Rotating([Key("a", first), Key("b", second)])
+    both = KeyRotation([Key("a", first), Key("b", second)])
     await both.complete(REQUEST, ignore)
     await anyio.sleep(REFUSED_S / 2)
     assert (await both.complete(REQUEST, ignore)).text == "second"
@@ -43,7 +43,7 @@ async def test_a_refused_key_rests_for_hours() -> None:
 
 async def test_a_key_that_is_limited_again_and_again_rests_longer() -> None:
     first = ScriptedProvider([RateLimited("no"), RateLimited("no"), "first"])
-    both = Rotating([Key("a", first), Key("b", ScriptedProvider(["second"] * 9))])
+    both = KeyRotation([Key("a", first), Key("b", ScriptedProvider(["second"] * 9))])
     await both.complete(REQUEST, ignore)
     await anyio.sleep(61)
     await both.complete(REQUEST, ignore)
@@ -56,14 +56,14 @@ async def test_a_key_that_is_limited_again_and_again_rests_longer() -> None:
 async def test_an_outage_is_not_tried_with_every_key() -> None:
     first, second = ScriptedProvider([ProviderOverloaded("down")]), ScriptedProvider(["second"])
     with pytest.raises(ProviderOverloaded, match="down"):
-        await Rotating([Key("a", first), Key("b", second)]).complete(REQUEST, ignore)
+        await KeyRotation([Key("a", first), Key("b", second)]).complete(REQUEST, ignore)
     assert second.left == 1
 
 
 async def test_when_all_keys_rest_the_first_to_wake_is_tried() -> None:
     first = ScriptedProvider([RateLimited("no", 500.0)])
     second = ScriptedProvider([RateLimited("no"), "second"])
-    both = Rotating([Key("a", first), Key("b", second)])
+    both = KeyRotation([Key("a", first), Key("b", second)])
     with pytest.raises(RateLimited):
         await both.complete(REQUEST, ignore)
     assert (await both.complete(REQUEST, ignore)).text == "second"

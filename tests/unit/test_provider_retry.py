@@ -18,8 +18,8 @@ from crossclaw.domain.errors import (
 )
 from crossclaw.domain.messages import AssistantMessage, Text, Thinking, Usage
 from crossclaw.providers.contract import (
-    Again,
     AssistantTurn,
+    CallRestarted,
     ModelPiece,
     ModelRequest,
     Provider,
@@ -27,7 +27,7 @@ from crossclaw.providers.contract import (
     TextPiece,
     UserTurn,
 )
-from crossclaw.providers.fallback import REST_S, Choice, Fallbacks, Rests
+from crossclaw.providers.fallback import REST_S, Choice, Fallbacks, ModelCooldowns
 from crossclaw.providers.prices import Priced, Prices
 from crossclaw.providers.registry import Providers, ProviderSettings
 from crossclaw.providers.retry import RetryBudget, Retrying, RetryLimits
@@ -76,7 +76,7 @@ async def test_a_trouble_that_passes_is_waited_out_longer_each_time() -> None:
     answer = await retrying(script, jitter=1.0).complete(REQUEST, told.append)
     assert answer.text == "here I am"
     assert anyio.current_time() - began_s == pytest.approx(1 + 2 + 4)
-    waits = [piece.wait_s for piece in told if isinstance(piece, Again)]
+    waits = [piece.wait_s for piece in told if isinstance(piece, CallRestarted)]
     assert waits == [1.0, 2.0, 4.0]
 
 
@@ -143,7 +143,7 @@ async def test_an_answer_that_broke_off_is_asked_for_again(error: Exception) -> 
     told: list[ModelPiece] = []
     answer = await retrying(script).complete(REQUEST, told.append)
     assert answer.text == "one two three"
-    broken = [n for n, piece in enumerate(told) if isinstance(piece, Again)]
+    broken = [n for n, piece in enumerate(told) if isinstance(piece, CallRestarted)]
     assert broken == [2]
     after = [piece.text for piece in told[3:] if isinstance(piece, TextPiece)]
     assert "".join(after) == "one two three"
@@ -224,18 +224,18 @@ async def test_the_next_model_answers_when_the_first_cannot() -> None:
     first = ScriptedProvider([ProviderRefused("no credit")], name="first")
     second = ScriptedProvider(["I can"], name="second")
     told: list[ModelPiece] = []
-    answer = await Fallbacks(several(first, second), CHOICES, Rests()).complete(
+    answer = await Fallbacks(several(first, second), CHOICES, ModelCooldowns()).complete(
         REQUEST, told.append
     )
     assert (answer.text, answer.provider, answer.model) == ("I can", "second", "b")
-    assert told[0] == Again("no credit", model="second/b")
+    assert told[0] == CallRestarted("no credit", model="second/b")
     assert second.seen[0].output_tokens_max == 200
 
 
 async def test_a_run_that_moved_on_stays_and_later_runs_do_not_wait_for_the_failed_one() -> None:
     first = ScriptedProvider([ProviderRefused("no"), "back again"], name="first")
     second = ScriptedProvider(["one", "two", "three"], name="second")
-    find, rests = several(first, second), Rests()
+    find, rests = several(first, second), ModelCooldowns()
     run = Fallbacks(find, CHOICES, rests)
     assert (await run.complete(REQUEST, ignore)).text == "one"
     assert (await run.complete(REQUEST, ignore)).text == "two"
@@ -248,7 +248,7 @@ async def test_when_all_fail_each_is_named_with_its_reason() -> None:
     first = ScriptedProvider([ProviderRefused("bad key")], name="first")
     second = ScriptedProvider([busy(90.0)], name="second")
     with pytest.raises(ProviderOverloaded) as failure:
-        await Fallbacks(several(first, second), CHOICES, Rests()).complete(REQUEST, ignore)
+        await Fallbacks(several(first, second), CHOICES, ModelCooldowns()).complete(REQUEST, ignore)
     assert "first/a: bad key; second/b: too many requests" in str(failure.value)
     assert failure.value.retry_after_s == 90.0
 
@@ -257,7 +257,7 @@ async def test_a_conversation_too_long_is_no_reason_for_another_model() -> None:
     first = ScriptedProvider([ContextOverflow("too long")], name="first")
     second = ScriptedProvider([], name="second")
     with pytest.raises(ContextOverflow):
-        await Fallbacks(several(first, second), CHOICES, Rests()).complete(REQUEST, ignore)
+        await Fallbacks(several(first, second), CHOICES, ModelCooldowns()).complete(REQUEST, ignore)
 
 
 async def test_thoughts_of_one_model_are_not_shown_to_another() -> None:
@@ -266,14 +266,14 @@ async def test_thoughts_of_one_model_are_not_shown_to_another() -> None:
     first = ScriptedProvider([ProviderRefused("no")], name="first")
     second = ScriptedProvider(["I can"], name="second")
     request = msgspec.structs.replace(REQUEST, turns=turns)
-    await Fallbacks(several(first, second), CHOICES, Rests()).complete(request, ignore)
+    await Fallbacks(several(first, second), CHOICES, ModelCooldowns()).complete(request, ignore)
     assert first.seen[0].turns[1] == thought
     assert second.seen[0].turns[1] == AssistantTurn([Text("so")])
 
 
 async def test_a_first_choice_that_is_not_configured_falls_back_too() -> None:
     second = ScriptedProvider(["I can"], name="second")
-    run = Fallbacks(several(second), CHOICES, Rests())
+    run = Fallbacks(several(second), CHOICES, ModelCooldowns())
     assert (await run.complete(REQUEST, ignore)).text == "I can"
 
 

@@ -39,10 +39,10 @@ from crossclaw.ledger.operations import (
 from crossclaw.ledger.sqlite.ledger import SqliteLedger
 from crossclaw.runs import sweep
 from crossclaw.runs.feed import Feed
-from crossclaw.runs.handling import Ending, WordsSoFar
+from crossclaw.runs.handling import Ending, PartialReply
 from crossclaw.runs.lanes import Lanes
 from crossclaw.runs.roles import Roles
-from crossclaw.runs.run_store import LOOK_AGAIN_S, NOTHING, Follow, RunStore
+from crossclaw.runs.run_store import LOOK_AGAIN_S, NOTHING, FollowUps, RunStore
 from crossclaw.runs.slots import Slots
 from crossclaw.runs.sweep import TIMERS_AT_ONCE, Fire, Sweep
 from crossclaw.testing import ScriptedProvider, VirtualClock, open_gateway
@@ -118,7 +118,7 @@ async def test_a_holder_that_is_stopped_while_it_waits_leaves_no_slot_behind() -
         assert slots.taken == 1
 
 
-Follows = Callable[[Run, Outcome], Awaitable[Follow]]
+Follows = Callable[[Run, Outcome], Awaitable[FollowUps]]
 
 
 class AllEndWell:
@@ -127,10 +127,10 @@ class AllEndWell:
     def __init__(self, follows: Follows) -> None:
         self._follows = follows
 
-    async def execute(self, run: Run, words: WordsSoFar) -> Ending:
+    async def execute(self, run: Run, words: PartialReply) -> Ending:
         return Ending(Outcome("ok", reply="done"))
 
-    async def follow(self, run: Run, outcome: Outcome) -> Follow:
+    async def follow(self, run: Run, outcome: Outcome) -> FollowUps:
         return await self._follows(run, outcome)
 
 
@@ -157,9 +157,9 @@ class Counted(SqliteLedger):
         return await super().has_open_run(key)
 
 
-def bell(run: Run) -> Follow:
+def bell(run: Run) -> FollowUps:
     timer = Timer(timer_key=run.run_id, agent_id="main", kind="bell", due_at=0)
-    return Follow([ArmTimer(timer=timer)])
+    return FollowUps([ArmTimer(timer=timer)])
 
 
 async def test_a_ledger_that_cannot_be_read_for_a_moment_ends_no_lane(tmp_path: Path) -> None:
@@ -172,7 +172,7 @@ async def test_a_ledger_that_cannot_be_read_for_a_moment_ends_no_lane(tmp_path: 
                 raise StoreError("the ledger could not be read")
             return await super().has_open_run(key)
 
-    async def finished(run: Run, outcome: Outcome) -> Follow:
+    async def finished(run: Run, outcome: Outcome) -> FollowUps:
         return NOTHING
 
     ledger = Forgetful(tmp_path / "l.sqlite", inline=True)
@@ -200,7 +200,7 @@ async def test_a_run_goes_back_to_its_lane_however_often_the_store_fails_at_it(
                 raise StoreError("the disk does not answer")
             return await super().commit(*ops)
 
-    async def finished(run: Run, outcome: Outcome) -> Follow:
+    async def finished(run: Run, outcome: Outcome) -> FollowUps:
         return NOTHING
 
     ledger = Failing(tmp_path / "l.sqlite", inline=True)
@@ -219,7 +219,7 @@ async def test_an_end_that_cannot_be_followed_up_ends_in_an_error_that_is_follow
 ) -> None:
     """Otherwise an exchange, a spawn or a job would wait for it for ever."""
 
-    async def finished(run: Run, outcome: Outcome) -> Follow:
+    async def finished(run: Run, outcome: Outcome) -> FollowUps:
         if outcome.status == "ok":
             raise RuntimeError("nobody thought of this")
         return bell(run)
@@ -243,7 +243,7 @@ async def test_an_end_that_cannot_be_followed_up_ends_in_an_error_that_is_follow
 async def test_when_nothing_can_follow_the_run_ends_all_the_same_and_the_next_one_comes(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def finished(run: Run, outcome: Outcome) -> Follow:
+    async def finished(run: Run, outcome: Outcome) -> FollowUps:
         if run.run_id == "r1":
             raise RuntimeError("nobody thought of this")
         return NOTHING
@@ -266,7 +266,7 @@ async def test_when_nothing_can_follow_the_tick_of_a_job_ends_with_its_run(tmp_p
     """Also while the job is switched off, when nobody looks at it: others would wait for its place."""
     counted = list[int]()
 
-    async def finished(run: Run, outcome: Outcome) -> Follow:
+    async def finished(run: Run, outcome: Outcome) -> FollowUps:
         counted.append(await ledger.count_ticks_under_way())
         raise RuntimeError("nobody thought of this")
 
@@ -307,7 +307,7 @@ async def test_when_nothing_can_follow_the_tick_of_a_job_ends_with_its_run(tmp_p
 async def test_a_run_that_is_given_up_does_not_keep_the_gateway_from_starting(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def finished(run: Run, outcome: Outcome) -> Follow:
+    async def finished(run: Run, outcome: Outcome) -> FollowUps:
         raise RuntimeError("nobody thought of this")
 
     ledger = open_ledger(tmp_path / "l.sqlite", inline=True)
@@ -338,7 +338,7 @@ async def test_a_message_that_comes_while_its_lane_looks_for_more_is_taken_by_th
             await self.may_answer.wait()
             return found
 
-    async def finished(run: Run, outcome: Outcome) -> Follow:
+    async def finished(run: Run, outcome: Outcome) -> FollowUps:
         return NOTHING
 
     ledger = Slow(tmp_path / "l.sqlite", inline=True)
@@ -368,7 +368,7 @@ async def test_a_run_that_is_being_taken_when_the_gateway_closes_goes_back_to_it
                 await anyio.sleep(1)
             return answer
 
-    async def finished(run: Run, outcome: Outcome) -> Follow:
+    async def finished(run: Run, outcome: Outcome) -> FollowUps:
         return NOTHING
 
     ledger = Slow(tmp_path / "l.sqlite", inline=True)
@@ -386,7 +386,7 @@ async def test_a_run_that_is_being_taken_when_the_gateway_closes_goes_back_to_it
 async def test_a_lane_that_goes_to_another_gateway_ends_and_leaves_what_waits_in_it(
     tmp_path: Path,
 ) -> None:
-    async def finished(run: Run, outcome: Outcome) -> Follow:
+    async def finished(run: Run, outcome: Outcome) -> FollowUps:
         ours.discard(ANA)
         return NOTHING
 
@@ -412,7 +412,7 @@ async def test_a_lane_that_goes_to_another_gateway_ends_and_leaves_what_waits_in
 async def test_a_lane_whose_run_another_gateway_carries_out_is_not_looked_at_for_ever(
     tmp_path: Path,
 ) -> None:
-    async def finished(run: Run, outcome: Outcome) -> Follow:
+    async def finished(run: Run, outcome: Outcome) -> FollowUps:
         return NOTHING
 
     ledger = Counted(tmp_path / "l.sqlite", inline=True)
@@ -482,10 +482,10 @@ async def test_who_waits_for_a_run_looks_when_another_gateway_says_that_it_ended
         tasks.start_soon(wait)
         await anyio.wait_all_tasks_blocked()
         await ledger.do(EndRun(fence=run.fence, outcome=Outcome("ok", reply="done"), at=1))
-        run_store.hear_ends(frozenset({"r2"}))
+        run_store.on_end_hint(frozenset({"r2"}))
         await anyio.wait_all_tasks_blocked()
         assert found == []
-        run_store.hear_ends(None if named is None else frozenset(named))
+        run_store.on_end_hint(None if named is None else frozenset(named))
         await anyio.wait_all_tasks_blocked()
         assert [each and each.reply for each in found] == ["done"]
     await ledger.close()
@@ -494,7 +494,7 @@ async def test_who_waits_for_a_run_looks_when_another_gateway_says_that_it_ended
 async def test_a_run_that_is_only_stored_waits_until_its_lane_is_told(tmp_path: Path) -> None:
     """The store knows no lanes: who wants a run to begin submits it to them."""
 
-    async def finished(run: Run, outcome: Outcome) -> Follow:
+    async def finished(run: Run, outcome: Outcome) -> FollowUps:
         return NOTHING
 
     ledger = open_ledger(tmp_path / "l.sqlite", inline=True)
@@ -669,7 +669,7 @@ async def test_history_hears_of_entries_and_reads_what_it_did_not_hear_of(tmp_pa
     async def store(text: str, *, heard: bool) -> None:
         (entry,) = await ledger.do(Inject(key=ANA, entries=[says(text)], at=1))
         if heard:
-            history.hear(EntryAppended(ANA, entry))
+            history.on_event(EntryAppended(ANA, entry))
 
     await store("first", heard=True)  # nothing of this session is held yet
     before = await history.read("id-of-ana")
@@ -739,7 +739,7 @@ async def test_what_is_heard_while_a_history_is_read_is_in_it_once(
 
     async def hear() -> None:
         await anyio.lowlevel.checkpoint()
-        history.hear(EntryAppended(ANA, second))
+        history.on_event(EntryAppended(ANA, second))
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(hear)
@@ -790,7 +790,7 @@ async def test_a_compaction_shortens_the_next_view_whether_it_was_heard_of_or_no
         entries = [compaction.entry(f"c{after}")]
         (entry,) = await ledger.do(Append(fence=run.fence, entries=entries, at=2))
         if heard:
-            history.hear(EntryAppended(ANA, entry))
+            history.on_event(EntryAppended(ANA, entry))
         return str(await history.view(run))
 
     before = str(await history.view(run))

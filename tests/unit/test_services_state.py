@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from crossclaw.agent.view import Thinker, build_view
+from crossclaw.agent.view import ThinkingOrigin, build_view
 from crossclaw.domain.messages import (
     AssistantMessage,
     Runtime,
@@ -43,18 +43,20 @@ def test_state_survives_the_store_and_the_transcript() -> None:
 
 
 @pytest.mark.parametrize(
-    ("thinker", "seen"),
+    ("thinking_origin", "seen"),
     [
-        (Thinker("deepseek", "v4"), True),
-        (Thinker("deepseek", "v5"), False),
-        (Thinker("other", "v4"), False),
+        (ThinkingOrigin("deepseek", "v4"), True),
+        (ThinkingOrigin("deepseek", "v5"), False),
+        (ThinkingOrigin("other", "v4"), False),
         (None, False),
     ],
 )
 def test_state_goes_back_only_to_the_model_that_made_it(
-    thinker: Thinker | None, seen: bool
+    thinking_origin: ThinkingOrigin | None, seen: bool
 ) -> None:
-    turns = build_view([entry(1, UserMessage("hi")), entry(2, ANSWER)], thinker=thinker)
+    turns = build_view(
+        [entry(1, UserMessage("hi")), entry(2, ANSWER)], thinking_origin=thinking_origin
+    )
     said = turns[1]
     assert isinstance(said, AssistantTurn)
     assert (b"opaque-state" in msgspec.json.encode(said)) == seen

@@ -44,10 +44,10 @@ async def test_the_next_group_begins_as_soon_as_all_of_the_last_have_got_on() ->
         await anyio.wait_all_tasks_blocked()
         note = msgspec.structs.replace(entry, run_id=None)
         for key, each in ((ANA, entry), (BEN, note)):
-            suspects.hear(EntryAppended(key, each))
+            suspects.on_event(EntryAppended(key, each))
         await anyio.wait_all_tasks_blocked()
         assert CHO in suspects, "a note is no progress of a run"
-        suspects.hear(EntryAppended(BEN, entry))
+        suspects.on_event(EntryAppended(BEN, entry))
         await suspects.wait_for_turn(CHO)
         assert anyio.current_time() - began < 1
         tasks.cancel_scope.cancel()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from crossclaw.config import Config
 from crossclaw.config.agents import SandboxConfig
 from crossclaw.config.tools import ToolPolicy
-from crossclaw.domain.authority import Arm, Authority
+from crossclaw.domain.authority import Authority, Delegator
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.tools import (
     BUILT_IN,
@@ -23,8 +23,8 @@ from crossclaw.domain.tools import (
 from crossclaw.policy.sandbox import decide_sandbox, sandboxes_write
 from crossclaw.policy.tools import (
     Layer,
-    arm_layers,
     decide_tool,
+    delegator_layers,
     layer_of,
     may_allow_any,
     tool_layers,
@@ -108,7 +108,9 @@ def test_what_works_outside_of_the_sandbox_is_given_to_it_only_by_name() -> None
     assert "web_fetch" in allowed(network, sandboxed=True)
     few = {"tools": {"sandbox": {"tools": {"allow": ["exec", "read"], "deny": ["exec"]}}}}
     assert allowed(few, sandboxed=True) == ["read"]
-    free, boxed_arm = (arm_layers(Config(), Arm("main", sandboxed=box)) for box in (False, True))
+    free, boxed_arm = (
+        delegator_layers(Config(), Delegator("main", sandboxed=box)) for box in (False, True)
+    )
     assert len(boxed_arm) > len(free)
     assert len(allowed(few)) == len(NAMES)
 
@@ -243,7 +245,7 @@ def test_authority_means_a_long_mcp_tool_by_each_of_its_names(spelled: str) -> N
 
 @pytest.mark.spec("B3")
 def test_the_arm_of_an_agent_that_is_gone_has_no_tools() -> None:
-    layers = arm_layers(Config(), Arm("nobody"))
+    layers = delegator_layers(Config(), Delegator("nobody"))
 
     assert allowed_tools(NAMES, layers) == frozenset()
     assert "the agent nobody, for which it works and which is gone" in layers[0].setting
@@ -253,7 +255,7 @@ def test_the_arm_of_an_agent_that_is_gone_has_no_tools() -> None:
 def test_a_refusal_of_an_arms_rules_says_whose_they_are() -> None:
     config = msgspec.convert({"tools": {"deny": ["read"]}}, Config)
 
-    decision = decide_tool(built_in("read"), arm_layers(config, Arm("main")))
+    decision = decide_tool(built_in("read"), delegator_layers(config, Delegator("main")))
 
     assert decision.reason == "tools of agent main, for which it works, denies read"
 

@@ -13,7 +13,7 @@ from crossclaw.ledger.contract import Ledger
 from crossclaw.testing import open_gateway
 from crossclaw.testing.scripted import ScriptedProvider
 from crossclaw.transcripts.exporter import Exporter
-from crossclaw.transcripts.files import Name
+from crossclaw.transcripts.files import CopyName
 from crossclaw.transcripts.jsonl import Damage, read_lines
 from tests.flows.talking import call, say
 from tests.unit.test_transcript_exporter import (
@@ -176,5 +176,5 @@ async def test_what_is_old_is_compressed_by_itself_and_read_as_before(tmp_path: 
     assert all(row["transcriptPath"].endswith(".jsonl") for row in before["sessions"])
     assert paths["agent:main:other"].endswith(".jsonl.zst")
     assert b"also long ago" in b"".join(transcript_lines(Path(paths["agent:main:other"])))
-    assert gateway.exporter.files.path_of(Name("main", old).compressed).exists()
+    assert gateway.exporter.files.path_of(CopyName("main", old).compressed).exists()
     assert not paths["agent:main:main"].endswith(".zst")

@@ -12,13 +12,13 @@ from crossclaw.domain.errors import Invalid
 from crossclaw.transcripts.files import (
     FILES_OPEN_MAX,
     FOLDERS_OPEN_MAX,
+    CopyName,
     CopyPiece,
     Differs,
     Files,
-    Name,
 )
 
-NAME = Name("main", "s1")
+NAME = CopyName("main", "s1")
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def mode_of(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def text_at(files: Files, name: Name = NAME) -> bytes:
+def text_at(files: Files, name: CopyName = NAME) -> bytes:
     return files.path_of(name).read_bytes()
 
 
@@ -71,23 +71,23 @@ def test_loosened_permissions_are_tightened_again(files: Files) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        Name("main", "../escape"),
-        Name("main", ".."),
-        Name("main", "a/b"),
-        Name("main", ""),
-        Name("main", ".hidden"),
-        Name("main", "-rf"),
-        Name("main", "a\x00b"),
-        Name("main", "a\n"),
-        Name("main", "x" * 65),
-        Name("main", "ｓ1"),
-        Name("..", "s1"),
-        Name("/etc", "s1"),
-        Name("Main", "s1"),
-        Name("", "s1"),
+        CopyName("main", "../escape"),
+        CopyName("main", ".."),
+        CopyName("main", "a/b"),
+        CopyName("main", ""),
+        CopyName("main", ".hidden"),
+        CopyName("main", "-rf"),
+        CopyName("main", "a\x00b"),
+        CopyName("main", "a\n"),
+        CopyName("main", "x" * 65),
+        CopyName("main", "ｓ1"),
+        CopyName("..", "s1"),
+        CopyName("/etc", "s1"),
+        CopyName("Main", "s1"),
+        CopyName("", "s1"),
     ],
 )
-def test_a_name_that_the_gateway_did_not_make_is_refused(name: Name, files: Files) -> None:
+def test_a_name_that_the_gateway_did_not_make_is_refused(name: CopyName, files: Files) -> None:
     with pytest.raises(Invalid):
         files.append(CopyPiece(name, 0, b"a\n"))
     with pytest.raises(Invalid):
@@ -100,7 +100,7 @@ def test_a_name_that_the_gateway_did_not_make_is_refused(name: Name, files: File
 def test_a_link_in_place_of_the_file_is_not_followed(files: Files, tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     victim.write_bytes(b"")
-    files.append(CopyPiece(Name("main", "other"), 0, b"a\n"))
+    files.append(CopyPiece(CopyName("main", "other"), 0, b"a\n"))
     files.path_of(NAME).symlink_to(victim)
 
     with pytest.raises(OSError, match="symbolic links"):
@@ -138,7 +138,7 @@ def test_a_link_in_place_of_the_folder_is_not_followed(files: Files, tmp_path: P
 
 
 def test_a_pipe_in_place_of_the_file_is_refused(files: Files) -> None:
-    files.append(CopyPiece(Name("main", "other"), 0, b"a\n"))
+    files.append(CopyPiece(CopyName("main", "other"), 0, b"a\n"))
     os.mkfifo(files.path_of(NAME), 0o600)
 
     with pytest.raises(FileExistsError):
@@ -190,7 +190,7 @@ def test_a_file_put_in_place_of_the_open_one_is_noticed(files: Files) -> None:
 
 
 def test_open_descriptors_are_bounded(files: Files) -> None:
-    names = [Name(f"agent-{n % 50}", f"s{n}") for n in range(FILES_OPEN_MAX + 100)]
+    names = [CopyName(f"agent-{n % 50}", f"s{n}") for n in range(FILES_OPEN_MAX + 100)]
 
     for round_ in range(2):
         assert files.append_all([CopyPiece(name, round_ * 2, b"x\n") for name in names]) == [
@@ -218,8 +218,8 @@ def test_what_the_disk_does_not_take_whole_is_taken_back(files: Files) -> None:
 
 def test_one_that_fails_does_not_stop_the_others(files: Files) -> None:
     files.append(CopyPiece(NAME, 0, b"a\n"))
-    files.path_of(Name("main", "s2")).mkdir()
-    names = [Name("main", each) for each in ("s2", "s3")]
+    files.path_of(CopyName("main", "s2")).mkdir()
+    names = [CopyName("main", each) for each in ("s2", "s3")]
 
     refused, done = files.append_all([CopyPiece(name, 0, b"x\n") for name in names])
 

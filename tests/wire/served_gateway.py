@@ -15,7 +15,7 @@ from anyio.abc import TaskStatus
 from crossclaw import app
 from crossclaw.config import Config, Loaded, Paths
 from crossclaw.domain.secret import Secret
-from crossclaw.gateway.auth import GATEWAY, lock_for
+from crossclaw.gateway.auth import GATEWAY, secret_digests
 from crossclaw.gateway.server import GatewayServer, bind
 
 TOKEN = "a-token-that-is-long-enough-to-be-taken-seriously"
@@ -87,9 +87,9 @@ async def serve_somewhere(
 async def open_with_server(folder: Path) -> AsyncGenerator[tuple[app.Gateway, GatewayServer]]:
     """Gateway and gateway, to be looked at; nothing is served."""
     paths = Paths(home=folder, state_dir=folder / "state", config_path=folder / "openclaw.json")
-    outside = app.Outside(environ={})
+    outside = app.GatewayInputs(environ={})
     async with app.open_gateway(Config(), paths, outside) as gateway:
         yield (
             gateway,
-            app.build_server(Config(), outside, gateway, {GATEWAY: lock_for(Secret(TOKEN))}),
+            app.build_server(Config(), outside, gateway, {GATEWAY: secret_digests(Secret(TOKEN))}),
         )

@@ -24,7 +24,7 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.secret import Secret
 from crossclaw.door.dispatch import Door
 from crossclaw.door.registry import Caller, Method, Params, Registry, TwoAnswers
-from crossclaw.gateway.auth import Gatekeeper, lock_for
+from crossclaw.gateway.auth import Authenticator, secret_digests
 from crossclaw.gateway.context import GatewayContext
 from crossclaw.gateway.edge import Endpoint, Routes
 from crossclaw.gateway.event_types import HelloOk
@@ -133,7 +133,7 @@ def methods(release: anyio.Event) -> list[Method[Any]]:
 @dataclass
 class Served:
     server: GatewayServer
-    gatekeeper: Gatekeeper
+    authenticator: Authenticator
     feed: Feed
     ledger: RememberingLedger
     release: anyio.Event
@@ -164,8 +164,8 @@ async def open_server(
         SystemClock(),
     )
     feed = feed or Feed()
-    gatekeeper = Gatekeeper({"gateway": lock_for(Secret(TOKEN))}, clock, limits)
-    credentials = gatekeeper.credentials
+    authenticator = Authenticator({"gateway": secret_digests(Secret(TOKEN))}, clock, limits)
+    credentials = authenticator.credentials
     door = Door(Registry(methods(release)), ledger.as_ledger(), clock, credentials)
 
     async def health() -> Any:
@@ -178,7 +178,7 @@ async def open_server(
         door,
         feed,
         settings or GatewayConfig(),
-        Admission(gatekeeper, pairings, ServerFacts(version="9.9"), health),
+        Admission(authenticator, pairings, ServerFacts(version="9.9"), health),
         GatewayContext(clock=clock, ids=RandomIds(), limits=limits),
         routes=Routes(list(endpoints)),
     )
@@ -191,7 +191,7 @@ async def open_server(
 
     async with anyio.create_task_group() as tasks:
         port = await tasks.start(serve)
-        yield Served(server, gatekeeper, feed, ledger, release, port, scope.cancel, stopped)
+        yield Served(server, authenticator, feed, ledger, release, port, scope.cancel, stopped)
         scope.cancel()
 
 

@@ -10,7 +10,7 @@ from websockets.exceptions import InvalidStatus
 
 from crossclaw.config.gateway import ControlUi, GatewayConfig
 from crossclaw.domain.secret import Secret
-from crossclaw.gateway.auth import lock_for
+from crossclaw.gateway.auth import secret_digests
 from crossclaw.gateway.limits import GatewayLimits
 from tests.wire.serving import SignedDevice, connect_params, dial, guest, open_server
 
@@ -159,7 +159,7 @@ async def test_a_name_that_is_not_ours_is_refused_at_the_upgrade() -> None:
 async def test_new_secrets_send_everybody_away() -> None:
     async with open_server() as served, guest(served) as peer, guest(served, 3) as other:
         began = time.monotonic()
-        served.server.rotate({"gateway": lock_for(Secret("n" * 43))})
+        served.server.rotate({"gateway": secret_digests(Secret("n" * 43))})
 
         assert (await peer.closed())[0] == (await other.closed())[0] == 1008
         assert time.monotonic() - began < 1

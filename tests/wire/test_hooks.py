@@ -23,8 +23,8 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import Text, UserMessage
 from crossclaw.domain.secret import Secret
 from crossclaw.domain.sessions import NewSession
-from crossclaw.gateway.auth import GATEWAY, lock_for
-from crossclaw.gateway.http.hooks import hook_lock
+from crossclaw.gateway.auth import GATEWAY, secret_digests
+from crossclaw.gateway.http.hooks import hook_digests
 from crossclaw.ledger.operations import EnsureSession
 from crossclaw.providers.contract import ModelRequest, UserTurn
 from crossclaw.testing import MemoryChannel, ScriptedProvider, open_gateway
@@ -68,9 +68,12 @@ async def opened(folder: Path, **hooks: Any) -> AsyncGenerator[Open]:
     async with open_gateway(
         folder, provider, config=config, channels=[channel], clock=clock, inline=False
     ) as gateway:
-        locks = {GATEWAY: lock_for(Secret(TOKEN)), HOOKS: lock_for(Secret(HOOK_TOKEN))}
-        outside = app.Outside(environ={}, clock=clock)
-        server = app.build_server(config_for(provider, config), outside, gateway, locks)
+        door_digests = {
+            GATEWAY: secret_digests(Secret(TOKEN)),
+            HOOKS: secret_digests(Secret(HOOK_TOKEN)),
+        }
+        outside = app.GatewayInputs(environ={}, clock=clock)
+        server = app.build_server(config_for(provider, config), outside, gateway, door_digests)
         async with anyio.create_task_group() as tasks:
             port = await tasks.start(serve_somewhere, server)
             yield Open(gateway=gateway, port=port, provider=provider, channel=channel)
@@ -259,7 +262,7 @@ async def test_hooks_want_a_secret_of_their_own() -> None:
         ({"token": "short"}, "could be guessed"),
     ):
         with pytest.raises(ConfigInvalid, match=text):
-            hook_lock(config(**hooks).hooks, Secret(TOKEN), "0.0.0.0")
+            hook_digests(config(**hooks).hooks, Secret(TOKEN), "0.0.0.0")
     for hooks, text in (
         ({}, "needs hooks.token"),
         ({"token": HOOK_TOKEN, "path": "/"}, "hooks.path"),

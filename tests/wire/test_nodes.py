@@ -14,7 +14,7 @@ from crossclaw import app
 from crossclaw.config import Config, Paths
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.secret import Secret
-from crossclaw.gateway.auth import GATEWAY, lock_for
+from crossclaw.gateway.auth import GATEWAY, secret_digests
 from crossclaw.gateway.server import Connected
 from crossclaw.testing import ScriptedProvider
 from crossclaw.testing.gateway import config_for
@@ -42,7 +42,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.spec("G2", "K3")]
 async def opened(folder: Path, **settings: Any) -> AsyncGenerator[Any]:
     connected = Connected()
     provider = ScriptedProvider(lambda _: "heard")
-    outside = app.Outside(
+    outside = app.GatewayInputs(
         environ={},
         providers={provider.name: provider},
         clients=connected.clients,
@@ -50,7 +50,9 @@ async def opened(folder: Path, **settings: Any) -> AsyncGenerator[Any]:
     paths = Paths(home=folder, state_dir=folder / "state", config_path=folder / "openclaw.json")
     config = config_for(provider, msgspec.convert({"gateway": settings}, Config))
     async with app.open_gateway(config, paths, outside) as gateway:
-        server = app.build_server(config, outside, gateway, {GATEWAY: lock_for(Secret(TOKEN))})
+        server = app.build_server(
+            config, outside, gateway, {GATEWAY: secret_digests(Secret(TOKEN))}
+        )
         connected.begin(server)
         async with anyio.create_task_group() as tasks:
             port = await tasks.start(serve_somewhere, server)

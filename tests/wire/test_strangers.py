@@ -16,7 +16,7 @@ from websockets.exceptions import ConnectionClosed, WebSocketException
 from crossclaw.door.principal import Principal
 from crossclaw.gateway.edge import Endpoint
 from crossclaw.gateway.limits import GatewayLimits
-from crossclaw.gateway.sockets import Turnstile
+from crossclaw.gateway.sockets import UnauthenticatedConnections
 from tests.wire.serving import (
     TOKEN,
     Peer,
@@ -188,9 +188,12 @@ async def test_a_flood_from_one_address_pushes_out_its_own() -> None:
 
 
 def test_strangers_leave_most_of_the_open_files_to_whoever_shows_the_secret() -> None:
-    assert Turnstile(GatewayLimits(), files_max=256)._places == 64
+    assert UnauthenticatedConnections(GatewayLimits(), files_max=256)._places == 64
     for enough in (1_000_000, resource.RLIM_INFINITY):
-        assert Turnstile(GatewayLimits(), files_max=enough)._places == GatewayLimits().strangers_max
+        assert (
+            UnauthenticatedConnections(GatewayLimits(), files_max=enough)._places
+            == GatewayLimits().strangers_max
+        )
 
 
 async def test_a_thousand_strangers_that_come_at_once_keep_nobody_out() -> None:
@@ -253,7 +256,7 @@ async def test_wrong_secrets_never_make_the_right_one_fail() -> None:
             assert await ask(served, TOKEN) == 200
         with anyio.fail_after(60):
             await all_dropped.wait()
-        assert served.gatekeeper.verified == 100
+        assert served.authenticator.verified == 100
         guessing.cancel_scope.cancel()
 
 

@@ -2,7 +2,6 @@
 words."""
 
 __all__ = [
-    "before_asking",
     "compaction",
     "execute",
     "flushing",
@@ -12,6 +11,7 @@ __all__ = [
     "origin",
     "permission",
     "prompt",
+    "request_preparation",
     "run_setup",
     "session_files",
     "summary",

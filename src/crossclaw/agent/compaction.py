@@ -104,24 +104,24 @@ class Compactor:
     ) -> bool:
         """Compacts the history; returns whether it became smaller. `overflows` counts how often the
         model has refused the request as too long; each time less is kept unchanged."""
-        scene = await self._look(run)
+        given = await self._look(run)
         limit = self._settings.limit(setup.window)
         keep = min(self._settings.keep_recent_tokens, limit // KEPT_SHARE) >> overflows
-        cut = scene.cut_keeping(keep)
+        cut = given.cut_keeping(keep)
         reason: CompactionReason = "overflow" if overflows else "threshold"
-        cleared = await self._clear(run, scene, cut, limit, reason, request)
+        cleared = await self._clear(run, given, cut, limit, reason, request)
         if cleared:
             return True
-        if await self._older(scene, cut, run) <= (0 if overflows else limit // GAIN_SHARE):
+        if await self._older(given, cut, run) <= (0 if overflows else limit // GAIN_SHARE):
             return overflows > 0 and (
-                await self._clear_all(run, scene, request)
-                or await self._shorten_all(run, scene, limit >> overflows, request)
+                await self._clear_all(run, given, request)
+                or await self._shorten_all(run, given, limit >> overflows, request)
             )
         try:
             flushed = None
             if request is not None and not overflows:
                 flushed = await self._flusher.flush(run, setup, request)
-            return await self._summarize(run, setup, scene, cut, reason, flushed)
+            return await self._summarize(run, setup, given, cut, reason, flushed)
         except ProviderError as error:
             if overflows:
                 raise
@@ -131,68 +131,70 @@ class Compactor:
     async def by_hand(self, run: Run, setup: RunSetup) -> bool:
         """Compacts because a person asked for it: writes a summary as soon as there is anything to
         summarise."""
-        scene = await self._look(run)
+        given = await self._look(run)
         if run.plan.keep_messages is not None:
-            cut = scene.cut_keeping_messages(run.plan.keep_messages)
+            cut = given.cut_keeping_messages(run.plan.keep_messages)
         else:
-            quarter = sum(map(weigh, scene.entries)) // BY_HAND_SHARE
-            cut = scene.cut_keeping(min(self._settings.keep_recent_tokens, quarter))
-        if not await self._older(scene, cut, run):
+            quarter = sum(map(weigh, given.entries)) // BY_HAND_SHARE
+            cut = given.cut_keeping(min(self._settings.keep_recent_tokens, quarter))
+        if not await self._older(given, cut, run):
             return False
-        return await self._summarize(run, setup, scene, cut, "manual")
+        return await self._summarize(run, setup, given, cut, "manual")
 
     # ── inside ─────────────────────────────────────────────────────────────────────────────────
 
-    async def _look(self, run: Run, tried: Compaction | None = None) -> "Scene":
+    async def _look(self, run: Run, tried: Compaction | None = None) -> "CompactionInput":
         entries = await self._history.read(run.session_id)
         found = await self._ledger.find_compaction(run.session_id)
         before = tried or (compaction_of(found) if found else None)
         first = before.first_kept_seq if before else 0
         shown = [entry for entry in entries if entry.seq >= first]
-        return Scene(shown, before, found.run_id if found else None)
+        return CompactionInput(shown, before, found.run_id if found else None)
 
     async def _clear(
         self,
         run: Run,
-        scene: "Scene",
+        given: "CompactionInput",
         cut: int,
         limit: int,
         reason: CompactionReason,
         request: ModelRequest | None,
     ) -> bool:
         """Leaves out the tool results before the cut, if that frees enough."""
-        through = scene.entries[cut - 1].seq if cut else 0
-        freed = scene.freed(through)
-        filled = scene.filled(request)
+        through = given.entries[cut - 1].seq if cut else 0
+        freed = given.freed(through)
+        filled = given.filled(request)
         allowed = limit if reason == "threshold" else filled
         if not freed or filled - freed > allowed * ENOUGH:
             return False
-        await self.put(run, scene.cleared(through, reason, filled, filled - freed))
+        await self.put(run, given.cleared(through, reason, filled, filled - freed))
         return True
 
-    async def _clear_all(self, run: Run, scene: "Scene", request: ModelRequest | None) -> bool:
+    async def _clear_all(
+        self, run: Run, given: "CompactionInput", request: ModelRequest | None
+    ) -> bool:
         """Leaves out all tool results. The last resort: one result may be larger than the
         window."""
-        through = scene.entries[-1].seq
-        freed, filled = scene.freed(through), scene.filled(request)
+        through = given.entries[-1].seq
+        freed, filled = given.freed(through), given.filled(request)
         if not freed:
             return False
-        await self.put(run, scene.cleared(through, "overflow", filled, filled - freed))
+        await self.put(run, given.cleared(through, "overflow", filled, filled - freed))
         return True
 
     async def _shorten_all(
-        self, run: Run, scene: "Scene", limit: int, request: ModelRequest | None
+        self, run: Run, given: "CompactionInput", limit: int, request: ModelRequest | None
     ) -> bool:
         """Keeps only the beginning of the requests, if even they alone are too long."""
-        before = scene.before.kept_chars if scene.before else KEPT_CHARS_MAX
+        before = given.before.kept_chars if given.before else KEPT_CHARS_MAX
         beside = _beside(request) if request else 0
         room = max(SHORTEST_CHARS, (limit - beside) * BYTES_A_TOKEN // 2)
-        shown = [e for e in scene.entries if e.message is not None]
+        shown = [e for e in given.entries if e.message is not None]
         if not shown and room >= before:
             return False
-        last, filled = (scene.entries or (None,))[-1], scene.filled(request)
-        kept = await self._kept(scene, len(scene.entries), run)
-        known = scene.before or Compaction(reason="overflow", tokens_before=0, tokens_after=0)
+        last, filled = (given.entries or (None,))[-1], given.filled(request)
+        kept = await self._kept(given, len(given.entries), run)
+        known = given.before or Compaction(reason="overflow", tokens_before=0, tokens_after=0)
         made = msgspec.structs.replace(
             known,
             reason="overflow",
@@ -221,16 +223,16 @@ class Compactor:
         could not answer. It is returned, not stored: the caller stores it (`put`) once it has
         helped.
         """
-        scene = await self._look(run, tried)
-        before = scene.before
-        shown = [*await self._kept_entries(run, before), *scene.entries]
+        given = await self._look(run, tried)
+        before = given.before
+        shown = [*await self._kept_entries(run, before), *given.entries]
         pictures = refused_pictures(refusal, shown, before.without_pictures if before else ())
         gone = before.left_out if before else ()
-        asked = [] if pictures else unanswered(scene.entries, gone, run.run_id)
+        asked = [] if pictures else unanswered(given.entries, gone, run.run_id)
         if not pictures and not asked:
             return None
-        known = scene.before or Compaction(reason="refused", tokens_before=0, tokens_after=0)
-        filled = scene.filled(None)
+        known = given.before or Compaction(reason="refused", tokens_before=0, tokens_after=0)
+        filled = given.filled(None)
         return msgspec.structs.replace(
             known,
             reason="refused",
@@ -253,16 +255,16 @@ class Compactor:
                 found[seq] = entry
         return [found[seq] for seq in sorted(found) if seq < before.first_kept_seq]
 
-    async def _older(self, scene: "Scene", cut: int, run: Run) -> int:
+    async def _older(self, given: "CompactionInput", cut: int, run: Run) -> int:
         """How many tokens a summary would replace. Messages that are kept are shortened too, which
         counts."""
-        kept = await self._kept(scene, cut, run)
-        older = [entry for entry in scene.entries[:cut] if entry.message]
+        kept = await self._kept(given, cut, run)
+        older = [entry for entry in given.entries[:cut] if entry.message]
         stays = KEPT_CHARS_MAX // BYTES_A_TOKEN
         return sum(
-            max(0, weigh(entry, scene.cleared_through) - stays)
+            max(0, weigh(entry, given.cleared_through) - stays)
             if entry.seq in kept.seqs
-            else weigh(entry, scene.cleared_through)
+            else weigh(entry, given.cleared_through)
             for entry in older
         )
 
@@ -270,7 +272,7 @@ class Compactor:
         self,
         run: Run,
         setup: RunSetup,
-        scene: "Scene",
+        given: "CompactionInput",
         cut: int,
         reason: CompactionReason,
         flushed: Usage | None = None,
@@ -279,7 +281,7 @@ class Compactor:
         it has cost."""
         self._feed.publish(CompactionPhase(run.run_id, run.key, "start"))
         try:
-            made = await self._summarized(run, setup, scene, cut, reason)
+            made = await self._summarized(run, setup, given, cut, reason)
             if flushed is not None:
                 usage = flushed + (made.usage or Usage())
                 made = msgspec.structs.replace(made, usage=usage)
@@ -289,22 +291,27 @@ class Compactor:
         return True
 
     async def _summarized(
-        self, run: Run, setup: RunSetup, scene: "Scene", cut: int, reason: CompactionReason
+        self,
+        run: Run,
+        setup: RunSetup,
+        given: "CompactionInput",
+        cut: int,
+        reason: CompactionReason,
     ) -> Compaction:
-        older = [entry for entry in scene.entries[:cut] if entry.message is not None]
-        before, filled = scene.before, scene.filled(None)
+        older = [entry for entry in given.entries[:cut] if entry.message is not None]
+        before, filled = given.before, given.filled(None)
         summary = await self._summarizer(run, setup).summarize(
             before.summary if before else None,
             [entry.message for entry in older if entry.message is not None],
         )
-        kept = await self._kept(scene, cut, run)
-        first_kept, through = scene.entries[cut], scene.entries[cut - 1].seq
-        left = filled - sum(weigh(entry, scene.cleared_through) for entry in older)
+        kept = await self._kept(given, cut, run)
+        first_kept, through = given.entries[cut], given.entries[cut - 1].seq
+        left = filled - sum(weigh(entry, given.cleared_through) for entry in older)
         return Compaction(
             reason=reason,
             tokens_before=filled,
             tokens_after=max(0, left) + weigh_text(summary.text),
-            cleared_through=max(through, scene.cleared_through),
+            cleared_through=max(through, given.cleared_through),
             summary=summary.text,
             first_kept_seq=first_kept.seq,
             first_kept_entry_id=first_kept.entry_id,
@@ -340,18 +347,18 @@ class Compactor:
             outside=run.authority.is_of_hooks,
         )
 
-    async def _kept(self, scene: "Scene", cut: int, run: Run) -> "Kept":
+    async def _kept(self, given: "CompactionInput", cut: int, run: Run) -> "KeptEntries":
         """The messages before the cut that stay unchanged."""
         beginning = await self._ledger.list_entries(
             run.session_id, limit=FIRST_ENTRIES, before=FIRST_ENTRIES + 1
         )
-        first_kept = scene.seq_at(cut)
+        first_kept = given.seq_at(cut)
         first = next((e.seq for e in beginning if isinstance(e.message, UserMessage)), 0)
-        asked = next((e.seq for e in scene.entries if _asks(e, run)), 0) or scene.asked_by(run)
-        return Kept(
+        asked = next((e.seq for e in given.entries if _asks(e, run)), 0) or given.asked_by(run)
+        return KeptEntries(
             first if first < first_kept and first != asked else 0,
             asked if asked < first_kept else 0,
-            tuple(seq for seq in scene.asked_with(run, asked) if seq < first_kept),
+            tuple(seq for seq in given.asked_with(run, asked) if seq < first_kept),
         )
 
     async def put(self, run: Run, compaction: Compaction, spent: Amount | None = None) -> None:
@@ -370,7 +377,7 @@ def _asks(entry: Entry, run: Run) -> bool:
     return entry.run_id == run.run_id and isinstance(entry.message, UserMessage)
 
 
-class Kept(NamedTuple):
+class KeptEntries(NamedTuple):
     """Seqs of the messages that stay unchanged; 0 means none."""
 
     first_request: int
@@ -382,7 +389,7 @@ class Kept(NamedTuple):
         return {self.first_request, self.asked, *self.asked_with}
 
 
-class Scene:
+class CompactionInput:
     """What the model sees now: the entries after the last summary."""
 
     def __init__(

@@ -9,7 +9,7 @@ from crossclaw.domain.errors import CrossclawError
 from crossclaw.domain.ids import Ids
 from crossclaw.domain.runs import EndStatus, Outcome, Run
 from crossclaw.domain.sessions import NewEntry, Session
-from crossclaw.runs.handling import Ending, WordsSoFar
+from crossclaw.runs.handling import Ending, PartialReply
 
 
 class RunExecutor:
@@ -19,7 +19,7 @@ class RunExecutor:
         self._compactor = compactor
         self._ids = ids
 
-    async def execute(self, run: Run, session: Session | None, progress: WordsSoFar) -> Ending:
+    async def execute(self, run: Run, session: Session | None, progress: PartialReply) -> Ending:
         if run.kind != "compact":
             progress.last_words = self._say_why
         setup = await self._setups.choose(run, session)
@@ -29,7 +29,7 @@ class RunExecutor:
             await _settle(setup)
             raise
 
-    async def _think(self, run: Run, setup: RunSetup, progress: WordsSoFar) -> Ending:
+    async def _think(self, run: Run, setup: RunSetup, progress: PartialReply) -> Ending:
         if run.kind == "compact":
             await self._compactor.by_hand(run, setup)
             return Ending(Outcome("ok"))

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import msgspec
 
 from crossclaw.agent.memory import HistoryCache
-from crossclaw.agent.session_files import files_told, is_files_note
-from crossclaw.agent.view import Prefix, Thinker, build_view, extend_prefix, has_pictures
+from crossclaw.agent.session_files import is_files_note, read_files_note
+from crossclaw.agent.view import Prefix, ThinkingOrigin, build_view, extend_prefix, has_pictures
 from crossclaw.domain.compactions import Compaction, compaction_of
 from crossclaw.domain.events import EntryAppended, FeedEvent
 from crossclaw.domain.messages import ToolResultMessage
@@ -48,34 +48,36 @@ class _Settled(NamedTuple):
     """The seq of the first cached entry."""
     begin: Prefix
     """What a compaction left of the entries before."""
-    asked_by: Thinker | None
-    thinker: Thinker | None
+    asked_by: ThinkingOrigin | None
+    thinking_origin: ThinkingOrigin | None
     """`asked_by` with the digest of this beginning."""
     prefix: Prefix
 
-    def holds(self, held_from: int, begin: Prefix, asked_by: Thinker | None) -> bool:
+    def holds(self, held_from: int, begin: Prefix, asked_by: ThinkingOrigin | None) -> bool:
         """Whether this cached prefix is still valid: same first entry, same compaction, same
         model."""
         return (self.held_from, self.begin, self.asked_by) == (held_from, begin, asked_by)
 
 
-def _behind(thinker: Thinker | None, begin: Prefix, entries: Sequence[Entry]) -> Thinker | None:
-    if thinker is None:
+def _behind(
+    thinking_origin: ThinkingOrigin | None, begin: Prefix, entries: Sequence[Entry]
+) -> ThinkingOrigin | None:
+    if thinking_origin is None:
         return None
     # What was told about files behind another prompt is left out: a beginning of its own.
     left_out = [
         entry.seq
         for entry in entries
-        if is_files_note(entry) and files_told(entry, thinker.snapshot) is None
+        if is_files_note(entry) and read_files_note(entry, thinking_origin.snapshot) is None
     ]
     if begin == Prefix() and not left_out:
-        return thinker
-    digest = blake2s(thinker.beginning.encode(), digest_size=8)
+        return thinking_origin
+    digest = blake2s(thinking_origin.beginning.encode(), digest_size=8)
     digest.update(repr(left_out).encode() if left_out else b"")
     digest.update(msgspec.json.encode(begin.turns))
     changed = (begin.pinned, begin.without_pictures, begin.left_out)
     digest.update(repr((begin.seq, begin.cleared_through, *map(sorted, changed))).encode())
-    return thinker._replace(beginning=digest.hexdigest())
+    return thinking_origin._replace(beginning=digest.hexdigest())
 
 
 class History:
@@ -128,7 +130,7 @@ class History:
         held = self._held.get(session_id)
         return held[-1].seq if held else 0
 
-    def hear(self, event: FeedEvent) -> None:
+    def on_event(self, event: FeedEvent) -> None:
         """A listener of the feed: what was just stored need not be read again. Results of tools are
         read: only the ledger says how a value of any kind looks once it was stored."""
         if not isinstance(event, EntryAppended) or isinstance(
@@ -150,7 +152,10 @@ class History:
         return self._bytes.get(session_id, 0)
 
     async def view(
-        self, run: Run, thinker: Thinker | None = None, trial: Compaction | None = None
+        self,
+        run: Run,
+        thinking_origin: ThinkingOrigin | None = None,
+        trial: Compaction | None = None,
     ) -> View:
         """What the model of this run is shown. Entries before the run are settled. `trial` is a
         compaction that is not stored yet."""
@@ -164,18 +169,18 @@ class History:
         if session_id in self._held:  # else it was let go while the ledger was asked
             entries = self._forget_through(session_id, begin.seq)
         settled = self._settled.get(session_id)
-        if settled is None or not settled.holds(entries[0].seq, begin, thinker):
-            behind = _behind(thinker, begin, entries)
-            settled = _Settled(entries[0].seq, begin, thinker, behind, begin)
+        if settled is None or not settled.holds(entries[0].seq, begin, thinking_origin):
+            behind = _behind(thinking_origin, begin, entries)
+            settled = _Settled(entries[0].seq, begin, thinking_origin, behind, begin)
         prefix = settled.prefix
         done = max(0, prefix.seq - entries[0].seq + 1)  # seqs have no holes
         mine = [at for at in range(done, len(entries)) if entries[at].run_id == run.run_id]
         begins = mine[0] if mine else len(entries)
-        prefix = extend_prefix(entries[done:begins], prefix, settled.thinker)
+        prefix = extend_prefix(entries[done:begins], prefix, settled.thinking_origin)
         self._settled[session_id] = settled._replace(prefix=prefix)
-        turns = build_view(entries[begins:], prefix, settled.thinker)
+        turns = build_view(entries[begins:], prefix, settled.thinking_origin)
         pictures = prefix.pictures or any(has_pictures(e.message) for e in entries[begins:])
-        beginning = settled.thinker.beginning if settled.thinker else ""
+        beginning = settled.thinking_origin.beginning if settled.thinking_origin else ""
         return View(turns, beginning, pictures, entries[-1].seq)
 
     async def _summarized_through(self, session_id: str) -> int:

@@ -10,7 +10,13 @@ import msgspec
 from crossclaw.agent.continuation import cut_call, is_empty
 from crossclaw.domain.errors import AnswerCut
 from crossclaw.domain.messages import AssistantMessage, Usage
-from crossclaw.providers.contract import Again, LostSpending, ModelRequest, Provider, TellPiece
+from crossclaw.providers.contract import (
+    CallRestarted,
+    LostSpending,
+    ModelRequest,
+    Provider,
+    TellPiece,
+)
 
 NO_WORD = "the model used the whole length of its answer to think and said nothing"
 TRY = (
@@ -27,7 +33,7 @@ async def with_words(
     if answer.stop_reason != "max_tokens" or not is_empty(answer):
         return answer
     tell(LostSpending(answer.usage or Usage()))
-    tell(Again(f"{NO_WORD}; it is asked again with more room"))
+    tell(CallRestarted(f"{NO_WORD}; it is asked again with more room"))
     answer = await provider.complete(msgspec.structs.replace(request, more_room=True), tell)
     if answer.stop_reason != "max_tokens" or not is_empty(answer):
         return answer

@@ -10,7 +10,6 @@ from functools import partial
 
 import msgspec
 
-from crossclaw.agent.before_asking import BeforeAsking
 from crossclaw.agent.caching import ttl_of
 from crossclaw.agent.compaction import OVERFLOWS_MAX, Compactor
 from crossclaw.agent.continuation import (
@@ -22,12 +21,13 @@ from crossclaw.agent.continuation import (
     with_cut_call,
 )
 from crossclaw.agent.describing import Describing
-from crossclaw.agent.files import Reader
+from crossclaw.agent.files import ModelAbilities
 from crossclaw.agent.history import History, View
 from crossclaw.agent.insisting import all_spent, twice_cut, with_words
 from crossclaw.agent.origin import CLOSE, OPEN
 from crossclaw.agent.pictures import Pictures
 from crossclaw.agent.refusals import NAMED_MAX, Refusal
+from crossclaw.agent.request_preparation import RequestPreparation
 from crossclaw.agent.run_setup import RunSetup
 from crossclaw.agent.toolbox import Toolbox
 from crossclaw.domain.compactions import Compaction
@@ -48,8 +48,8 @@ from crossclaw.domain.messages import (
 from crossclaw.domain.runs import EndStatus, Run
 from crossclaw.domain.sessions import Entry, NewEntry
 from crossclaw.providers.contract import (
-    Again,
     CacheMarks,
+    CallRestarted,
     LostSpending,
     ModelPiece,
     ModelRequest,
@@ -60,7 +60,7 @@ from crossclaw.providers.contract import (
 )
 from crossclaw.runs.context import ServiceContext
 from crossclaw.runs.feed import Feed
-from crossclaw.runs.handling import WordsSoFar
+from crossclaw.runs.handling import PartialReply
 from crossclaw.runs.run_store import RunStore
 
 # Model calls in one run. Real work ends far below; a model that calls tools for ever must end too.
@@ -86,7 +86,7 @@ class Loop:
         history: History,
         compactor: Compactor,
         toolbox: Toolbox,
-        before: BeforeAsking,
+        before: RequestPreparation,
     ) -> None:
         self._config = context.config
         self._run_store = run_store
@@ -101,7 +101,7 @@ class Loop:
         self._clock = context.clock
         self._ids = context.ids
 
-    async def run(self, run: Run, setup: RunSetup, progress: WordsSoFar) -> AssistantMessage:
+    async def run(self, run: Run, setup: RunSetup, progress: PartialReply) -> AssistantMessage:
         """The run's final message. It is not stored yet: it belongs into the step that ends the run."""
         between_calls = progress.last_words
         if setup.refused:
@@ -146,7 +146,7 @@ class Loop:
         run: Run,
         setup: RunSetup,
         pieces: Sequence[AssistantMessage],
-        progress: WordsSoFar,
+        progress: PartialReply,
         note: str = "",
     ) -> AssistantMessage:
         """Asks the model. A request that is too long, by our estimate or by the model's error, is
@@ -180,7 +180,7 @@ class Loop:
         setup: RunSetup,
         refusal: Refusal,
         pieces: Sequence[AssistantMessage],
-        progress: WordsSoFar,
+        progress: PartialReply,
     ) -> AssistantMessage:
         trial = None
         for _try in range(REFUSALS_MAX):
@@ -202,10 +202,10 @@ class Loop:
         self, run: Run, setup: RunSetup, trial: Compaction | None = None
     ) -> tuple[ModelRequest, View]:
         """Builds the model request; returns it with the history view it was built from."""
-        view = await self._history.view(run, setup.thinker, trial)
+        view = await self._history.view(run, setup.thinking_origin, trial)
         turns = view.turns
         if view.pictures:
-            reader = Reader(setup.documents, setup.window)
+            reader = ModelAbilities(setup.documents, setup.window)
             if setup.image_model is not None:
                 await self._describing.describe(run, setup, turns)
             turns = await self._pictures.shown(
@@ -236,7 +236,7 @@ class Loop:
         setup: RunSetup,
         request: ModelRequest,
         pieces: Sequence[AssistantMessage],
-        progress: WordsSoFar,
+        progress: PartialReply,
     ) -> AssistantMessage:
         telling = _Telling(self._feed, run, "".join(piece.text for piece in pieces))
         progress.last_words = partial(self._cut_within, setup, pieces, telling)
@@ -387,7 +387,7 @@ class _Telling:
                 pass  # a call is told when it runs
             case LostSpending(usage=usage):
                 self.lost = usage if self.lost is None else self.lost + usage
-            case Again(reason=reason, wait_s=wait_s, model=model):
+            case CallRestarted(reason=reason, wait_s=wait_s, model=model):
                 # The words so far stay until others come: they are all there is, should none come.
                 self._begins_anew = True
                 self._feed.publish(

@@ -13,7 +13,7 @@ import anyio.lowlevel
 import msgspec
 
 from crossclaw.agent.weight import weigh_request
-from crossclaw.domain.budgets import Amount, Grant, Purse
+from crossclaw.domain.budgets import Amount, BudgetShare, Grant
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import CrossclawError, OverBudget
 from crossclaw.domain.messages import AssistantMessage, Usage
@@ -71,7 +71,7 @@ class Meter:
         price: PriceOf,
         clock: Clock,
         run: Run,
-        purse: Purse,
+        purse: BudgetShare,
         room_of: RoomOf = usual_room,
     ) -> None:
         self._room_of = room_of

@@ -10,10 +10,10 @@ from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from importlib.util import find_spec
 from typing import TypeVar
 
-from crossclaw.agent.files import AttachedFiles, Reader
+from crossclaw.agent.files import AttachedFiles, ModelAbilities
 from crossclaw.agent.origin import marked, noted
 from crossclaw.agent.ready import FindMedia, ReadyCache
-from crossclaw.agent.request_room import within_request
+from crossclaw.agent.request_media import within_request
 from crossclaw.domain.attachments import CONVERTED, sniffed
 from crossclaw.domain.messages import Document, Image, MediaSource, Text
 from crossclaw.ledger.media import MediaWords
@@ -30,7 +30,7 @@ BLIND = "this model cannot look at pictures"
 
 
 P = TypeVar("P", Text | Image, Part)
-IN_WORDS = Reader(documents=False, window=200_000)
+IN_WORDS = ModelAbilities(documents=False, window=200_000)
 
 
 WhyNot = Callable[[str], str | None]
@@ -52,7 +52,7 @@ class Pictures:
         turns: Sequence[Turn],
         *,
         can_see: bool,
-        reader: Reader = IN_WORDS,
+        reader: ModelAbilities = IN_WORDS,
         why_not: WhyNot = lambda _key: None,
     ) -> list[Turn]:
         """The turns with pictures and files that the model accepts, or text in their place.
@@ -84,7 +84,7 @@ class Pictures:
 
         return with_pictures(turns, told)
 
-    async def _in_turn(self, turn: UserTurn, reader: Reader) -> UserTurn:
+    async def _in_turn(self, turn: UserTurn, reader: ModelAbilities) -> UserTurn:
         results = [
             ToolReturn(
                 each.tool_use_id,
@@ -99,7 +99,7 @@ class Pictures:
             return UserTurn(results, turn.content)
         return UserTurn(results, [await self._part(block, reader) for block in turn.content])
 
-    async def _part(self, block: Part, reader: Reader) -> Part:
+    async def _part(self, block: Part, reader: ModelAbilities) -> Part:
         match block:
             case Image():
                 return await self._one(block)

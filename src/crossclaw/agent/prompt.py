@@ -12,7 +12,7 @@ from pathlib import Path
 
 from crossclaw.agent.origin import CLOSE, OPEN, marked
 from crossclaw.agent.session_files import NOTES, SessionFiles
-from crossclaw.agent.workspace import Texts
+from crossclaw.agent.workspace import WorkspaceTexts
 from crossclaw.config import manifests
 from crossclaw.config.current import CurrentConfig
 from crossclaw.domain.authority import Authority
@@ -112,7 +112,7 @@ class Prompts:
         self,
         run: Run,
         tools: Collection[str],
-        files: Texts | None = None,
+        files: WorkspaceTexts | None = None,
     ) -> str:
         """The system prompt of a run. `files` are the workspace's files as the session knows them;
         by default as they are now."""
@@ -133,7 +133,7 @@ class Prompts:
         ]
         return "\n\n".join(filter(None, parts))
 
-    def _about_skills(self, files: Texts) -> str:
+    def _about_skills(self, files: WorkspaceTexts) -> str:
         """How the model may use skills. It may follow them only if no sandboxed session, which
         strangers may talk to, could have written one."""
         return ANYBODYS_SKILLS if files.skills and self._sandboxes_write() else SKILLS
@@ -155,14 +155,14 @@ class Prompts:
         return "\n".join([SESSIONS, *listed, *fenced])
 
 
-def _owners_words(files: Texts) -> str:
+def _owners_words(files: WorkspaceTexts) -> str:
     if not files.owners:
         return ""
     texts = [f"## {name}\n\n{text}" for name, text in files.owners]
     return "\n\n".join(["# Files of your workspace, written by your owner", *texts])
 
 
-def _notes(files: Texts, about_skills: str) -> str:
+def _notes(files: WorkspaceTexts, about_skills: str) -> str:
     """The agent's notes and skills, between marks: any session of the agent, also one with fewer
     rights, could have written them. They come last, since they change more often than the rest."""
     skills = [marked("skills", "\n".join(f"- {line}" for line in files.skills), about_skills)]

@@ -12,7 +12,7 @@ from crossclaw.agent.meter import Meter, Meters
 from crossclaw.agent.permission import Permission, Permissions
 from crossclaw.agent.pictures import in_words_only, without_pictures
 from crossclaw.agent.prompt import Prompts
-from crossclaw.agent.view import Thinker
+from crossclaw.agent.view import ThinkingOrigin
 from crossclaw.config.current import CurrentConfig
 from crossclaw.config.model import ChosenModel
 from crossclaw.domain.agents import ThinkingLevel
@@ -22,7 +22,7 @@ from crossclaw.domain.models import LEVELS, ListedModel, ModelFacts
 from crossclaw.domain.runs import Run
 from crossclaw.domain.sessions import Session
 from crossclaw.providers.contract import ModelRequest, Provider, ToolSpec
-from crossclaw.providers.fallback import Choice, Fallbacks, Find, Rests
+from crossclaw.providers.fallback import Choice, Fallbacks, Find, ModelCooldowns
 from crossclaw.sessions.choosing import ModelChoices
 from crossclaw.tools.toolset import Toolset, Toolsets
 
@@ -91,8 +91,8 @@ class RunSetup(msgspec.Struct, frozen=True):
     """Which state of the workspace's files the system prompt contains."""
 
     @property
-    def thinker(self) -> Thinker:
-        return Thinker(self.provider.name, self.model, self.beginning, self.snapshot)
+    def thinking_origin(self) -> ThinkingOrigin:
+        return ThinkingOrigin(self.provider.name, self.model, self.beginning, self.snapshot)
 
     def tools_for(self, said: AssistantMessage) -> Toolset:
         """The tools for the calls of one answer. A fallback that gave it has rules of its own as
@@ -144,7 +144,7 @@ class RunSetups:
         self._prompts = prompts
         self._meters = meters
         self._permissions = permissions
-        self._rests = Rests()
+        self._rests = ModelCooldowns()
         self._digests = _Digests()
 
     async def choose(self, run: Run, session: Session | None) -> RunSetup:

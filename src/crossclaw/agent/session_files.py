@@ -17,7 +17,7 @@ import anyio
 import msgspec
 
 from crossclaw.agent.origin import CLOSE, OPEN, marked, unmarked
-from crossclaw.agent.workspace import Texts, WorkspaceFiles
+from crossclaw.agent.workspace import WorkspaceFiles, WorkspaceTexts
 from crossclaw.disk.threads import Disk
 from crossclaw.domain.events import EntryAppended, FeedEvent
 from crossclaw.domain.messages import Text
@@ -41,7 +41,7 @@ class FileChange(msgspec.Struct, frozen=True):
     text: str = ""
 
 
-class FilesTold(msgspec.Struct, frozen=True):
+class FilesNote(msgspec.Struct, frozen=True):
     """Changes of files as the view shows them: they are part of nobody's message."""
 
     told: list[Text]
@@ -51,9 +51,9 @@ class FilesTold(msgspec.Struct, frozen=True):
 class _Known(msgspec.Struct):
     snapshot: str
     """A random id, so that no entry of another prompt is taken for one of ours."""
-    began_with: Texts
-    seen: Texts
-    told: Texts
+    began_with: WorkspaceTexts
+    seen: WorkspaceTexts
+    told: WorkspaceTexts
     """The files as of the last note about them."""
     at_s: float
     """When the files were last read, in the event loop's time, which nobody can set."""
@@ -73,14 +73,14 @@ class SessionFiles:
         self._disk = disk
         self._held: OrderedDict[str, _Known] = OrderedDict()
 
-    async def read(self, run: Run) -> Texts:
+    async def read(self, run: Run) -> WorkspaceTexts:
         """The files as they are now."""
         workspace, child = self._workspace_of(run.key.agent_id), run.key.is_subagent
         return await self._disk.look(
             (workspace, child), lambda: self._files.read(workspace, subagent=child)
         )
 
-    async def begin(self, run: Run) -> Texts:
+    async def begin(self, run: Run) -> WorkspaceTexts:
         """The files for the prompt of a run that begins."""
         seen, now_s = await self.read(run), anyio.current_time()
         known = self._held.get(run.session_id)
@@ -102,7 +102,7 @@ class SessionFiles:
         return [] if known.seen == known.told else list(changes(known.told, known.seen))
 
     def entry(self, run: Run, changed: list[FileChange], entry_id: str) -> NewEntry:
-        """The note entry that lists changed files. Call `note_told` after storing it."""
+        """The note entry that lists changed files. Call `note_reported` after storing it."""
         note: dict[str, object] = {
             "kind": _NOTE,
             "snapshot": self.snapshot(run),
@@ -110,7 +110,7 @@ class SessionFiles:
         }
         return NewEntry(entry_id=entry_id, note=note, type="note")
 
-    def note_told(self, run: Run) -> None:
+    def note_reported(self, run: Run) -> None:
         if known := self._held.get(run.session_id):
             known.told = known.seen
 
@@ -118,7 +118,7 @@ class SessionFiles:
         known = self._held.get(run.session_id)
         return known.snapshot if known else ""
 
-    def hear(self, event: FeedEvent) -> None:
+    def on_event(self, event: FeedEvent) -> None:
         """A listener of the feed: what a compaction takes out of the view must be told again, and the next run
         begins anew."""
         if not isinstance(event, EntryAppended) or event.entry.type != "compaction":
@@ -131,7 +131,7 @@ def is_files_note(entry: Entry) -> bool:
     return entry.note is not None and entry.note.get("kind") == _NOTE
 
 
-def files_told(entry: Entry, snapshot: str) -> FilesTold | None:
+def read_files_note(entry: Entry, snapshot: str) -> FilesNote | None:
     """The changes in this entry, for a model whose prompt has this snapshot; for another they would
     be wrong."""
     if not snapshot or not is_files_note(entry):
@@ -140,10 +140,10 @@ def files_told(entry: Entry, snapshot: str) -> FilesTold | None:
     if entry.note.get("snapshot") != snapshot:
         return None
     found = msgspec.convert(entry.note["changes"], list[FileChange])
-    return FilesTold([Text(_words(change)) for change in found])
+    return FilesNote([Text(_words(change)) for change in found])
 
 
-def changes(before: Texts, now: Texts) -> Iterator[FileChange]:
+def changes(before: WorkspaceTexts, now: WorkspaceTexts) -> Iterator[FileChange]:
     old, new = dict(_by_name(before)), dict(_by_name(now))
     for name, kind in [*new, *(each for each in old if each not in new)]:
         was, text = old.get((name, kind), ""), new.get((name, kind), "")
@@ -168,7 +168,7 @@ def changed_lines(before: str, now: str) -> str:
     return "\n".join([*(f"- {line}" for line in gone), *(f"+ {line}" for line in come)])
 
 
-def _by_name(texts: Texts) -> Iterator[tuple[tuple[str, FileKind], str]]:
+def _by_name(texts: WorkspaceTexts) -> Iterator[tuple[tuple[str, FileKind], str]]:
     yield from (((name, "owners"), text) for name, text in texts.owners)
     yield from (((name, "notes"), text) for name, text in texts.notes)
     if texts.skills:

@@ -49,7 +49,7 @@ class Toolbox:
         self._feed = context.feed
         self._clock = context.clock
         self._ids = context.ids
-        self._in_hand: set[_InHand] = set()
+        self._in_hand: set[_OpenCall] = set()
         context.config.listen(self._heed_rules)
 
     async def run(self, run: Run, tools: Toolset, calls: Sequence[ToolUse]) -> None:
@@ -114,7 +114,7 @@ class Toolbox:
                 if not fresh:
                     return INTERRUPTED, True
             context = self._context(run, call)
-            in_hand = _InHand(run, tools, call.name, context.authority)
+            in_hand = _OpenCall(run, tools, call.name, context.authority)
             return await self._call(tool, context, params, in_hand)
         except (CredentialEnded, Fenced, StoreError):
             raise
@@ -142,7 +142,7 @@ class Toolbox:
         return context_of(run, call.id, authority, self._telling(run, call))
 
     async def _call(
-        self, tool: Tool[Any], context: ToolContext, params: Any, in_hand: "_InHand"
+        self, tool: Tool[Any], context: ToolContext, params: Any, in_hand: "_OpenCall"
     ) -> tuple[Any, bool]:
         self._in_hand.add(in_hand)
         try:
@@ -168,7 +168,7 @@ class Toolbox:
         )
 
 
-class _InHand:
+class _OpenCall:
     """A call under way, and the rights it began with."""
 
     def __init__(self, run: Run, tools: Toolset, name: str, authority: Authority) -> None:

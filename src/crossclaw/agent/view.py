@@ -16,7 +16,7 @@ import msgspec
 
 from crossclaw.agent.continuation import piece_of
 from crossclaw.agent.origin import runtime_words, unmarked, with_origin, with_plain_names
-from crossclaw.agent.session_files import FilesTold, files_told
+from crossclaw.agent.session_files import FilesNote, read_files_note
 from crossclaw.domain.messages import (
     AssistantMessage,
     Document,
@@ -52,7 +52,7 @@ _SUFFIX_CHARS = 6
 NAME_CHARS_MAX = 64  # of a tool
 
 
-class Thinker(NamedTuple):
+class ThinkingOrigin(NamedTuple):
     """Whose thinking may be shown: its signature is invalid for another model, and for the same one
     after another beginning."""
 
@@ -93,10 +93,12 @@ NOTHING_YET = Prefix()
 
 
 def build_view(
-    entries: Sequence[Entry], prefix: Prefix = NOTHING_YET, thinker: Thinker | None = None
+    entries: Sequence[Entry],
+    prefix: Prefix = NOTHING_YET,
+    thinking_origin: ThinkingOrigin | None = None,
 ) -> list[Turn]:
     """Legal model input from these entries, which follow the prefix."""
-    turns = list(extend_prefix(entries, prefix, thinker).turns)
+    turns = list(extend_prefix(entries, prefix, thinking_origin).turns)
     if turns and isinstance(turns[0], AssistantTurn):
         turns.insert(0, UserTurn([], [Text(NOT_SHOWN)]))
     if not turns or isinstance(turns[-1], AssistantTurn):
@@ -105,21 +107,21 @@ def build_view(
 
 
 def extend_prefix(
-    entries: Sequence[Entry], prefix: Prefix, thinker: Thinker | None = None
+    entries: Sequence[Entry], prefix: Prefix, thinking_origin: ThinkingOrigin | None = None
 ) -> Prefix:
     """A prefix that covers these entries as well. They must be settled (see `Prefix`)."""
     if not entries:
         return prefix
-    shown = list(_shown(entries, prefix, thinker.snapshot if thinker else ""))
+    shown = list(_shown(entries, prefix, thinking_origin.snapshot if thinking_origin else ""))
     results = _pair([message for message, _ in shown])
     turns, ids, context = list(prefix.turns), set(prefix.ids), prefix.context
     for position, (message, to_be_continued) in enumerate(shown):
         if isinstance(message, AssistantMessage):
-            _add_assistant(turns, ids, _thought_by(thinker, message), results, position)
+            _add_assistant(turns, ids, _thought_by(thinking_origin, message), results, position)
         elif isinstance(message, UserMessage):
             _add_user(turns, [], _user_content(message, context))
             context = (message.runtime and message.runtime.context) or context
-        elif isinstance(message, FilesTold):
+        elif isinstance(message, FilesNote):
             _add_user(turns, [], [*message.told])
         if to_be_continued:
             _add_user(turns, [], [Text(CUT)])
@@ -142,14 +144,14 @@ def with_note(prefix: Prefix, words: str) -> Prefix:
 
 def _shown(
     entries: Sequence[Entry], prefix: Prefix, snapshot: str
-) -> Iterator[tuple[Message | FilesTold, bool]]:
+) -> Iterator[tuple[Message | FilesNote, bool]]:
     """The messages, and the pieces of an unfinished one that the output limit cut; the flag is True
     for a piece after which the model was or is asked to go on. What a run is told about files as it
     begins is placed in front of its message."""
     whole_later: set[str | None] = set()
     later: set[str | None] = set()
     """Runs that have a later message."""
-    shown: list[tuple[Message | FilesTold, bool]] = []
+    shown: list[tuple[Message | FilesNote, bool]] = []
     told, told_to = None, None
     for entry in reversed(_as_they_were_heard(entries)):
         message = entry.message
@@ -163,7 +165,7 @@ def _shown(
             later |= {entry.run_id} if entry.run_id else set()
             if isinstance(message, AssistantMessage) and message.content:
                 whole_later.add(entry.run_id)
-        elif (found := files_told(entry, snapshot)) is not None:
+        elif (found := read_files_note(entry, snapshot)) is not None:
             told, told_to = found, entry.run_id
         elif entry.run_id not in whole_later and (piece := piece_of(entry)) is not None:
             shown.append((piece, not later))
@@ -198,7 +200,7 @@ def _without_refused(message: Message, seq: int, prefix: Prefix) -> Message:
     return msgspec.structs.replace(message, content=blocks)
 
 
-def has_pictures(message: Message | FilesTold | None) -> bool:
+def has_pictures(message: Message | FilesNote | None) -> bool:
     content = None if message is None else message.content
     return isinstance(content, list) and any(map(is_picture, content))
 
@@ -226,12 +228,14 @@ def _without_results(message: Message) -> Message:
     return message
 
 
-def _thought_by(thinker: Thinker | None, message: AssistantMessage) -> AssistantMessage:
+def _thought_by(
+    thinking_origin: ThinkingOrigin | None, message: AssistantMessage
+) -> AssistantMessage:
     """The message without thinking that its reader cannot or may not read. A signature is valid
     only after the beginning it was made after; other state of the same model is always kept."""
-    if thinker is None or thinker[:2] != (message.provider, message.model):
+    if thinking_origin is None or thinking_origin[:2] != (message.provider, message.model):
         return msgspec.structs.replace(message, content=without_state(message.blocks))
-    same = thinker.beginning == (message.beginning or "")
+    same = thinking_origin.beginning == (message.beginning or "")
     # A turn that thinks must begin with it: an unsealed beginning takes the rest along.
     readable = bool(message.blocks) and _is_sealed(message.blocks[0])
     kept = [
@@ -253,13 +257,13 @@ def _unthinking(turn: AssistantTurn) -> AssistantTurn:
     return AssistantTurn([block for block in turn.content if not isinstance(block, Thinking)])
 
 
-def _pair(messages: Sequence[Message | FilesTold]) -> dict[tuple[int, str], _Result]:
+def _pair(messages: Sequence[Message | FilesNote]) -> dict[tuple[int, str], _Result]:
     """Which result belongs to which call: the latest call of that id before it that has none yet. A
     result without a call is left out, and so is a second one."""
     open_calls: dict[str, int] = {}
     results: dict[tuple[int, str], _Result] = {}
     for position, message in enumerate(messages):
-        if isinstance(message, FilesTold):
+        if isinstance(message, FilesNote):
             continue
         if isinstance(message, AssistantMessage):
             open_calls.update((call.id, position) for call in message.tool_calls)

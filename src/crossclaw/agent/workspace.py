@@ -40,7 +40,7 @@ class _Held(NamedTuple):
     text: str
 
 
-class Texts(NamedTuple):
+class WorkspaceTexts(NamedTuple):
     """Names and texts, in their order, within the limits. Empty and missing files are left out."""
 
     owners: list[tuple[str, str]]
@@ -57,7 +57,7 @@ class WorkspaceFiles:
         self._total_chars_max = total_chars_max
         self._held: OrderedDict[str, _Held] = OrderedDict()
 
-    def read(self, workspace: Path, *, subagent: bool = False) -> Texts:
+    def read(self, workspace: Path, *, subagent: bool = False) -> WorkspaceTexts:
         room = _Room(self._file_chars_max, self._total_chars_max)
         wanted = SUBAGENT_FILES if subagent else (*FILES, *NOTES_FILES, SKILLS_FOLDER)
         there = names_there(workspace, wanted)
@@ -68,7 +68,9 @@ class WorkspaceFiles:
         for name in NOTES_FILES:
             if name in there and room.put(name, self._text(workspace, name)):
                 break
-        return Texts(owners, room.shown, self._skills(workspace) if SKILLS_FOLDER in there else [])
+        return WorkspaceTexts(
+            owners, room.shown, self._skills(workspace) if SKILLS_FOLDER in there else []
+        )
 
     def _skills(self, workspace: Path) -> list[str]:
         """A line for each `skills/<name>/SKILL.md`, from its head, as OpenClaw's skills have it."""

@@ -8,13 +8,13 @@ opening   opens them; hands lanes, channels and the sweep the functions of rooms
 
 from crossclaw.app.leaving import Leaving
 from crossclaw.app.opening import open_gateway
-from crossclaw.app.parts import Gateway, Outside
+from crossclaw.app.parts import Gateway, GatewayInputs
 from crossclaw.app.serving import build_server, run_gateway
 
 __all__ = [
     "Gateway",
+    "GatewayInputs",
     "Leaving",
-    "Outside",
     "build_server",
     "model_settings",
     "open_gateway",

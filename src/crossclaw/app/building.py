@@ -5,7 +5,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from crossclaw.agent.before_asking import BeforeAsking
 from crossclaw.agent.compaction import Compactor
 from crossclaw.agent.execute import RunExecutor
 from crossclaw.agent.flushing import Flusher
@@ -13,6 +12,7 @@ from crossclaw.agent.history import History
 from crossclaw.agent.loop import Loop
 from crossclaw.agent.meter import Meters
 from crossclaw.agent.permission import Permissions
+from crossclaw.agent.request_preparation import RequestPreparation
 from crossclaw.agent.run_setup import AgentModels, RunSetups
 from crossclaw.agent.toolbox import Toolbox
 from crossclaw.agent.transcribing import Transcribing
@@ -59,9 +59,9 @@ from crossclaw.sandbox.places import Places
 from crossclaw.schedule.clockwork import Clockwork
 from crossclaw.schedule.heartbeats import Heartbeats
 from crossclaw.schedule.hooks import Hooks
+from crossclaw.schedule.job_runs import JobRuns
 from crossclaw.schedule.jobs import Jobs
 from crossclaw.schedule.notices import Notices
-from crossclaw.schedule.work import Work
 from crossclaw.sessions.archive import Archive
 from crossclaw.sessions.budgets import Budgets
 from crossclaw.sessions.changing import Changing
@@ -126,7 +126,7 @@ def build(resources: Resources) -> Gateway:
     guests = GuestsForNeighbours(session_services.guests)
     answering = answers_of(*services, sources, guests, gateway_services.webhooks)
     resources.neighbours.begin_answering(answering)
-    tell_approvals = telling_approvals(resources.outside.clients)
+    tell_approvals = telling_approvals(resources.inputs.clients)
     run_services.feed.subscribe(tell_approvals, ApprovalAsked, ApprovalSettled, outward=True)
     known = [
         *methods_of(*services),
@@ -147,7 +147,7 @@ def _places(resources: Resources) -> Places:
         resources.config,
         resources.workspace_of,
         resources.paths.state_dir,
-        resources.outside.environ,
+        resources.inputs.environ,
         (resources.paths.config_path, *resources.loaded.files, *_key_file(resources)),
     )
 
@@ -171,17 +171,17 @@ def _gateway(
     config = resources.config
     places = _places(resources)
     servers = McpServers(
-        config.mcp.servers, places.shield, AgreedTools(resources.ledger, resources.outside.clock)
+        config.mcp.servers, places.shield, AgreedTools(resources.ledger, resources.inputs.clock)
     )
     message = MessageTool(
         places,
         resources.ledger,
         resources.clock,
         run_services.outbox.wake,
-        lambda: bool(resources.outside.channels or resources.wanted_accounts()),
+        lambda: bool(resources.inputs.channels or resources.wanted_accounts()),
     )
     own = [*_own_tools(config, places), message]
-    tools = [*session_tools(door), *own, *resources.outside.tools]
+    tools = [*session_tools(door), *own, *resources.inputs.tools]
     return Gateway(
         context=resources.context,
         config=config,
@@ -234,7 +234,7 @@ def _gateway(
 def _gate(resources: Resources, run_services: RunServices) -> ApprovalGate:
     """The gate for tool calls that need approval. A gateway opened for a single call does not wait
     for a yes: nobody could answer it."""
-    can_ask = resources.outside.keeps_time
+    can_ask = resources.inputs.keeps_time
     return ApprovalGate(resources.config, run_services.approvals, can_ask=can_ask)
 
 
@@ -262,7 +262,7 @@ def _run_services(resources: Resources) -> RunServices:
         ledger,
         resources.paths.sessions_dir,
         clock,
-        inline=resources.outside.inline,
+        inline=resources.inputs.inline,
         compress_after_ms=settings.days_ms(config.session.compress_after_days),
         is_ours=ledger.gateways is None,
     )
@@ -291,8 +291,8 @@ def _channels(resources: Resources, roles: Roles) -> ChannelSupervisor:
     supervisor = ChannelSupervisor(
         resources.accounts,
         resources.paths.channel_folder,
-        resources.outside.http,
-        inline=resources.outside.inline,
+        resources.inputs.http,
+        inline=resources.inputs.inline,
         roles=roles if resources.ledger.gateways else None,
     )
     resources.config.listen(supervisor.look_again)
@@ -322,14 +322,14 @@ def _claiming(resources: Resources) -> Claiming | None:
         owner,
         resources.config.ledger.agents,
         is_elsewhere=workspaces.are_elsewhere,
-        judge=fitness.judge,
+        find_obstacle=fitness.find_obstacle,
     )
 
 
 def _lease(
     resources: Resources, lanes: Lanes, slots: Slots, claiming: Claiming | None
 ) -> GatewayLease | None:
-    membership, leave = resources.ledger.gateways, resources.outside.leave
+    membership, leave = resources.ledger.gateways, resources.inputs.leave
     if membership is None or claiming is None:
         return None
 
@@ -361,7 +361,7 @@ def _session_services(resources: Resources, run_services: RunServices) -> Sessio
     elsewhere = NeighboursGuests(resources.neighbours) if ledger.gateways else None
     guests = Guests(ledger, run_store, run_services.slots, clock, ids, elsewhere)
     if elsewhere is not None:
-        feed.subscribe(guests.hear_start, RunStarted, outward=True)
+        feed.subscribe(guests.on_run_started, RunStarted, outward=True)
     return SessionServices(
         stopping=stopping,
         revoking=Revoking(ledger, run_services.lanes, resources.credentials),
@@ -419,13 +419,13 @@ def _schedule(resources: Resources, run_services: RunServices, intake: Intake) -
     context, config = resources.context, resources.config
     local = settings.owner_zone(resources)
     notices = Notices(config, intake)
-    disk = Disk(inline=resources.outside.inline)
+    disk = Disk(inline=resources.inputs.inline)
     heartbeats = Heartbeats(context, notices, resources.workspace_of, local, disk)
-    work = Work(context, notices, heartbeats, resources.accounts)
-    clockwork = Clockwork(context, intake, work, heartbeats, local, disk.run)
+    job_runs = JobRuns(context, notices, heartbeats, resources.accounts)
+    clockwork = Clockwork(context, intake, job_runs, heartbeats, local, disk.run)
     jobs = Jobs(context, clockwork, resources.accounts, resources.models.check, local)
     hooks = Hooks(context, run_services.resolver, intake, notices, resources.models.check)
-    return Schedule(notices, heartbeats, work, clockwork, jobs, hooks)
+    return Schedule(notices, heartbeats, job_runs, clockwork, jobs, hooks)
 
 
 def build_agent(resources: Resources, gateway: Gateway) -> RunExecutor:
@@ -447,8 +447,8 @@ def build_agent(resources: Resources, gateway: Gateway) -> RunExecutor:
         Permissions(resources.credentials, resources.models.require_for),
     )
     history = History(gateway.ledger)
-    gateway.feed.subscribe(history.hear, EntryAppended)
-    gateway.feed.subscribe(prompts.files.hear, EntryAppended)
+    gateway.feed.subscribe(history.on_event, EntryAppended)
+    gateway.feed.subscribe(prompts.files.on_event, EntryAppended)
     compactor = Compactor(
         resources.context,
         history,
@@ -460,7 +460,7 @@ def build_agent(resources: Resources, gateway: Gateway) -> RunExecutor:
     transcribing = Transcribing(
         config, resources.providers.speech, gateway.run_store, gateway.ledger, clock
     )
-    before = BeforeAsking(prompts.files, transcribing, gateway.run_store, ids)
+    before = RequestPreparation(prompts.files, transcribing, gateway.run_store, ids)
     loop = Loop(resources.context, gateway.run_store, history, compactor, toolbox, before)
     return RunExecutor(setups, loop, compactor, ids)
 

@@ -32,7 +32,7 @@ class Leaving:
         self._asked.set()
 
     @property
-    def is_asked(self) -> bool:
+    def is_requested(self) -> bool:
         """Whether the gateway was asked to end: then it does not reopen, as it does when the
         database was lost."""
         return self._asked.is_set()
@@ -42,7 +42,7 @@ class Leaving:
         time continues on another gateway."""
         self.ask(DRAIN_S)
 
-    async def unless_asked(self, work: Callable[[], Awaitable[T]]) -> T | None:
+    async def unless_requested(self, work: Callable[[], Awaitable[T]]) -> T | None:
         """The result of the work; None as soon as the gateway is asked to end."""
         found: list[T] = []
         async with anyio.create_task_group() as tasks:

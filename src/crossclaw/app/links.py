@@ -109,14 +109,14 @@ class GatewayLinks:
                         AGAIN_S,
                     )
                 finally:
-                    self._gateway.neighbours.hear(other.incarnation, ConnectedClients())
+                    self._gateway.neighbours.note_clients(other.incarnation, ConnectedClients())
                 await anyio.sleep(AGAIN_S)
 
     async def _listen(self, other: SharingGateway) -> None:
         import httpx2  # noqa: PLC0415  loaded by now
 
         reader = LinkReader(
-            self._gateway.ledger, partial(self._gateway.neighbours.hear, other.incarnation)
+            self._gateway.ledger, partial(self._gateway.neighbours.note_clients, other.incarnation)
         )
         ticket = self._key.ticket(other.incarnation, self._gateway.context.clock.now_ms())
         headers = {"authorization": f"Bearer {ticket.text}", "accept-encoding": "identity"}
@@ -183,7 +183,7 @@ async def begin_links(tasks: TaskGroup, gateway: Gateway, address: str, key: Lin
     if membership is None:
         return
     await anyio.to_thread.run_sync(load_cipher)
-    await membership.tell_address(gateway.config.ledger.reached_at or _reachable(address))
+    await membership.publish_address(gateway.config.ledger.reached_at or _reachable(address))
     links = GatewayLinks(gateway, membership, key)
     tasks.start_soon(links.serve, name="links to other gateways")
 

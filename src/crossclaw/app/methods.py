@@ -13,11 +13,11 @@ from crossclaw.app.parts import (
     Schedule,
     SessionServices,
 )
-from crossclaw.app.shared_keys import EverywhereKeys, FileKeys
+from crossclaw.app.shared_keys import LocalKeyStore, SharedKeyStore
 from crossclaw.config.changing import ConfigChanges
 from crossclaw.disk.growth import StoreGrowth
 from crossclaw.disk.threads import Disk
-from crossclaw.domain.authority import Maker
+from crossclaw.domain.authority import CredentialRef
 from crossclaw.domain.keys import SessionKey
 from crossclaw.door.resolver import Resolver
 from crossclaw.gateway.http.webhooks import PassingWebhooks
@@ -30,7 +30,7 @@ from crossclaw.gateway.methods.channel_pairing import ChannelPairingMethods
 from crossclaw.gateway.methods.channels import ChannelMethods
 from crossclaw.gateway.methods.chat import Chat
 from crossclaw.gateway.methods.clients import Clients
-from crossclaw.gateway.methods.cron import CronMethods, NameMaker
+from crossclaw.gateway.methods.cron import CronMethods, NameCredential
 from crossclaw.gateway.methods.deliveries import DeliveryMethods
 from crossclaw.gateway.methods.devices import Devices, telling
 from crossclaw.gateway.methods.display import Renderer
@@ -72,7 +72,7 @@ def gateway_services(resources: Resources, run_services: RunServices) -> Gateway
         about=_about(resources),
         pairings=Pairings(
             resources.ledger,
-            telling(resources.outside.clients),
+            telling(resources.inputs.clients),
             resources.clock,
             resources.ids,
             resources.credentials,
@@ -96,12 +96,12 @@ def _prompting(resources: Resources) -> Prompting:
 def _about(resources: Resources) -> About:
     return About(
         resources.context,
-        resources.outside.environ,
+        resources.inputs.environ,
         resources.models,
         resources.accounts,
-        resources.outside.presence,
+        resources.inputs.presence,
         StoreGrowth(
-            resources.paths.ledger_path, Disk(inline=resources.outside.inline), resources.clock
+            resources.paths.ledger_path, Disk(inline=resources.inputs.inline), resources.clock
         ),
     )
 
@@ -193,7 +193,7 @@ def _for_onlookers(
     """The methods for the control page that OpenClaw does not have."""
     ledger, clock = resources.ledger, resources.clock
     table = SessionTable(
-        ledger.watching,
+        ledger.monitoring,
         resolver,
         clock,
         resources.models.in_use,
@@ -205,7 +205,7 @@ def _for_onlookers(
         Search(ledger, resolver),
         Map(ledger, resolver, table, clock),
         FigureMethods(ledger, resolver, clock),
-        RehearsalMethods(resolver, resources.paths.state_dir, resources.outside.environ),
+        RehearsalMethods(resolver, resources.paths.state_dir, resources.inputs.environ),
         Trace(ledger, resolver),
         TraceMethods(Tracing(ledger, clock), resolver),
     ]
@@ -219,21 +219,21 @@ def of_the_rest(
     pairings: Pairings,
 ) -> list[object]:
     """The methods for settings, jobs, hooks, nodes and devices."""
-    config, clock, clients = resources.config, resources.clock, resources.outside.clients
-    outside = resources.outside
+    config, clock, clients = resources.config, resources.clock, resources.inputs.clients
+    inputs = resources.inputs
     shared = resources.shared_config
     changes = ConfigChanges(
         resources.loaded,
-        outside.environ,
-        outside.take_rules,
+        inputs.environ,
+        inputs.take_rules,
         None if shared is None else shared.publish,
     )
     return [
         Settings(changes, clock),
-        AgentMethods(config, changes, resources.paths.workspace, outside.environ),
+        AgentMethods(config, changes, resources.paths.workspace, inputs.environ),
         ModelTrials(
             resources.providers,
-            partial(trial_provider, config, resources.outside.environ),
+            partial(trial_provider, config, resources.inputs.environ),
             _key_keeper(resources),
             changes,
             clock,
@@ -246,7 +246,7 @@ def of_the_rest(
             config,
             schedule.jobs,
             resources.paths.ledger_path,
-            _maker_names(resources, pairings),
+            _credential_names(resources, pairings),
         ),
         Waking(
             config,
@@ -267,7 +267,7 @@ def of_the_rest(
         ),
         GuestMethods(session_services.guest_names, session_services.revoking.end_runs),
         ApprovalMethods(run_services.approvals),
-        LeavingMethods(resources.outside.leave, lambda: len(run_services.lanes.under_way)),
+        LeavingMethods(resources.inputs.leave, lambda: len(run_services.lanes.under_way)),
         _gateways(resources, run_services),
     ]
 
@@ -279,7 +279,7 @@ def _nodes(
     schedule: Schedule,
 ) -> Nodes:
     calls = NodeCalls(
-        resources.config, resources.ids, resources.outside.clients, resources.neighbours
+        resources.config, resources.ids, resources.inputs.clients, resources.neighbours
     )
     events = NodeEvents(
         resources.context,
@@ -296,8 +296,8 @@ def _key_keeper(resources: Resources) -> KeyKeeper:
     found = {} if shared is None else shared.found
     renew = partial(renew_keys, resources.providers, resources.config, resources.paths, found)
     if shared is None:
-        return FileKeys(resources.paths.state_dir, renew)
-    return EverywhereKeys(resources.paths.state_dir, renew, shared)
+        return LocalKeyStore(resources.paths.state_dir, renew)
+    return SharedKeyStore(resources.paths.state_dir, renew, shared)
 
 
 def _gateways(resources: Resources, run_services: RunServices) -> GatewayMethods:
@@ -307,10 +307,10 @@ def _gateways(resources: Resources, run_services: RunServices) -> GatewayMethods
     )
 
 
-def _maker_names(resources: Resources, pairings: Pairings) -> NameMaker:
+def _credential_names(resources: Resources, pairings: Pairings) -> NameCredential:
     """Who made something, for people."""
 
-    def name(maker: Maker) -> tuple[str, bool]:
+    def name(maker: CredentialRef) -> tuple[str, bool]:
         known = {each.credential_id: each for each in pairings.devices}
         found = known.get(maker.credential_id)
         said = found.particulars.display_name or found.particulars.client_id if found else None

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from crossclaw.app.parts import Outside
+from crossclaw.app.parts import GatewayInputs
 from crossclaw.config import Config, Paths
 from crossclaw.config.current import CurrentConfig
 from crossclaw.config.profiles import NamedKey, find_profiles
@@ -23,7 +23,7 @@ SharedKeys = Mapping[str, NamedKey]
 
 
 def make_providers(
-    config: Config, paths: Paths | None, outside: Outside, shared: SharedKeys | None = None
+    config: Config, paths: Paths | None, inputs: GatewayInputs, shared: SharedKeys | None = None
 ) -> Providers:
     profiles = _profiles(config, paths, shared or {})
     entries = {name: ProviderEntry() for name in (*NEED_KEYS, "ollama")}
@@ -35,11 +35,11 @@ def make_providers(
     }
     return Providers(
         settings,
-        config.environment(outside.environ),
-        extra=outside.providers,
+        config.environment(inputs.environ),
+        extra=inputs.providers,
         prices=Prices(config.models),
         listed=config.listed if isinstance(config, CurrentConfig) else None,
-        is_told=config.has_own_window,
+        is_configured=config.has_own_window,
     )
 
 

@@ -16,7 +16,7 @@ from crossclaw.agent.execute import RunExecutor
 from crossclaw.app.building import build, build_agent
 from crossclaw.app.config_proof import ConfigProof
 from crossclaw.app.model_settings import make_providers, renew_keys
-from crossclaw.app.parts import Gateway, Outside, Resources
+from crossclaw.app.parts import Gateway, GatewayInputs, Resources
 from crossclaw.app.run_handler import AgentRunHandler
 from crossclaw.app.shared_config import OwnFile, SharedConfig
 from crossclaw.app.shared_keys import SharedModelKeys
@@ -49,24 +49,26 @@ LOAD_AFTER_S = 0.1  # by then it listens
 
 
 @asynccontextmanager
-async def open_gateway(config: Config, paths: Paths, outside: Outside) -> AsyncGenerator[Gateway]:
+async def open_gateway(
+    config: Config, paths: Paths, inputs: GatewayInputs
+) -> AsyncGenerator[Gateway]:
     """Builds the gateway in the order of the imports, then serves it. Here lower rooms are given
     the functions of higher ones: lanes, who executes a run and what follows from its end; channels,
     who receives."""
     refuse_unsupported(config)
-    await _look_after_files(config, paths, outside)
+    await _look_after_files(config, paths, inputs)
     async with AsyncExitStack() as closing:
         current = CurrentConfig.of(config)
-        ledger = await _opened_ledger(config, paths, outside, closing)
-        shared, keys = await _join_gateways(ledger, config, paths, outside, closing)
-        providers = make_providers(current, paths, outside, keys.found if keys else None)
+        ledger = await _opened_ledger(config, paths, inputs, closing)
+        shared, keys = await _join_gateways(ledger, config, paths, inputs, closing)
+        providers = make_providers(current, paths, inputs, keys.found if keys else None)
         if keys is not None:
             keys.begin(partial(renew_keys, providers, current, paths, keys.found))
         closing.push_async_callback(_shielded, providers.close)
         resources = Resources(
             current,
             paths,
-            outside,
+            inputs,
             ledger,
             providers,
             shared_config=shared,
@@ -106,7 +108,7 @@ async def _serve_parts(
     tasks: TaskGroup, resources: Resources, gateway: Gateway, agent: RunExecutor
 ) -> None:
     """Starts the parts of a gateway. Control comes back up from here on: each is handed what was built after it."""
-    outside, roles, config = resources.outside, gateway.roles, resources.config
+    inputs, roles, config = resources.inputs, gateway.roles, resources.config
     gateway.commands.begin(gateway.door.dispatch)
     gateway.prompting.begin(gateway.toolsets)
     if gateway.claiming is not None:
@@ -119,27 +121,27 @@ async def _serve_parts(
     await tasks.start(gateway.lanes.serve, handler)
     await tasks.start(gateway.signals.serve)
     await tasks.start(gateway.outbox.serve)
-    sweep = partial(gateway.sweep.serve, _timers(outside, gateway))
+    sweep = partial(gateway.sweep.serve, _timers(inputs, gateway))
     tasks.start_soon(_serve_in_role, roles, UPKEEP, sweep, name="sweep")
     if gateway.lease is not None:
         credentials = OthersCredentials(gateway)
         listen_to_others(gateway, gateway.lease, credentials)
         tasks.start_soon(gateway.lease.look_around, name="look at the other gateways")
         tasks.start_soon(credentials.serve, name="credentials of others")
-    wanted = resources.wanted_accounts if outside.keeps_time else None
-    await tasks.start(gateway.channels.serve, gateway.hosting, wanted, outside.channels)
-    if outside.keeps_time:
+    wanted = resources.wanted_accounts if inputs.keeps_time else None
+    await tasks.start(gateway.channels.serve, gateway.hosting, wanted, inputs.channels)
+    if inputs.keeps_time:
         tasks.start_soon(_serve_in_role, roles, UPKEEP, gateway.retention.serve, name="retention")
-    if outside.keeps_time and config.cron.enabled:
+    if inputs.keeps_time and config.cron.enabled:
         await _start_in_role(tasks, roles, CRON, gateway.schedule.clockwork.serve)
-    if outside.keeps_time and not outside.inline:
+    if inputs.keeps_time and not inputs.inline:
         tasks.start_soon(_load_for_models, resources, name="load what model calls need")
 
 
 async def _load_for_models(resources: Resources) -> None:
     """Load what the first call to each agent's model needs. Begins when the gateway has started, for which people wait."""
     await anyio.sleep(LOAD_AFTER_S)
-    config, environ = resources.config, resources.outside.environ
+    config, environ = resources.config, resources.inputs.environ
     models = {config.model_for(each, environ).primary for each in config.agents.ids()}
     await resources.providers.load(sorted(models))
 
@@ -170,12 +172,12 @@ async def _write_copies(
 
 
 async def _opened_ledger(
-    config: Config, paths: Paths, outside: Outside, closing: AsyncExitStack
+    config: Config, paths: Paths, inputs: GatewayInputs, closing: AsyncExitStack
 ) -> Ledger:
     ledger = open_ledger(
         paths.ledger_path,
-        url=config.ledger.url_in(outside.environ),
-        inline=outside.inline,
+        url=config.ledger.url_in(inputs.environ),
+        inline=inputs.inline,
         shared=config.ledger.shared,
     )
     closing.push_async_callback(_shielded, ledger.close)
@@ -183,23 +185,23 @@ async def _opened_ledger(
 
 
 async def _join_gateways(
-    ledger: Ledger, config: Config, paths: Paths, outside: Outside, closing: AsyncExitStack
+    ledger: Ledger, config: Config, paths: Paths, inputs: GatewayInputs, closing: AsyncExitStack
 ) -> tuple[SharedConfig | None, SharedModelKeys | None]:
     """Joins the gateways that share the ledger, with the config that they have in common; nothing
     if the ledger is not shared."""
     if ledger.gateways is None:
         return None, None
-    key = await anyio.to_thread.run_sync(find_ledger_key, config, paths, outside.environ)
-    token = await anyio.to_thread.run_sync(gateway_token, config, paths, outside.environ)
+    key = await anyio.to_thread.run_sync(find_ledger_key, config, paths, inputs.environ)
+    token = await anyio.to_thread.run_sync(gateway_token, config, paths, inputs.environ)
     nothing = Loaded(config, paths.config_path, False, {}, (), ())
     file = OwnFile(
-        outside.loaded or nothing,
-        outside.environ,
+        inputs.loaded or nothing,
+        inputs.environ,
         paths.config_epoch_path,
         ConfigProof(token, key),
         key,
-        follows=outside.loaded is not None and outside.loaded.exists,
-        take_rules=outside.take_rules,
+        follows=inputs.loaded is not None and inputs.loaded.exists,
+        take_rules=inputs.take_rules,
     )
     shared = SharedConfig(ledger.gateways, ledger.owner, name_of(config, paths), file)
     await join_gateways(ledger.gateways, config, paths, shared.digest)
@@ -210,10 +212,10 @@ async def _join_gateways(
     return shared, keys
 
 
-async def _look_after_files(config: Config, paths: Paths, outside: Outside) -> None:
+async def _look_after_files(config: Config, paths: Paths, inputs: GatewayInputs) -> None:
     """Checks who can write the files that the gateway relies on, before any is used: whoever can
     would be its owner."""
-    files = outside.loaded.files if outside.loaded else ()
+    files = inputs.loaded.files if inputs.loaded else ()
     store = [Path(f"{paths.ledger_path}{end}") for end in ("", "-wal", "-shm")]
     believed = [paths.state_dir, paths.token_path.parent, paths.token_path, *store]
     if config.ledger.key_file:
@@ -223,7 +225,7 @@ async def _look_after_files(config: Config, paths: Paths, outside: Outside) -> N
     look = partial(
         guard, [*believed, paths.config_path, *files], trust_group=config.gateway.trust_group
     )
-    if outside.inline:
+    if inputs.inline:
         look()
     else:
         await anyio.to_thread.run_sync(look)
@@ -248,11 +250,11 @@ async def _bring_back_mains(config: Config, gateway: Gateway) -> None:
             await gateway.archive.bring_back(key)
 
 
-def _timers(outside: Outside, gateway: Gateway) -> dict[str, Fire]:
+def _timers(inputs: GatewayInputs, gateway: Gateway) -> dict[str, Fire]:
     """What to do when a timer is due, by its kind."""
     return {
         ARCHIVE: gateway.archive.put_away,
         CLEANUP: gateway.archive.clean_up,
         ASIDE: gateway.archive.set_aside,
-        **(outside.timers or {}),
+        **(inputs.timers or {}),
     }

@@ -52,9 +52,9 @@ from crossclaw.sandbox.places import Places
 from crossclaw.schedule.clockwork import Clockwork
 from crossclaw.schedule.heartbeats import Heartbeats
 from crossclaw.schedule.hooks import Hooks
+from crossclaw.schedule.job_runs import JobRuns
 from crossclaw.schedule.jobs import Jobs
 from crossclaw.schedule.notices import Notices
-from crossclaw.schedule.work import Work
 from crossclaw.sessions.archive import Archive
 from crossclaw.sessions.budgets import Budgets
 from crossclaw.sessions.changing import Changing
@@ -79,7 +79,7 @@ from crossclaw.tools.toolset import Toolsets
 from crossclaw.transcripts.exporter import Exporter
 
 
-class Outside(msgspec.Struct, frozen=True):
+class GatewayInputs(msgspec.Struct, frozen=True):
     """What the gateway is given from outside: time, ids, environment, test doubles."""
 
     environ: Mapping[str, str]
@@ -118,7 +118,7 @@ class Resources(msgspec.Struct, frozen=True, dict=True):
 
     config: CurrentConfig
     paths: Paths
-    outside: Outside
+    inputs: GatewayInputs
     ledger: Ledger
     providers: Providers
     credentials: Credentials = msgspec.field(default_factory=Credentials)
@@ -128,11 +128,11 @@ class Resources(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def clock(self) -> Clock:
-        return self.outside.clock
+        return self.inputs.clock
 
     @property
     def ids(self) -> Ids:
-        return self.outside.ids
+        return self.inputs.ids
 
     @cached_property
     def context(self) -> ServiceContext:
@@ -147,23 +147,23 @@ class Resources(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def loaded(self) -> Loaded:
-        return self.outside.loaded or Loaded(self.config, self.paths.config_path, False, {}, (), ())
+        return self.inputs.loaded or Loaded(self.config, self.paths.config_path, False, {}, (), ())
 
     @cached_property
     def accounts(self) -> LiveAccounts:
         """The chat accounts; as a collection, the names of the channels."""
         accounts = LiveAccounts()
-        for given in self.outside.channels:
+        for given in self.inputs.channels:
             accounts.expect((given.name, given.account_id))
         return accounts
 
     def wanted_accounts(self) -> list[AccountConfig]:
         """The accounts that the config in force names."""
-        return accounts_in(self.config.channels, self.config.environment(self.outside.environ))
+        return accounts_in(self.config.channels, self.config.environment(self.inputs.environ))
 
     @cached_property
     def models(self) -> ModelChoices:
-        rules = ModelRules(self.config, self.outside.environ)
+        rules = ModelRules(self.config, self.inputs.environ)
         return ModelChoices(rules, self.providers.get, self.providers.key_fault)
 
     def is_gone(self, key: SessionKey) -> bool:
@@ -219,7 +219,7 @@ class SessionServices(msgspec.Struct, frozen=True):
 class Schedule(msgspec.Struct, frozen=True):
     notices: Notices
     heartbeats: Heartbeats
-    work: Work
+    job_runs: JobRuns
     clockwork: Clockwork
     jobs: Jobs
     hooks: Hooks

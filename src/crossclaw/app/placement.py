@@ -39,7 +39,7 @@ class Workspaces:
         gateways."""
         here = await anyio.to_thread.run_sync(self._here)
         if here != self._told:
-            await self._membership.tell_agents(here)
+            await self._membership.publish_agents(here)
             self._told = here
         others = [
             each
@@ -62,7 +62,7 @@ class Fitness:
     ) -> None:
         self._workspaces, self._config, self._keys = workspaces, config, keys
 
-    async def judge(self, found: Sequence[SharingGateway]) -> str | None:
+    async def find_obstacle(self, found: Sequence[SharingGateway]) -> str | None:
         await self._workspaces.look(found)
         why_not = None if self._config is None else await self._config.look(found)
         unread = None if self._keys is None else await self._keys.look()

@@ -11,8 +11,8 @@ from crossclaw.domain.events import SpeechAllowed
 from crossclaw.domain.runs import Outcome, Run
 from crossclaw.ledger.contract import Ledger
 from crossclaw.runs.feed import Feed
-from crossclaw.runs.handling import Ending, WordsSoFar
-from crossclaw.runs.run_store import Follow
+from crossclaw.runs.handling import Ending, PartialReply
+from crossclaw.runs.run_store import FollowUps
 from crossclaw.sessions.ending import Endings
 from crossclaw.sessions.guests import Guests
 
@@ -34,7 +34,7 @@ class AgentRunHandler:
         self._endings = endings
         self._schedule = schedule
 
-    async def execute(self, run: Run, words: WordsSoFar) -> Ending:
+    async def execute(self, run: Run, words: PartialReply) -> Ending:
         """Executes a run: by the agent loop, or by the guest whose session it is. If the send
         policy keeps its words from the chat, subscribers are told first."""
         session = await self._ledger.find_session(run.key)
@@ -44,12 +44,12 @@ class AgentRunHandler:
             return await self._guests.execute(run, words)
         return await self._agent.execute(run, session, words)
 
-    async def follow(self, run: Run, outcome: Outcome) -> Follow:
+    async def follow(self, run: Run, outcome: Outcome) -> FollowUps:
         """All operations that follow from a run's end: of sessions, of the schedule, of hooks."""
         follow = await self._endings.finished(run, outcome)
         ops = [
             *follow.ops,
-            *await self._schedule.work.follow(run, outcome),
+            *await self._schedule.job_runs.follow(run, outcome),
             *await self._schedule.hooks.follow(run, outcome),
         ]
-        return Follow(ops, follow.withheld)
+        return FollowUps(ops, follow.withheld)

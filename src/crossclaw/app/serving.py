@@ -18,18 +18,18 @@ from crossclaw import __version__
 from crossclaw.app.leaving import Leaving
 from crossclaw.app.links import begin_links
 from crossclaw.app.opening import open_gateway
-from crossclaw.app.parts import Gateway, Outside
+from crossclaw.app.parts import Gateway, GatewayInputs
 from crossclaw.app.readiness import Readiness
 from crossclaw.app.reloading import ConfigWritten, next_config
 from crossclaw.app.shared_config import ConfigTaken
-from crossclaw.app.sharing import has_others, tell_of_leaving
+from crossclaw.app.sharing import has_others, publish_leaving
 from crossclaw.config import Config, Loaded, Paths
 from crossclaw.config.current import CurrentConfig, needs_opening
 from crossclaw.config.supported import refuse_unsupported
 from crossclaw.config.token import gateway_token
+from crossclaw.disk.free_space import free_disk_bytes, is_disk_full
 from crossclaw.disk.held import HeldFile
 from crossclaw.disk.private import write_file
-from crossclaw.disk.room import is_for_lack_of_room, room_bytes
 from crossclaw.domain.authority import HOOKS
 from crossclaw.domain.clock import SystemClock
 from crossclaw.domain.errors import (
@@ -45,7 +45,7 @@ from crossclaw.domain.events import SpeechAllowed
 from crossclaw.domain.secret import Secret
 from crossclaw.door.principal import Principal
 from crossclaw.door.registry import Caller
-from crossclaw.gateway.auth import GATEWAY, Gatekeeper, Lock, gateway_lock
+from crossclaw.gateway.auth import GATEWAY, Authenticator, SecretDigests, gateway_digests
 from crossclaw.gateway.certificate import ServedCertificate, open_certificate
 from crossclaw.gateway.context import GatewayContext
 from crossclaw.gateway.door_secrets import DoorSecrets
@@ -53,7 +53,7 @@ from crossclaw.gateway.edge import Endpoint, FindToken, Routes
 from crossclaw.gateway.hello import ServerFacts
 from crossclaw.gateway.http.following import Followers
 from crossclaw.gateway.http.health import ready_endpoint
-from crossclaw.gateway.http.hooks import HookDispatch, hook_endpoints, hook_lock
+from crossclaw.gateway.http.hooks import HookDispatch, hook_digests, hook_endpoints
 from crossclaw.gateway.http.links import ask_endpoint, link_endpoint
 from crossclaw.gateway.http.mcp import mcp_endpoint, mcp_leaving_endpoint
 from crossclaw.gateway.http.metrics import EventCounter, metrics_endpoint
@@ -129,7 +129,7 @@ class _Serving:
         self._leaving = leaving
         going_on: Loaded | None = loaded
         try:
-            while going_on is not None and not leaving.is_asked:
+            while going_on is not None and not leaving.is_requested:
                 going_on = await self._next(going_on)
         finally:
             for listener in self._listeners.values():
@@ -153,7 +153,7 @@ class _Serving:
             await anyio.sleep(LOCKED_S)
             return loaded
         except Exception as error:
-            if is_for_lack_of_room(error):
+            if is_disk_full(error):
                 return await self._wait_for_room(loaded, error)
             trouble = StoreFenced if self._good is None else StoreError
             if loaded.config.ledger.shared and is_of_the_ledger(error, trouble):
@@ -181,7 +181,7 @@ class _Serving:
         """Waits for free disk space, then returns the config to reopen with. A gateway that is
         being started raises instead: whoever started it is there to read what to do."""
         folder = self._paths.state_dir
-        full = f"the disk that holds {folder} is full ({room_bytes(folder) // 1024:,} KB left)"
+        full = f"the disk that holds {folder} is full ({free_disk_bytes(folder) // 1024:,} KB left)"
         if self._good is None:
             raise StoreFull(
                 f"{full}: make room there, then start the gateway again. Nothing that it accepted is lost."
@@ -212,12 +212,12 @@ class _Serving:
         settings = loaded.config.gateway
         where = self._host or listen_host(settings)
         token = gateway_token(loaded.config, self._paths, self._environ)
-        locks = _locks(loaded.config, token, where)
+        door_digests = _door_digests(loaded.config, token, where)
         shown = await anyio.to_thread.run_sync(open_certificate, settings.tls, self._paths, where)
         connected = Connected()
         config = CurrentConfig.of(loaded.config)
         written = ConfigWritten()
-        outside = Outside(
+        inputs = GatewayInputs(
             environ=self._environ,
             loaded=loaded,
             take_rules=written.take,
@@ -226,12 +226,12 @@ class _Serving:
             presence=connected.presence,
             clients=connected.clients,
         )
-        async with open_gateway(config, self._paths, outside) as gateway:
+        async with open_gateway(config, self._paths, inputs) as gateway:
             is_agreed = await has_others(gateway.ledger.gateways)
-            secrets = DoorSecrets(gateway.ledger, gateway.credentials, outside.clock)
-            await secrets.settle(locks, is_agreed=is_agreed)
+            secrets = DoorSecrets(gateway.ledger, gateway.credentials, inputs.clock)
+            await secrets.settle(door_digests, is_agreed=is_agreed)
             self._link = LinkKey(token)
-            server = build_server(config, outside, gateway, locks, self._link)
+            server = build_server(config, inputs, gateway, door_digests, self._link)
             await gateway.revoking.end_runs()
             connected.begin(server)
             take_rules = partial(self._take_rules, config, where, gateway, server)
@@ -252,7 +252,7 @@ class _Serving:
                 def at_work() -> bool:
                     return gateway.lanes.at_work or gateway.outbox.at_work
 
-                fresh = await self._leaving.unless_asked(
+                fresh = await self._leaving.unless_requested(
                     partial(
                         next_config,
                         loaded,
@@ -264,7 +264,7 @@ class _Serving:
                     )
                 )
                 if fresh is None:
-                    await tell_of_leaving(gateway.ledger.gateways, loaded.config, self._paths)
+                    await publish_leaving(gateway.ledger.gateways, loaded.config, self._paths)
                     shared = loaded.config.ledger.shared
                     await self._leaving.drain(gateway.slots, at_work, among_others=shared)
                 tasks.cancel_scope.cancel()
@@ -287,7 +287,7 @@ class _Serving:
             token = await anyio.to_thread.run_sync(
                 gateway_token, fresh.config, self._paths, self._environ
             )
-            locks = _locks(fresh.config, token, where)
+            door_digests = _door_digests(fresh.config, token, where)
         except CrossclawError as error:
             log.warning("the changed config is not taken over, the one before holds on: %s", error)
             return str(error)
@@ -298,7 +298,7 @@ class _Serving:
         if config.take_rules(fresh.config):
             log.info("the changed rules of the config hold from now on")
             await _tell_who_may_speak(gateway)
-        if changed := server.rotate(locks):
+        if changed := server.rotate(door_digests):
             log.info(
                 "the secret of %s has changed: what came by the old one ends", ", ".join(changed)
             )
@@ -307,7 +307,7 @@ class _Serving:
                 gateway.shared_config.take_token(token)
             secrets = DoorSecrets(gateway.ledger, gateway.credentials, SystemClock())
             for door in changed:
-                await secrets.keep(door, locks.get(door))
+                await secrets.keep(door, door_digests.get(door))
             await gateway.revoking.end_runs()
         return None
 
@@ -338,36 +338,36 @@ async def _tell_who_may_speak(gateway: Gateway) -> None:
         gateway.feed.publish(SpeechAllowed(run.key, gateway.endings.may_say(run.key, session)))
 
 
-def _locks(config: Config, token: Secret, where: str) -> dict[str, Lock]:
-    locks = {GATEWAY: gateway_lock(config.gateway.auth, token, where)}
-    if (hooks := hook_lock(config.hooks, token, where)) is not None:
-        locks[HOOKS] = hooks
-    return locks
+def _door_digests(config: Config, token: Secret, where: str) -> dict[str, SecretDigests]:
+    door_digests = {GATEWAY: gateway_digests(config.gateway.auth, token, where)}
+    if (hooks := hook_digests(config.hooks, token, where)) is not None:
+        door_digests[HOOKS] = hooks
+    return door_digests
 
 
 def build_server(
     config: Config,
-    outside: Outside,
+    inputs: GatewayInputs,
     gateway: Gateway,
-    locks: Mapping[str, Lock],
+    door_digests: Mapping[str, SecretDigests],
     link: LinkKey | None = None,
 ) -> GatewayServer:
     """Builds the server. `link` is the key by which gateways that share the ledger know each
     other."""
     context = GatewayContext(
-        clock=outside.clock,
-        ids=outside.ids,
+        clock=inputs.clock,
+        ids=inputs.ids,
         with_media=gateway.ledger.with_media,
         neighbours=gateway.neighbours,
     )
     admission = Admission(
-        Gatekeeper(locks, outside.clock, context.limits, gateway.credentials),
+        Authenticator(door_digests, inputs.clock, context.limits, gateway.credentials),
         gateway.pairings,
         ServerFacts(
             version=__version__,
             default_agent_id=config.agents.default_id,
             session_scope=config.session.scope,
-            began_ms=outside.began_ms,
+            began_ms=inputs.began_ms,
         ),
         gateway.about.snapshot,
     )
@@ -379,8 +379,8 @@ def build_server(
         context,
         routes=Routes(
             [
-                *_endpoints(config, outside, gateway, context.watchdog),
-                *_link_endpoints(outside, gateway, link),
+                *_endpoints(config, inputs, gateway, context.watchdog),
+                *_link_endpoints(inputs, gateway, link),
             ],
             Webhooks(gateway.webhooks.find).find_endpoints,
         ),
@@ -393,10 +393,12 @@ def _clients_here(server: GatewayServer, guests: Guests) -> ConnectedClients:
     return connected_clients(server.presence_here(), server.clients(), guests.list_here())
 
 
-def _link_endpoints(outside: Outside, gateway: Gateway, link: LinkKey | None) -> list[Endpoint]:
+def _link_endpoints(
+    inputs: GatewayInputs, gateway: Gateway, link: LinkKey | None
+) -> list[Endpoint]:
     if link is None or gateway.lease is None:
         return []
-    own, clock, neighbours = gateway.ledger.owner, outside.clock, gateway.neighbours
+    own, clock, neighbours = gateway.ledger.owner, inputs.clock, gateway.neighbours
     used = UsedTickets()
     return [
         link_endpoint(gateway.feed, neighbours, link, own, clock, used),
@@ -405,13 +407,13 @@ def _link_endpoints(outside: Outside, gateway: Gateway, link: LinkKey | None) ->
 
 
 def _endpoints(
-    config: Config, outside: Outside, gateway: Gateway, watchdog: Watchdog
+    config: Config, inputs: GatewayInputs, gateway: Gateway, watchdog: Watchdog
 ) -> list[Endpoint]:
     """The HTTP endpoints beside the page and the health check."""
-    door, ids, clock = gateway.door, outside.ids, outside.clock
+    door, ids, clock = gateway.door, inputs.ids, inputs.clock
 
     def model_of(agent_id: str) -> str:
-        return config.model_for(agent_id, outside.environ).primary
+        return config.model_for(agent_id, inputs.environ).primary
 
     invoker = Invoker(gateway.door, gateway.toolsets, gateway.resolver, config, model_of)
     guest_tools = GuestTools(
@@ -421,10 +423,10 @@ def _endpoints(
     meter = EventCounter(
         gateway.feed,
         lambda: gateway.slots.taken,
-        lambda: len(outside.clients()),
+        lambda: len(inputs.clients()),
         watchdog,
         gateway.ledger.unreadable,
-        gateway.ledger.watching.open_runs,
+        gateway.ledger.monitoring.open_runs,
     )
     chat, responses = (
         config.gateway.http.endpoints.chat_completions,

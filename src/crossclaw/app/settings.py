@@ -30,15 +30,15 @@ from crossclaw.domain.models import ListedModel
 from crossclaw.domain.runs import Run
 from crossclaw.domain.sessions import Session
 from crossclaw.ledger.contract import Ledger
-from crossclaw.ledger.operations import NewDelivery, PutDelivery, Taken
+from crossclaw.ledger.operations import NewDelivery, PutDelivery, TakenDelivery
 from crossclaw.policy.approving_chats import approval_text, chats_to_ask
 from crossclaw.policy.colleagues import Colleague, colleagues
 from crossclaw.policy.credentials import ENDED, Credentials
 from crossclaw.policy.decision import Decision
 from crossclaw.policy.sandbox import sandboxes_write
 from crossclaw.policy.send import decide_send
+from crossclaw.providers.answer_limits import thinking_tokens
 from crossclaw.providers.contract import ModelRequest
-from crossclaw.providers.room import room_to_think
 from crossclaw.runs.roles import UPKEEP, Roles
 from crossclaw.schedule.zones import local_zone, user_zone
 from crossclaw.sessions.introductions import THREADS as INTRODUCING_THREADS
@@ -81,7 +81,7 @@ class AgentBudgets:
 
 
 def models_of(resources: Resources) -> Callable[[str], ChosenModel]:
-    look_up = partial(resources.config.model_for, environ=resources.outside.environ)
+    look_up = partial(resources.config.model_for, environ=resources.inputs.environ)
     return lru_cache(AGENTS_REMEMBERED)(look_up)
 
 
@@ -94,7 +94,7 @@ def days_ms(days: float | None) -> int | None:
 
 
 def introductions(resources: Resources) -> Introductions:
-    disk = Disk(inline=resources.outside.inline, threads=INTRODUCING_THREADS)
+    disk = Disk(inline=resources.inputs.inline, threads=INTRODUCING_THREADS)
     return Introductions(resources.config, workspace_of(resources), disk)
 
 
@@ -139,7 +139,7 @@ def prompts(resources: Resources) -> Prompts:
     defaults = resources.config.agents.defaults
     files = WorkspaceFiles(defaults.bootstrap_max_chars, defaults.bootstrap_total_max_chars)
     find = workspace_of(resources)
-    disk = Disk(inline=resources.outside.inline, threads=PROMPT_THREADS)
+    disk = Disk(inline=resources.inputs.inline, threads=PROMPT_THREADS)
     return Prompts(
         find,
         SessionFiles(files, find, disk),
@@ -152,7 +152,7 @@ def prompts(resources: Resources) -> Prompts:
 
 def owner_zone(resources: Resources) -> tzinfo:
     written = resources.config.agents.defaults.user_timezone
-    return user_zone(written, local_zone(resources.outside.environ))
+    return user_zone(written, local_zone(resources.inputs.environ))
 
 
 class OwnerClock:
@@ -191,7 +191,7 @@ def output_tokens(config: Config, model: str) -> int:
 
 def room_of(config: Config, model: str, asked: ModelRequest) -> int:
     """How many tokens a model may think with, beside its words."""
-    return room_to_think(config.facts_for(model), asked.thinking, more=asked.more_room)
+    return thinking_tokens(config.facts_for(model), asked.thinking, more=asked.more_room)
 
 
 class DeliveryPolicy:
@@ -201,7 +201,7 @@ class DeliveryPolicy:
     def __init__(self, config: Config, ledger: Ledger, credentials: Credentials) -> None:
         self._config, self._ledger, self._credentials = config, ledger, credentials
 
-    async def decide(self, taken: Taken) -> Decision:
+    async def decide(self, taken: TakenDelivery) -> Decision:
         if not self._credentials.stands(taken.delivery.authority.made_by):
             return Decision(False, ENDED)
         key, policy = taken.delivery.key, self._config.session.send_policy

@@ -245,7 +245,7 @@ class SharedConfig:
             newest = self._newest
             agrees = newest is not None and newest.digest == ours.digest
             epoch = newest.epoch if newest is not None and agrees else ours.epoch
-            await self._membership.tell_config(ours.keys, ours.digest, epoch)
+            await self._membership.publish_config(ours.keys, ours.digest, epoch)
             self._told = ours
 
     # ── following ──────────────────────────────────────────────────────────────────────────────

@@ -84,7 +84,7 @@ class SharedModelKeys:
         return there
 
 
-class FileKeys:
+class LocalKeyStore:
     """Keys in the files of this machine (`credentials/`)."""
 
     def __init__(self, state_dir: Path, renew: Callable[[str], None]) -> None:
@@ -98,7 +98,7 @@ class FileKeys:
         return await anyio.to_thread.run_sync(forget_key, self._state_dir, provider)
 
 
-class EverywhereKeys(FileKeys):
+class SharedKeyStore(LocalKeyStore):
     """Keys for all gateways. Removing one removes this machine's own too."""
 
     def __init__(

@@ -63,7 +63,7 @@ async def leave_gateways(membership: Membership) -> None:
             log.warning("the other gateways do not know that this one leaves: %s", error)
 
 
-async def tell_of_leaving(membership: Membership | None, config: Config, paths: Paths) -> None:
+async def publish_leaving(membership: Membership | None, config: Config, paths: Paths) -> None:
     """Marks this gateway as draining, so that the list of gateways shows it and nobody sends it
     more."""
     if membership is None:
@@ -82,7 +82,7 @@ class OthersCredentials:
         self._gateway = gateway
         self._hint = anyio.Event()
 
-    def hear(self, _changed: Hints | None) -> None:
+    def on_hint(self, _changed: Hints | None) -> None:
         self._hint.set()
 
     async def serve(self) -> None:
@@ -112,15 +112,15 @@ def listen_to_others(gateway: Gateway, lease: GatewayLease, credentials: OthersC
     """Subscribes to the hints of other gateways, so that their changes count here at once; a lost
     hint is made up for at the next look, a second later."""
     ledger, lanes = gateway.ledger, gateway.lanes
-    ledger.on_hint(LANES, lease.hear_lanes)
+    ledger.on_hint(LANES, lease.on_lane_hint)
     for kind in (CONFIG, MODEL_KEYS):
-        ledger.on_hint(kind, lease.hear_settings)
-    ledger.on_hint(ENDED, gateway.run_store.hear_ends)
-    ledger.on_hint(ENDED, lanes.hear_ends)
-    ledger.on_hint(STOP, lanes.hear_stops)
-    ledger.on_hint(INTERRUPT, lanes.hear_interruptions)
-    ledger.on_hint(ENTRIES, gateway.exporter.hear_others)
-    ledger.on_hint(APPROVALS, gateway.approvals.hear_answers)
-    ledger.on_hint(CREDENTIALS, credentials.hear)
-    ledger.on_hint(JOBS, gateway.schedule.clockwork.hear_jobs)
+        ledger.on_hint(kind, lease.on_settings_hint)
+    ledger.on_hint(ENDED, gateway.run_store.on_end_hint)
+    ledger.on_hint(ENDED, lanes.on_end_hint)
+    ledger.on_hint(STOP, lanes.on_stop_hint)
+    ledger.on_hint(INTERRUPT, lanes.on_interrupt_hint)
+    ledger.on_hint(ENTRIES, gateway.exporter.on_entries_hint)
+    ledger.on_hint(APPROVALS, gateway.approvals.on_approval_hint)
+    ledger.on_hint(CREDENTIALS, credentials.on_hint)
+    ledger.on_hint(JOBS, gateway.schedule.clockwork.on_job_hint)
     ledger.on_hint(OUTBOX, lambda _channels: gateway.outbox.wake())

@@ -25,7 +25,7 @@ from crossclaw.cli.running import ask, run_async
 from crossclaw.cli.say import out, out_json
 from crossclaw.cli.tables import table
 from crossclaw.client.errors import ClientError
-from crossclaw.client.finding import Wanted, served_port
+from crossclaw.client.finding import ConnectOptions, served_port
 from crossclaw.client.peer import ADMIN, READ, GatewayPeer
 from crossclaw.config.agent_entries import ENTRIES, LIST, put_agent
 from crossclaw.config.agents import AgentConfig
@@ -245,7 +245,7 @@ def _is_taken_over(place: StateLocation, agent_id: str, *, wanted: bool = True) 
 async def _knows(place: StateLocation, agent_id: str) -> bool | None:
     """Whether the running gateway knows the agent; None if it cannot be asked."""
     with suppress(ClientError):  # it opens anew just now
-        async with connect_peer(Wanted(), lambda: place, READ, embed=False) as peer:
+        async with connect_peer(ConnectOptions(), lambda: place, READ, embed=False) as peer:
             listed = await peer.call("agents.list", {})
             return agent_id in [agent["id"] for agent in listed["agents"]]
     return None

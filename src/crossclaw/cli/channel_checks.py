@@ -13,7 +13,7 @@ from crossclaw.cli.peer import connect_peer
 from crossclaw.cli.place import StateLocation
 from crossclaw.cli.say import in_one_line
 from crossclaw.client.errors import ClientError
-from crossclaw.client.finding import Wanted, served_port
+from crossclaw.client.finding import ConnectOptions, served_port
 from crossclaw.client.peer import READ
 from crossclaw.config.channel_accounts import accounts_in
 from crossclaw.domain.counts import count_of
@@ -43,7 +43,7 @@ def chat_accounts(place: StateLocation) -> Iterator[Finding]:
 
 async def _served(place: StateLocation) -> dict[tuple[str, str], dict[str, Any]]:
     with anyio.move_on_after(ASKED_S_MAX), suppress(ClientError, CommandFailed):
-        async with connect_peer(Wanted(), lambda: place, READ, embed=False) as peer:
+        async with connect_peer(ConnectOptions(), lambda: place, READ, embed=False) as peer:
             return await states_of(peer)
     return {}
 

@@ -23,7 +23,7 @@ from crossclaw.cli.repairs import (
 from crossclaw.client.finding import PROBE_S, is_taken, local_port, named_port, served_port
 from crossclaw.config import dotenv
 from crossclaw.config.load import NO_EFFECT, Unloadable
-from crossclaw.config.no_effect import told
+from crossclaw.config.no_effect import lines_for_people
 from crossclaw.config.openclaw_here import find_unimported
 from crossclaw.config.paths import LEGACY_FOLDERS
 from crossclaw.config.profiles import find_profiles
@@ -79,7 +79,7 @@ def look_at_config() -> Iterator[Finding]:
         )
         return
     yield Finding("config", "ok", tr("{path} is good").format(path=path))
-    if listed := told(place.loaded.no_effect):
+    if listed := lines_for_people(place.loaded.no_effect):
         todo = "Nothing is unlocked by them. Leave them, or: crossclaw config unset KEY"
         yield Finding("config", "warning", "\n  ".join([NO_EFFECT, *listed]), todo)
     for line in located_warnings(place):
@@ -446,14 +446,14 @@ def _open_host(place: StateLocation) -> Iterator[Finding]:
     free = [name for name in agents.ids() if agents.sandbox_for(name).mode != "all"]
     if not free:
         return
-    from crossclaw.sandbox.masked import Hidden, Masked  # noqa: PLC0415  only where it is wanted
+    from crossclaw.sandbox.masked import HiddenPaths, MaskedHost  # noqa: PLC0415  only where it is wanted
 
     program = shutil.which("bwrap", path=place.environ.get("PATH"))
     try:
         if program is None:
             raise SandboxMissing("bubblewrap is not installed")
         if place.paths.state_dir.is_dir():
-            Masked(program, {}, Hidden(place.paths.state_dir)).check()
+            MaskedHost(program, {}, HiddenPaths(place.paths.state_dir)).check()
     except SandboxMissing as error:
         text = (
             f"{error}; commands of {', '.join(free)} can read the gateway's token, so whoever may "

@@ -14,7 +14,7 @@ from crossclaw.client.finding import served_port
 from crossclaw.config.check import near_miss
 from crossclaw.config.file import ConfigFile
 from crossclaw.config.load import NO_EFFECT
-from crossclaw.config.no_effect import told
+from crossclaw.config.no_effect import lines_for_people
 from crossclaw.config.positions import KeyPath
 from crossclaw.config.source import Source, dotted
 from crossclaw.config.syntax_errors import NotJson5, parse_json5
@@ -45,10 +45,12 @@ def _get(arguments: Arguments) -> int:
 def _tell(place: StateLocation, leaves: list[tuple[KeyPath, Any]]) -> None:
     """Shows a line a setting, with its place."""
     source = Source(place.loaded.path) if place.loaded.exists else None
-    told = [(path, value) for path, value in leaves if value not in (None, {}, [], ())]
-    rows = [(dotted(path), _plain(value), _said_where(source, path)) for path, value in told]
+    lines_for_people = [(path, value) for path, value in leaves if value not in (None, {}, [], ())]
+    rows = [
+        (dotted(path), _plain(value), _said_where(source, path)) for path, value in lines_for_people
+    ]
     out(table(("setting", "value", "said in"), rows) if rows else "nothing is set here")
-    if unset := len(leaves) - len(told):
+    if unset := len(leaves) - len(lines_for_people):
         note(f"{unset} more can be set here; --json names them")
 
 
@@ -110,9 +112,9 @@ def _set(arguments: Arguments) -> int:
     return _saved(place, file, path, f"{dotted(path)} is set in {file.path}")
 
 
-def _saved(place: StateLocation, file: ConfigFile, path: KeyPath, told: str) -> int:
+def _saved(place: StateLocation, file: ConfigFile, path: KeyPath, lines_for_people: str) -> int:
     left = file.save_no_worse(path)
-    out(told)
+    out(lines_for_people)
     if left:
         shown = "\n".join(f"  {cleaned(line)}" for line in left)
         note(f"the file still does not load; to fix, with crossclaw config set or unset:\n{shown}")
@@ -183,7 +185,7 @@ def _check(arguments: Arguments) -> int:
         return Exit.OK
     for line in located_warnings(place):
         out(f"warning: {line}")
-    if listed := told(place.loaded.no_effect):
+    if listed := lines_for_people(place.loaded.no_effect):
         out("\n  ".join([NO_EFFECT, *listed]))
     out(f"{place.loaded.path} is good")
     return Exit.OK

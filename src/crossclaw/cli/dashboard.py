@@ -6,7 +6,7 @@ from crossclaw.cli.place import find_served_place
 from crossclaw.cli.run import link
 from crossclaw.cli.running import ask
 from crossclaw.cli.say import note, out
-from crossclaw.client.finding import TOKEN_HINT, Wanted, find_gateway
+from crossclaw.client.finding import TOKEN_HINT, ConnectOptions, find_gateway
 from crossclaw.client.peer import READ, GatewayPeer
 
 
@@ -19,7 +19,7 @@ def _dashboard(arguments: Arguments) -> int:
     """Shows the link of a gateway, once it has answered to the very token in it."""
 
     async def work(peer: GatewayPeer) -> int:
-        wanted = Wanted(arguments.url, arguments.token, arguments.password)
+        wanted = ConnectOptions(arguments.url, arguments.token, arguments.password)
         address = find_gateway(wanted, find_served_place())
         page = address.url.replace("ws", "http", 1)
         if address.token is None:

@@ -22,7 +22,7 @@ from crossclaw.cli.peer import connect_peer
 from crossclaw.cli.place import StateLocation, find_place
 from crossclaw.cli.running import run_async
 from crossclaw.cli.say import cleaned, dimmed, out
-from crossclaw.client.finding import Wanted
+from crossclaw.client.finding import ConnectOptions
 from crossclaw.client.peer import ADMIN, READ, WRITE, Event, GatewayPeer
 from crossclaw.config.file import ConfigFile
 from crossclaw.display.conversation import message_text
@@ -68,7 +68,7 @@ def _demo(arguments: Arguments) -> int:
         with anyio.fail_after(DEMO_S_MAX):
             async with anyio.create_task_group() as tasks:
                 url, token = await tasks.start(_serve, place)
-                await _watch(place, Wanted(url, token))
+                await _watch(place, ConnectOptions(url, token))
                 tasks.cancel_scope.cancel()
         return Exit.OK
 
@@ -137,7 +137,7 @@ async def _serve(place: StateLocation, *, task_status: TaskStatus[tuple[str, str
     )
 
 
-async def _watch(place: StateLocation, wanted: Wanted) -> None:
+async def _watch(place: StateLocation, wanted: ConnectOptions) -> None:
     async with connect_peer(wanted, lambda: place, READ, WRITE, ADMIN, embed=False) as peer:
         for key in (_MAIN, _OTHER):
             await peer.call("sessions.messages.subscribe", {"key": key})

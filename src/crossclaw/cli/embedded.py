@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 import msgspec
 
-from crossclaw.app import Gateway, Outside, open_gateway
+from crossclaw.app import Gateway, GatewayInputs, open_gateway
 from crossclaw.cli.place import StateLocation, find_place
 from crossclaw.cli.say import note
 from crossclaw.client.errors import CallRefused, WaitTimeout
@@ -56,15 +56,15 @@ async def open_embedded(
         nobody = port_taken or "no gateway runs"
         note(f"{nobody}; working without one for this call ({start} starts one)")
         peer = EmbeddedPeer(gateway, place)
-        unsubscribe = gateway.feed.subscribe(peer.hear)
+        unsubscribe = gateway.feed.subscribe(peer.on_event)
         try:
             yield peer
         finally:
             unsubscribe()
 
 
-def _outside(place: StateLocation) -> Outside:
-    return Outside(environ=place.environ, loaded=place.loaded, keeps_time=False)
+def _outside(place: StateLocation) -> GatewayInputs:
+    return GatewayInputs(environ=place.environ, loaded=place.loaded, keeps_time=False)
 
 
 class EmbeddedPeer:
@@ -103,7 +103,7 @@ class EmbeddedPeer:
             raise CallRefused(str(error), error.code) from None
         return msgspec.to_builtins(answer, str_keys=True)
 
-    def hear(self, heard: gateway_events.FeedEvent) -> None:
+    def on_event(self, heard: gateway_events.FeedEvent) -> None:
         for event in self._events_from(heard, self._clock.now_ms()):
             body = event.body(PROTOCOL, shown_key(_key_of(heard)))
             self._listeners.put(Event(event.name, body))

@@ -8,7 +8,7 @@ from crossclaw.cli.grammar import Arguments, CommandSpec, Parser, gateway_option
 from crossclaw.cli.place import find_place
 from crossclaw.cli.running import run_async
 from crossclaw.client.errors import GatewayDown
-from crossclaw.client.finding import TOKEN_HINT, GatewayAddress, Wanted, find_serving
+from crossclaw.client.finding import TOKEN_HINT, ConnectOptions, GatewayAddress, find_serving
 from crossclaw.client.trust import checked_context
 from crossclaw.disk.extras import how_to_install, how_to_install_there
 
@@ -25,7 +25,9 @@ def _arguments(parser: Parser) -> None:
 
 def _serve(arguments: Arguments) -> int:
     place = find_place()
-    address = find_serving(Wanted(arguments.url, arguments.token, arguments.password), place)
+    address = find_serving(
+        ConnectOptions(arguments.url, arguments.token, arguments.password), place
+    )
     bridge = _bridge(address, arguments.name)
 
     async def whole() -> int:

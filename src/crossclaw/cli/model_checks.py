@@ -4,7 +4,7 @@ asked anything."""
 from collections.abc import AsyncIterator
 from difflib import get_close_matches
 
-from crossclaw.app import Outside
+from crossclaw.app import GatewayInputs
 from crossclaw.app.model_settings import make_providers
 from crossclaw.cli.checks import Finding
 from crossclaw.cli.place import StateLocation
@@ -19,7 +19,7 @@ _OWN = ("rehearsal", "local")
 
 async def look_at_models(place: StateLocation) -> list[Finding]:
     config = CurrentConfig.of(place.config)
-    providers = make_providers(config, place.paths, Outside(environ=place.environ))
+    providers = make_providers(config, place.paths, GatewayInputs(environ=place.environ))
     try:
         return [finding async for finding in _look(place, config, providers)]
     finally:

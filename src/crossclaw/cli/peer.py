@@ -21,7 +21,13 @@ from crossclaw.client.errors import (
     WaitTimeout,
     plain_errors,
 )
-from crossclaw.client.finding import Wanted, find_gateway, find_serving, how_to_start, taken_port
+from crossclaw.client.finding import (
+    ConnectOptions,
+    find_gateway,
+    find_serving,
+    how_to_start,
+    taken_port,
+)
 from crossclaw.client.peer import GatewayPeer
 from crossclaw.domain.aliases import Tell
 from crossclaw.domain.errors import StoreLocked
@@ -52,7 +58,7 @@ def failed_by(error: ClientError) -> CommandFailed:
 
 @asynccontextmanager
 async def connect_peer(
-    wanted: Wanted,
+    wanted: ConnectOptions,
     locate: Locate,
     *scopes: str,
     embed: bool = True,
@@ -74,7 +80,12 @@ async def connect_peer(
 
 class _Opening:
     def __init__(
-        self, wanted: Wanted, locate: Locate, scopes: tuple[str, ...], lasting: bool, tell: Tell
+        self,
+        wanted: ConnectOptions,
+        locate: Locate,
+        scopes: tuple[str, ...],
+        lasting: bool,
+        tell: Tell,
     ) -> None:
         self._wanted = wanted
         self._locate = locate
@@ -115,14 +126,14 @@ class _Opening:
             await anyio.sleep(_LOOK_AGAIN_S)
 
     def _line(self) -> AbstractAsyncContextManager[GatewayPeer]:
-        from crossclaw.client import line, wire  # noqa: PLC0415  brings websockets, 100 ms
+        from crossclaw.client import reconnecting, wire  # noqa: PLC0415  brings websockets, 100 ms
 
-        return line.open_line(
+        return reconnecting.open_reconnecting(
             # Found anew each time: another config may say another port or token.
             lambda: find_serving(self._wanted, self._locate()),
             self._scopes,
             name=wire.ClientName("cli", "cli"),
-            away_s=line.AWAY_S_MAX if self._lasting else 0.0,
+            away_s=reconnecting.AWAY_S_MAX if self._lasting else 0.0,
             tell=self._tell,
         )
 

@@ -31,13 +31,13 @@ def _schema(arguments: Arguments) -> int:
 
 async def known_methods() -> list[Method[Any]]:
     """The methods of a gateway that is opened for this in a temporary folder, with an empty config."""
-    from crossclaw.app import Outside, open_gateway  # noqa: PLC0415  brings the whole gateway
+    from crossclaw.app import GatewayInputs, open_gateway  # noqa: PLC0415  brings the whole gateway
     from crossclaw.config import Config, Paths  # noqa: PLC0415
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         paths = Paths(folder, folder / "state", folder / "openclaw.json")
-        async with open_gateway(Config(), paths, Outside(environ={})) as gateway:
+        async with open_gateway(Config(), paths, GatewayInputs(environ={})) as gateway:
             return [method for method in gateway.door.registry if not method.hidden]
 
 

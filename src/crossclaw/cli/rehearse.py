@@ -24,7 +24,7 @@ from crossclaw.cli.place import StateLocation, find_place
 from crossclaw.cli.running import run_async
 from crossclaw.cli.say import cleaned, coloured, dimmed, out
 from crossclaw.client.errors import ClientError
-from crossclaw.client.finding import Wanted
+from crossclaw.client.finding import ConnectOptions
 from crossclaw.client.peer import ADMIN, READ, WRITE, GatewayPeer
 from crossclaw.config.rehearsals import (
     SHIPPED,
@@ -82,8 +82,8 @@ class Stage:
         return f"http://127.0.0.1:{self.port}/?rehearsal#token={self._token}"
 
     @property
-    def wanted(self) -> Wanted:
-        return Wanted(f"ws://127.0.0.1:{self.port}", self._token)
+    def wanted(self) -> ConnectOptions:
+        return ConnectOptions(f"ws://127.0.0.1:{self.port}", self._token)
 
     async def start(self) -> None:
         words = [sys.executable, "-m", "crossclaw.cli.stage_gateway", str(os.getpid())]

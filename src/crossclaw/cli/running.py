@@ -10,7 +10,7 @@ from crossclaw.cli.peer import connect_peer
 from crossclaw.cli.place import served_places
 from crossclaw.cli.say import note
 from crossclaw.client.errors import plain_errors
-from crossclaw.client.finding import Wanted
+from crossclaw.client.finding import ConnectOptions
 from crossclaw.client.peer import GatewayPeer
 
 
@@ -26,7 +26,7 @@ def ask(
     gateway that goes away meanwhile is waited for; `tell` reports that."""
 
     async def whole() -> int:
-        wanted = Wanted(arguments.url, arguments.token, arguments.password)
+        wanted = ConnectOptions(arguments.url, arguments.token, arguments.password)
         async with connect_peer(
             wanted, served_places(), *scopes, embed=embed, lasting=lasting, tell=tell
         ) as peer:

@@ -12,7 +12,7 @@ from crossclaw.cli.peer import connect_peer
 from crossclaw.cli.place import StateLocation
 from crossclaw.cli.say import in_one_line
 from crossclaw.client.errors import ClientError
-from crossclaw.client.finding import Wanted, served_port
+from crossclaw.client.finding import ConnectOptions, served_port
 from crossclaw.client.peer import READ
 
 ASKED_S_MAX = 5.0  # a gateway that does not answer is told of by others
@@ -31,7 +31,7 @@ def sharing(place: StateLocation) -> Iterator[Finding]:
 
 async def _gateways(place: StateLocation) -> list[dict[str, Any]]:
     with anyio.move_on_after(ASKED_S_MAX), suppress(ClientError, CommandFailed):
-        async with connect_peer(Wanted(), lambda: place, READ, embed=False) as peer:
+        async with connect_peer(ConnectOptions(), lambda: place, READ, embed=False) as peer:
             answer = await peer.call("gateways.list", {})
             found: list[dict[str, Any]] = answer["gateways"]
             return found

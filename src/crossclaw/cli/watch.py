@@ -109,7 +109,7 @@ async def _watch_on(peer: GatewayPeer, arguments: Arguments) -> int:
                 await peer.call("sessions.subscribe", {}, repeat=True)
                 lines = await watcher.arrived()
             else:
-                lines = await watcher.hear(event)
+                lines = await watcher.on_event(event)
             if printer.show(lines):
                 break
     return Exit.OK
@@ -168,7 +168,7 @@ class Watcher:
             _remember(self._shown, run["runId"], True)
         return lines
 
-    async def hear(self, event: Event) -> list[WatchLine]:
+    async def on_event(self, event: Event) -> list[WatchLine]:
         payload = event.payload
         if event.name == "agent" and payload.get("stream") == "lifecycle":
             return await self._lifecycle(payload)

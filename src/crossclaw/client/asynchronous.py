@@ -9,10 +9,9 @@ from uuid import uuid4
 import anyio
 
 from crossclaw.client.errors import GatewayDown, ReplyFailed, WaitTimeout
-from crossclaw.client.finding import Wanted, find_serving
+from crossclaw.client.finding import ConnectOptions, find_serving
 from crossclaw.client.following import follow_entries
 from crossclaw.client.history import read_history
-from crossclaw.client.line import AWAY_S_MAX, open_line
 from crossclaw.client.location import find_place
 from crossclaw.client.peer import (
     MISSED,
@@ -23,6 +22,7 @@ from crossclaw.client.peer import (
     GatewayDefaults,
     GatewayPeer,
 )
+from crossclaw.client.reconnecting import AWAY_S_MAX, open_reconnecting
 from crossclaw.client.replies import RunReply, StreamPiece, reply_pieces, written_reply
 from crossclaw.client.rows import (
     EntryCursor,
@@ -249,9 +249,9 @@ async def connect_async(
     """A client of the gateway that the command line would find: `url` with its `token`, or
     OPENCLAW_GATEWAY_URL and OPENCLAW_GATEWAY_TOKEN, or the gateway of this machine with the token that it
     keeps in its state folder. `away_s` is how long a gateway that went away is waited for."""
-    wanted = Wanted(url, _read(token_file) if token_file else token, password)
+    wanted = ConnectOptions(url, _read(token_file) if token_file else token, password)
 
-    async with open_line(
+    async with open_reconnecting(
         lambda: find_serving(wanted, find_place(environ)), scopes, away_s=away_s, tell=tell
     ) as line:
         yield AsyncGatewayClient(line)

@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from crossclaw.client.asynchronous import REPLY_S, AsyncGatewayClient, connect_async
-from crossclaw.client.line import AWAY_S_MAX
 from crossclaw.client.peer import READ, WRITE, Event, GatewayDefaults
+from crossclaw.client.reconnecting import AWAY_S_MAX
 from crossclaw.client.replies import RunReply, StreamPiece
 from crossclaw.client.rows import (
     EntryCursor,

@@ -39,7 +39,7 @@ _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _SCHEMES = {"ws": "ws", "wss": "wss", "http": "ws", "https": "wss"}
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class ConnectOptions(msgspec.Struct, frozen=True):
     """The options that name a gateway; mostly none."""
 
     url: str | None = None
@@ -64,7 +64,7 @@ class GatewayAddress(msgspec.Struct, frozen=True):
         return self.url.startswith("ws://") and not _is_loopback(self.url)
 
 
-def find_serving(wanted: Wanted, place: StateLocation) -> GatewayAddress:
+def find_serving(wanted: ConnectOptions, place: StateLocation) -> GatewayAddress:
     """Finds like `find_gateway`, for connecting now. A gateway of this state folder says where it listens;
     another program on that port must not get our token."""
     address = find_gateway(wanted, place)
@@ -76,7 +76,7 @@ def find_serving(wanted: Wanted, place: StateLocation) -> GatewayAddress:
     return address
 
 
-def find_gateway(wanted: Wanted, place: StateLocation) -> GatewayAddress:
+def find_gateway(wanted: ConnectOptions, place: StateLocation) -> GatewayAddress:
     own = GatewayAddress("", _secret(wanted.token), _secret(wanted.password))
     if wanted.url:
         return _elsewhere(wanted.url, own, place, "--url needs its own --token-file")

@@ -22,7 +22,7 @@ from crossclaw.config.check import (
 from crossclaw.config.lint import lint
 from crossclaw.config.model import Config
 from crossclaw.config.named_models import each_agent
-from crossclaw.config.no_effect import NoEffect, judge, told
+from crossclaw.config.no_effect import NoEffect, judge, lines_for_people
 from crossclaw.config.positions import KeyPath
 from crossclaw.config.providers import APIS
 from crossclaw.config.section import Loose, Secrets
@@ -81,7 +81,7 @@ class Loaded(msgspec.Struct, frozen=True):
     @property
     def all_warnings(self) -> tuple[str, ...]:
         """All warnings, those about settings without effect as one text."""
-        listed = told(self.no_effect)
+        listed = lines_for_people(self.no_effect)
         return (*self.warnings, "\n  ".join([NO_EFFECT, *listed])) if listed else self.warnings
 
     def __repr__(self) -> str:

@@ -148,7 +148,7 @@ def grouped(found: Iterable[NoEffect]) -> Iterator[tuple[NoEffectGroup, list[NoE
             yield group, members
 
 
-def told(found: Iterable[NoEffect]) -> list[str]:
+def lines_for_people(found: Iterable[NoEffect]) -> list[str]:
     """The list for people: rights a line each with what holds instead, the others by name."""
     lines: list[str] = []
     for group, members in grouped(found):

@@ -20,7 +20,7 @@ OLD, DEFAULTS = "agent", ("agents", "defaults")
 INCLUDE_DEPTH_MAX = 10  # as OpenClaw: deeper is a mistake, not an order
 
 
-class Spot(NamedTuple):
+class SourcePosition(NamedTuple):
     file: Path
     line: int
 
@@ -32,7 +32,7 @@ class LocatedValue(NamedTuple):
     """A value and where its pieces stand; no spots as long as nobody asks for them."""
 
     value: Any
-    spots: dict[KeyPath, Spot]
+    spots: dict[KeyPath, SourcePosition]
 
 
 class _Step(NamedTuple):
@@ -51,7 +51,7 @@ class Source:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._texts: dict[Path, str] = {}
-        self._spots: Mapping[KeyPath, Spot] | None = None
+        self._spots: Mapping[KeyPath, SourcePosition] | None = None
         read = self._object(_Reader(self._texts, locate=False).read(path))
         self._has_old_agent = _is_old_agent(read.get(OLD))
         self.value: dict[str, Any] = with_new_names(read)
@@ -64,14 +64,14 @@ class Source:
     def files(self) -> tuple[Path, ...]:
         return tuple(self._texts)
 
-    def spot(self, path: KeyPath) -> Spot:
+    def spot(self, path: KeyPath) -> SourcePosition:
         """The place of a key, or of the nearest thing around it."""
         if self._spots is None:
             self._spots = _Reader(self._texts, locate=True).read(self.path).spots
         old = (OLD, *path[2:]) if self._has_old_agent and path[:2] == DEFAULTS else path
         while path and path not in self._spots and old not in self._spots:
             path, old = path[:-1], old[:-1]
-        return self._spots.get(path) or self._spots.get(old, Spot(self.path, 1))
+        return self._spots.get(path) or self._spots.get(old, SourcePosition(self.path, 1))
 
     def old_names(self) -> list[KeyPath]:
         """Keys that stand under the name that an early OpenClaw gave them."""
@@ -162,11 +162,13 @@ class _Reader:
 
     def _under(
         self, children: Iterable[tuple[str | int, LocatedValue]], here: KeyPath, chain: _Chain
-    ) -> dict[KeyPath, Spot]:
+    ) -> dict[KeyPath, SourcePosition]:
         if not self._locate:
             return {}
         file = chain[-1].file
-        spots: dict[KeyPath, Spot] = {(): Spot(file, self._lines[file].get(here, 1))}
+        spots: dict[KeyPath, SourcePosition] = {
+            (): SourcePosition(file, self._lines[file].get(here, 1))
+        }
         for step, child in children:
             spots |= {(step, *path): spot for path, spot in child.spots.items()}
         return spots
@@ -209,7 +211,7 @@ class _Reader:
     def _refused(self, here: KeyPath, chain: _Chain, what: str) -> ConfigInvalid:
         file = chain[-1].file
         line = lines_of(self._texts[file]).get((*here, INCLUDE), 1)
-        return ConfigInvalid(f"{Spot(file, line)}: {dotted((*here, INCLUDE))} {what}")
+        return ConfigInvalid(f"{SourcePosition(file, line)}: {dotted((*here, INCLUDE))} {what}")
 
 
 def deep_merge(base: Any, over: Any) -> Any:

@@ -62,7 +62,7 @@ def _near(error: Exception) -> int:
     return max(0, int(near[1]) - 1) if near else 0
 
 
-class _Broken(Exception):
+class _Malformed(Exception):
     def __init__(self, at: int, why: str) -> None:
         super().__init__(why)
         self.fault = SyntaxFault(at, why)
@@ -72,8 +72,8 @@ def find_fault(text: str) -> SyntaxFault | None:
     """The first place at which the text cannot go on as JSON5; None where it can all the way."""
     try:
         _Reader(text).read()
-    except _Broken as broken:
-        return broken.fault
+    except _Malformed as malformed:
+        return malformed.fault
     return None
 
 
@@ -94,9 +94,11 @@ class _Reader:
             return
         at = len(self._text.rstrip())
         if not self._open:
-            raise _Broken(len(self._text), "there is nothing in it but comments; write {} into it")
+            raise _Malformed(
+                len(self._text), "there is nothing in it but comments; write {} into it"
+            )
         last = self._open[-1]
-        raise _Broken(
+        raise _Malformed(
             at,
             f"the text ends, and the {last.text} of line {self._line(last)} is still open: "
             f"a {_CLOSES[last.text]} is missing",
@@ -107,13 +109,13 @@ class _Reader:
 
     def _refuse_unclosed(self, token: Token) -> None:
         if token.kind == "open_string":
-            raise _Broken(
+            raise _Malformed(
                 token.start, f"this text is not closed on its line: a {token.text} is missing"
             )
         if token.kind == "open_comment":
-            raise _Broken(token.start, "this comment is never closed: a */ is missing")
+            raise _Malformed(token.start, "this comment is never closed: a */ is missing")
         if token.kind == "other":
-            raise _Broken(token.start, "a lone / means nothing here; a comment begins with //")
+            raise _Malformed(token.start, "a lone / means nothing here; a comment begins with //")
         if token.kind == "word":
             _refuse_strangers(token)
 
@@ -128,7 +130,7 @@ class _Reader:
             case "comma":
                 return self._comma(token)
             case "end":
-                raise _Broken(token.start, _too_much(token))
+                raise _Malformed(token.start, _too_much(token))
 
     def _value(self, token: Token) -> Expected:
         if token.kind == "mark":
@@ -136,7 +138,7 @@ class _Reader:
         try:
             pyjson5.decode(token.text)
         except pyjson5.Json5DecoderException:
-            raise _Broken(token.start, _no_value(token)) from None
+            raise _Malformed(token.start, _no_value(token)) from None
         return self._after()
 
     def _begin(self, token: Token) -> Expected:
@@ -146,9 +148,9 @@ class _Reader:
         if token.text == "]" and self._expected == "item":
             return self._close(token)
         if self._expected == "item":
-            raise _Broken(token.start, self._no_item(token))
+            raise _Malformed(token.start, self._no_item(token))
         of_whom = f"{self._key} has no value" if self._open else "a value is missing"
-        raise _Broken(token.start, f"{of_whom}: something must stand before this {token.text}")
+        raise _Malformed(token.start, f"{of_whom}: something must stand before this {token.text}")
 
     def _no_item(self, token: Token) -> str:
         if token.text == ",":
@@ -162,7 +164,7 @@ class _Reader:
             return self._no_name(token)
         plain = token.kind == "string" or _NAME.fullmatch(token.text)
         if not plain:
-            raise _Broken(token.start, _no_key(token))
+            raise _Malformed(token.start, _no_key(token))
         _refuse_bad_escape(token)
         bare = token.text.strip("\"'")
         self._key = token.text if _NAME.fullmatch(bare) else "this key"
@@ -172,18 +174,18 @@ class _Reader:
         if token.text == "}":
             return self._close(token)
         if token.text == "]":
-            raise _Broken(token.start, self._wrong_end(token))
+            raise _Malformed(token.start, self._wrong_end(token))
         if token.text == ",":
-            raise _Broken(token.start, "there is one comma too many")
-        raise _Broken(token.start, f"a key is missing before this {token.text}")
+            raise _Malformed(token.start, "there is one comma too many")
+        raise _Malformed(token.start, f"a key is missing before this {token.text}")
 
     def _colon(self, token: Token) -> Expected:
         if token.text == ":":
             return "value"
         if token.text.startswith("="):
-            raise _Broken(token.start, "between a key and its value stands a colon, not =")
+            raise _Malformed(token.start, "between a key and its value stands a colon, not =")
         # Not by its name: without a colon nobody knows whether it is a key, or a value after a slip.
-        raise _Broken(self._end_of_last(), "a colon is missing after this key")
+        raise _Malformed(self._end_of_last(), "a colon is missing after this key")
 
     def _comma(self, token: Token) -> Expected:
         container = self._open[-1].text
@@ -192,12 +194,14 @@ class _Reader:
         if token.text == _CLOSES[container]:
             return self._close(token)
         if token.kind == "mark" and token.text in "}]":
-            raise _Broken(token.start, self._wrong_end(token))
+            raise _Malformed(token.start, self._wrong_end(token))
         if token.text == ":" and container == "[":
-            raise _Broken(token.start, "a list has no keys; an item with keys is an object: { … }")
+            raise _Malformed(
+                token.start, "a list has no keys; an item with keys is an object: { … }"
+            )
         if token.text == ":":
-            raise _Broken(token.start, "a second colon: is a comma missing before it?")
-        raise _Broken(self._end_of_last(), self._no_comma(token))
+            raise _Malformed(token.start, "a second colon: is a comma missing before it?")
+        raise _Malformed(self._end_of_last(), self._no_comma(token))
 
     def _no_comma(self, token: Token) -> str:
         last = self._last
@@ -229,11 +233,11 @@ class _Reader:
 def _refuse_strangers(token: Token) -> None:
     """Refuses what people bring from other formats."""
     if token.text[0] == "#":
-        raise _Broken(token.start, "a comment begins with //, not with #")
+        raise _Malformed(token.start, "a comment begins with //, not with #")
     if token.text[0] in _TYPOGRAPHIC:
-        raise _Broken(token.start, 'a typographic quotation mark; write a straight one: "')
+        raise _Malformed(token.start, 'a typographic quotation mark; write a straight one: "')
     if _MERGE.match(token.text):
-        raise _Broken(token.start, "a merge has left this mark; keep one of the two versions")
+        raise _Malformed(token.start, "a merge has left this mark; keep one of the two versions")
 
 
 def _refuse_bad_escape(token: Token) -> None:
@@ -241,7 +245,7 @@ def _refuse_bad_escape(token: Token) -> None:
     try:
         pyjson5.decode(quoted)
     except pyjson5.Json5DecoderException:
-        raise _Broken(token.start, _no_value(token._replace(kind="string"))) from None
+        raise _Malformed(token.start, _no_value(token._replace(kind="string"))) from None
 
 
 def _no_value(token: Token) -> str:

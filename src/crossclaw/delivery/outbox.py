@@ -18,15 +18,15 @@ import anyio
 import anyio.abc
 
 from crossclaw.channels.accounts import AccountPlace, LiveAccount, LiveAccounts
-from crossclaw.delivery.carrying import (
+from crossclaw.delivery.send_order import SendOrder, SendSlot
+from crossclaw.delivery.sender import (
     ABSENT_MS_MAX,
     LAST_S,
     RETRY_FIRST_S,
     AsSaid,
-    Carrier,
+    DeliverySender,
     MayDeliver,
 )
-from crossclaw.delivery.turns import SendSlot, Turns
 from crossclaw.domain.addresses import Address
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import CrossclawError
@@ -67,8 +67,8 @@ class Outbox:
         self._accounts = accounts
         self._clock = clock
         self._began_at = clock.now_ms()
-        self._carrier = Carrier(ledger, accounts, clock, may_deliver, as_said)
-        self.previews, self.paces = self._carrier.previews, self._carrier.paces
+        self._sender = DeliverySender(ledger, accounts, clock, may_deliver, as_said)
+        self.previews, self.paces = self._sender.previews, self._sender.paces
         self.may_deliver, self.as_said = may_deliver, as_said
         self._hint = anyio.Event()
         self._all = True
@@ -85,7 +85,7 @@ class Outbox:
         self._ends_at = inf
         """When the attempts under way are cut off, because the gateway is closing."""
         self._places = anyio.CapacityLimiter(CHATS_AT_ONCE)
-        self._turns: dict[AccountPlace, Turns] = {}
+        self._turns: dict[AccountPlace, SendOrder] = {}
         self._left_over: set[int] = set()
         """Rows that a dead process was sending, until it is known what their platform can do."""
 
@@ -96,16 +96,16 @@ class Outbox:
     def look_again(self) -> None:
         """Looks at all deliveries again: some may be due now, because a person acted or an account
         connected."""
-        self._carrier.away.clear()
+        self._sender.away.clear()
         self._all = True
         self._hint.set()
 
     def is_silent(self, place: AccountPlace) -> bool:
         """Whether its platform has asked the account to wait."""
-        return self._carrier.silent_until.get(place, 0) > self._clock.now_ms()
+        return self._sender.silent_until.get(place, 0) > self._clock.now_ms()
 
     def turn_of(self, live: LiveAccount) -> SendSlot:
-        return SendSlot(self._turns.setdefault(live.place, Turns()))
+        return SendSlot(self._turns.setdefault(live.place, SendOrder()))
 
     @property
     def at_work(self) -> bool:
@@ -159,9 +159,9 @@ class Outbox:
         if first and await self._ledger.find_preview(delivery.delivery_key) is not None:
             known = True  # it was being changed, or is not to be found: looked at when it is tried
         if known or (pieces and under_way is None):
-            await self._carrier.settle(delivery, "pending", under_way)
+            await self._sender.settle(delivery, "pending", under_way)
         else:
-            await self._carrier.settle(delivery, "uncertain", under_way, error=CUT_OFF)
+            await self._sender.settle(delivery, "uncertain", under_way, error=CUT_OFF)
         self._left_over.discard(delivery.delivery_id)
 
     # ── what is due ────────────────────────────────────────────────────────────────────────────
@@ -236,7 +236,7 @@ class Outbox:
                 ends = max(ends, self._began_at + OPENING_MS)
             return delivery.not_before if ends <= now else now + int(LOOK_AGAIN_S * 1000)
         place = self._accounts.place_of(delivery.address)
-        return max(delivery.not_before, self._carrier.due_again(place) if place else 0)
+        return max(delivery.not_before, self._sender.due_again(place) if place else 0)
 
     def _must_look_again(self) -> bool:
         """Whether it is time to read all rows again, however many hints of new ones there are."""
@@ -279,7 +279,7 @@ class Outbox:
         try:
             live = self._accounts.find(delivery.address)
             if live is not None:
-                await self._carrier.keep_pace(delivery, live)
+                await self._sender.keep_pace(delivery, live)
             if live is None or live.account.knows_key_for_s() > 0:
                 async with self._places:
                     await self._attempt(delivery, None)
@@ -299,6 +299,6 @@ class Outbox:
         with anyio.CancelScope(shield=True, deadline=self._ends_at) as attempt:
             self._attempts.add(attempt)
             try:
-                await self._carrier.carry(delivery, turn)
+                await self._sender.carry(delivery, turn)
             finally:
                 self._attempts.discard(attempt)

@@ -21,9 +21,9 @@ from crossclaw.channels.contract import Piece
 from crossclaw.channels.manifest import Rate
 from crossclaw.config import Config
 from crossclaw.config.session import TypingMode
-from crossclaw.delivery.carrying import LAST_S, answers
 from crossclaw.delivery.outbox import Outbox
 from crossclaw.delivery.pieces import pieces_of
+from crossclaw.delivery.sender import LAST_S, answers
 from crossclaw.domain.addresses import Address, Inbound
 from crossclaw.domain.errors import CrossclawError, DeliveryError
 from crossclaw.domain.events import (
@@ -39,7 +39,7 @@ from crossclaw.domain.exchanges import CONTROL_TOKENS, is_silent
 from crossclaw.domain.newest import keep_newest
 from crossclaw.domain.runs import Run
 from crossclaw.ledger.contract import Ledger
-from crossclaw.ledger.operations import Delivery, Taken
+from crossclaw.ledger.operations import Delivery, TakenDelivery
 from crossclaw.policy.signals import decide_ack, decide_typing
 
 log = logging.getLogger(__name__)
@@ -132,14 +132,14 @@ class ChatSignals:
     def _follow_accounts(self) -> None:
         """Subscribes to events only while an account is open."""
         if self._accounts.are_open and self._end is None:
-            self._end = self._subscribe(self.hear, *HEARD, outward=True)
+            self._end = self._subscribe(self.on_event, *HEARD, outward=True)
         elif not self._accounts.are_open and self._end is not None:
             self._end()
             self._end = None
 
     # ── what happens ───────────────────────────────────────────────────────────────────────────
 
-    def hear(self, event: FeedEvent) -> None:
+    def on_event(self, event: FeedEvent) -> None:
         match event:
             case RunStarted(run=run):
                 self._begin(run)
@@ -352,7 +352,7 @@ class ChatSignals:
             authority=run.authority,
         )
         session = await self._ledger.find_session(run.key)
-        return (await self._outbox.may_deliver(Taken(reply, session))).allowed
+        return (await self._outbox.may_deliver(TakenDelivery(reply, session))).allowed
 
     def _may_signal(self, live: LiveAccount) -> bool:
         """Whether a signal may be sent now, within the platform's limits and without delaying

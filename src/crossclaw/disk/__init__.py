@@ -3,11 +3,11 @@
 __all__ = [
     "archive",
     "extras",
+    "free_space",
     "growth",
     "guarding",
     "held",
     "private",
-    "room",
     "threads",
     "zstd",
 ]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 
-from crossclaw.disk.room import room_bytes
+from crossclaw.disk.free_space import free_disk_bytes
 from crossclaw.disk.threads import Disk
 from crossclaw.domain.clock import Clock
 
@@ -25,7 +25,7 @@ class StoreSize(msgspec.Struct, frozen=True, rename="camel"):
 
 def size_of(ledger: Path) -> StoreSize:
     return StoreSize(
-        _bytes(ledger), _bytes(Path(f"{ledger}-wal")), room_bytes(_there(ledger.parent))
+        _bytes(ledger), _bytes(Path(f"{ledger}-wal")), free_disk_bytes(_there(ledger.parent))
     )
 
 

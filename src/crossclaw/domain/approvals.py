@@ -5,7 +5,7 @@ from typing import Literal
 
 import msgspec
 
-from crossclaw.domain.authority import Authority, Maker
+from crossclaw.domain.authority import Authority, CredentialRef
 from crossclaw.domain.keys import SessionKey
 
 ApprovalAnswer = Literal["allow-once", "allow-always", "deny"]
@@ -36,7 +36,7 @@ class ExecRule(msgspec.Struct, frozen=True):
         )
 
 
-class Wish(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ProposedCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a tool call is about to do, exactly as people are shown it and as it is run."""
 
     tool: str
@@ -87,7 +87,7 @@ class NewApproval(msgspec.Struct, frozen=True, kw_only=True):
 
     approval_id: str
     tool_use_id: str
-    wish: Wish
+    wish: ProposedCall
     agents: tuple[str, ...]
     """The agents for which it would be allowed for good: the agent itself, and those on whose behalf it acts."""
     expires_at: int
@@ -100,7 +100,7 @@ class Approval(msgspec.Struct, frozen=True, kw_only=True):
     run_id: str
     tool_use_id: str
     key: SessionKey
-    wish: Wish
+    wish: ProposedCall
     agents: tuple[str, ...]
     authority: Authority
     """The authority of the run that asks."""
@@ -110,7 +110,7 @@ class Approval(msgspec.Struct, frozen=True, kw_only=True):
     answered_at: int | None = None
     answered_by: str | None = None
     """The person who answered, for people."""
-    makers: tuple[Maker, ...] = ()
+    makers: tuple[CredentialRef, ...] = ()
     """The credentials that the answer came by: an approval by one that has ended since does not count."""
 
     @property
@@ -147,4 +147,4 @@ class StandingGrant(msgspec.Struct, frozen=True, kw_only=True):
     rule: ExecRule | None = None
     """A rule in place of a grant: commands are treated at least as strictly as this."""
     granted_by: str = ""
-    makers: tuple[Maker, ...] = ()
+    makers: tuple[CredentialRef, ...] = ()

@@ -14,7 +14,7 @@ HOOKS = "hooks"
 """The credential of programs elsewhere, which call hooks: their runs, and all that follows, go back to this one."""
 
 
-class Maker(msgspec.Struct, frozen=True, omit_defaults=True):
+class CredentialRef(msgspec.Struct, frozen=True, omit_defaults=True):
     """A credential that something was begun by."""
 
     credential_id: str
@@ -23,7 +23,7 @@ class Maker(msgspec.Struct, frozen=True, omit_defaults=True):
     replacing the token that it was made with does not end it."""
 
 
-class Arm(msgspec.Struct, frozen=True, omit_defaults=True):
+class Delegator(msgspec.Struct, frozen=True, omit_defaults=True):
     """The agent and model on whose behalf something is done. Its rules are asked when they are used, beside
     those of whoever does it."""
 
@@ -70,11 +70,11 @@ class Authority(msgspec.Struct, frozen=True, omit_defaults=True):
     """The agents whose workspaces commands may see."""
     models: frozenset[str] | None = None
     """The models that may be asked, as `provider/model`; `provider/*` stands for all of one."""
-    arms: frozenset[Arm] = frozenset()
+    arms: frozenset[Delegator] = frozenset()
     """The agents on whose behalf it acts: all that they are denied, it is denied."""
     chats: frozenset[ChatPlace] = frozenset()
     """Groups that it was asked in, if the config limits tools by group: what is denied there, it is denied."""
-    made_by: frozenset[Maker] = frozenset()
+    made_by: frozenset[CredentialRef] = frozenset()
     """The credentials that it goes back to; when one of them ends, so does this."""
 
     def meet(self, other: "Authority") -> "Authority":

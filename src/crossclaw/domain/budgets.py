@@ -18,7 +18,7 @@ class Allowance(msgspec.Struct, frozen=True):
     """Whether it is the agent's own, not everybody's: then it holds also where another account pays."""
 
 
-class Purse(msgspec.Struct, frozen=True, omit_defaults=True):
+class BudgetShare(msgspec.Struct, frozen=True, omit_defaults=True):
     """A run's share of a budget: the account, whose it is, and when its time is over."""
 
     account_id: str

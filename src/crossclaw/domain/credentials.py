@@ -4,14 +4,14 @@ from typing import Literal
 
 import msgspec
 
-from crossclaw.domain.authority import Maker
+from crossclaw.domain.authority import CredentialRef
 
 CredentialKind = Literal["device", "pairing", "door", "guest"]
 """device: a device that was let in, in one role. pairing: a device that waits for approval. door: a secret of
 the gateway itself. guest: an MCP client, with the name it is bound to."""
 
 
-class Particulars(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class DeviceDescription(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a device said of itself. For people to recognise it; nothing is decided by it."""
 
     public_key: str
@@ -35,12 +35,12 @@ class Credential(msgspec.Struct, frozen=True, kw_only=True):
     epoch: int
     """A number that grows when its tokens are changed or taken away: what an older one began ends."""
     created_at: int
-    particulars: Particulars
+    particulars: DeviceDescription
     digests: tuple[str, ...] = ()
     used_at: int | None = None
     """The time at which one of its tokens was last shown; None: never."""
     revoked_at: int | None = None
 
     @property
-    def maker(self) -> Maker:
-        return Maker(self.credential_id, self.epoch)
+    def ref(self) -> CredentialRef:
+        return CredentialRef(self.credential_id, self.epoch)

@@ -65,12 +65,12 @@ class Announce(msgspec.Struct, frozen=True):
     pass
 
 
-class Over(msgspec.Struct, frozen=True):
+class ExchangeOver(msgspec.Struct, frozen=True):
     words: str | None = None
     """The words that the target wants posted in its chat."""
 
 
-ExchangeStep = Round | Announce | Over
+ExchangeStep = Round | Announce | ExchangeOver
 
 
 def is_silent(reply: str | None) -> bool:
@@ -83,12 +83,12 @@ def next_step(exchange: Exchange, run: Run, outcome: Outcome) -> tuple[Exchange,
     """What follows from the end of one of its runs, and the exchange as it is then."""
     reply = (outcome.reply or "").strip() if outcome.status == "ok" else ""
     if outcome.status == "aborted":
-        return _over(exchange), Over()  # whoever stopped it wants silence
+        return _over(exchange), ExchangeOver()  # whoever stopped it wants silence
     if run.kind == "announce":
-        return _over(exchange), Over(None if is_silent(reply) else reply)
+        return _over(exchange), ExchangeOver(None if is_silent(reply) else reply)
     if run.kind == "send":
         if outcome.status != "ok":
-            return _over(exchange), Over()
+            return _over(exchange), ExchangeOver()
         exchange = msgspec.structs.replace(exchange, first_reply=reply, latest_reply=reply)
     elif reply and reply != REPLY_SKIP:
         exchange = msgspec.structs.replace(exchange, latest_reply=reply)

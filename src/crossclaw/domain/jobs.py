@@ -19,26 +19,26 @@ HEARTBEAT_OK = "HEARTBEAT_OK"
 ACK_CHARS_MAX = 300  # OpenClaw's: a remark of this length beside the token is still "all is well"
 
 
-class Wired(
+class WireStruct(
     msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True,
     forbid_unknown_fields=True,
 ):  # fmt: skip
     """A closed object with OpenClaw's names."""
 
 
-class At(Wired, frozen=True, tag_field="kind", tag="at"):
+class At(WireStruct, frozen=True, tag_field="kind", tag="at"):
     """A schedule of one moment. A time without a zone is UTC."""
 
     at: Filled
 
 
-class Every(Wired, frozen=True, tag_field="kind", tag="every"):
+class Every(WireStruct, frozen=True, tag_field="kind", tag="every"):
     every_ms: Annotated[int, msgspec.Meta(ge=1, le=8_640_000_000_000_000)]
     anchor_ms: Annotated[int, msgspec.Meta(ge=0, le=8_640_000_000_000_000)] | None = None
     """The time that ticks are counted from; unset: the time the job was made."""
 
 
-class CronSchedule(Wired, frozen=True, tag_field="kind", tag="cron"):
+class CronSchedule(WireStruct, frozen=True, tag_field="kind", tag="cron"):
     expr: Filled
     tz: str | None = None
 
@@ -46,13 +46,13 @@ class CronSchedule(Wired, frozen=True, tag_field="kind", tag="cron"):
 JobSchedule = At | Every | CronSchedule
 
 
-class SystemEvent(Wired, frozen=True, tag_field="kind", tag="systemEvent"):
+class SystemEvent(WireStruct, frozen=True, tag_field="kind", tag="systemEvent"):
     """A payload: a notice for the main session."""
 
     text: Filled
 
 
-class AgentTurn(Wired, frozen=True, tag_field="kind", tag="agentTurn"):
+class AgentTurn(WireStruct, frozen=True, tag_field="kind", tag="agentTurn"):
     """A payload: a run in the job's own session."""
 
     message: Filled
@@ -66,14 +66,14 @@ class AgentTurn(Wired, frozen=True, tag_field="kind", tag="agentTurn"):
     best_effort_deliver: bool | None = None
 
 
-class Heartbeat(Wired, frozen=True, tag_field="kind", tag="heartbeat"):
+class Heartbeat(WireStruct, frozen=True, tag_field="kind", tag="heartbeat"):
     """The payload of the built-in heartbeat: made from the config, never by a client."""
 
 
 Payload = SystemEvent | AgentTurn | Heartbeat
 
 
-class JobDelivery(Wired, frozen=True):
+class JobDelivery(WireStruct, frozen=True):
     """The chat that the reply of an isolated run goes to."""
 
     mode: Literal["none", "announce"]
@@ -99,7 +99,7 @@ class JobDelivery(Wired, frozen=True):
         return None if self.thread_id is None else str(self.thread_id)
 
 
-class JobSpec(Wired, frozen=True):
+class JobSpec(WireStruct, frozen=True):
     name: Filled
     schedule: JobSchedule
     payload: Payload

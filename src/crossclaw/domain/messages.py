@@ -257,17 +257,19 @@ def well_formed(message: M) -> M:
     try:
         _encoder.encode(message)
     except UnicodeEncodeError:
-        return msgspec.convert(_mended(msgspec.to_builtins(message)), type(message))
+        return msgspec.convert(_with_storable_texts(msgspec.to_builtins(message)), type(message))
     return message
 
 
-def _mended(value: Any) -> Any:
+def _with_storable_texts(value: Any) -> Any:
     if isinstance(value, str):
         return well_formed_text(value)
     if isinstance(value, list):
-        return [_mended(part) for part in value]
+        return [_with_storable_texts(part) for part in value]
     if isinstance(value, dict):
-        return {_mended(key): _mended(part) for key, part in value.items()}
+        return {
+            _with_storable_texts(key): _with_storable_texts(part) for key, part in value.items()
+        }
     return value
 
 

@@ -6,7 +6,7 @@ import msgspec
 
 from crossclaw.domain.addresses import Address
 from crossclaw.domain.authority import Authority
-from crossclaw.domain.budgets import Purse
+from crossclaw.domain.budgets import BudgetShare
 from crossclaw.domain.jobs import TickId
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import UserMessage
@@ -44,7 +44,7 @@ class Cause(msgspec.Struct, frozen=True, omit_defaults=True):
 
     chain: tuple[str, ...] = ()
     hops: int = 0
-    purse: Purse | None = None
+    purse: BudgetShare | None = None
     """The budget share that all of them spend from, if there is a budget."""
 
     def root(self, run_id: str) -> str:

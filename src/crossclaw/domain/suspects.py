@@ -20,7 +20,7 @@ WINDOW_MS = 2_000  # most that kill do so at once
 WINDOW_MS_MAX = 300_000  # nobody waits longer for one group than for a long model call
 
 
-class Died(msgspec.Struct, frozen=True):
+class InterruptedRun(msgspec.Struct, frozen=True):
     """A run that was at work when the process died."""
 
     run_id: str
@@ -42,7 +42,7 @@ class Suspicion(msgspec.Struct, frozen=True, omit_defaults=True):
     given_up: tuple[str, ...] = ()
 
 
-def suspects_after(before: Suspicion | None, died: Sequence[Died]) -> Suspicion | None:
+def suspects_after(before: Suspicion | None, died: Sequence[InterruptedRun]) -> Suspicion | None:
     """The suspicion after a crash, or after a stop: then nothing was at work."""
     at_work = {each.run_id: each for each in died}
     groups = before.groups if before is not None else ()
@@ -64,7 +64,7 @@ def suspects_after(before: Suspicion | None, died: Sequence[Died]) -> Suspicion 
     return Suspicion((*likely, *rest), before.window_ms, likely=len(likely))
 
 
-def _first_suspicion(died: Sequence[Died]) -> Suspicion | None:
+def _first_suspicion(died: Sequence[InterruptedRun]) -> Suspicion | None:
     if not any(each.attempt >= SUSPECT_AFTER for each in died):
         return None
     # What has made progress meanwhile may be the one that kills; it is less likely.
@@ -72,7 +72,7 @@ def _first_suspicion(died: Sequence[Died]) -> Suspicion | None:
     return Suspicion(divide([each.run_id for each in order], GROUPS_MAX))
 
 
-def _accuse(before: Suspicion, died: Died, at_work: list[str]) -> Suspicion:
+def _accuse(before: Suspicion, died: InterruptedRun, at_work: list[str]) -> Suspicion:
     """Accuses the only suspect that had begun. A run may be suspect because of others beside it; it is given
     up only for crashes of its own."""
     run = died.run_id

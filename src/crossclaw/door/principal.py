@@ -5,7 +5,7 @@ from typing import Literal
 
 import msgspec
 
-from crossclaw.domain.authority import Authority, Maker
+from crossclaw.domain.authority import Authority, CredentialRef
 from crossclaw.domain.keys import SessionKey
 
 Scope = Literal[
@@ -75,7 +75,7 @@ def session_principal(key: SessionKey, authority: Authority) -> Principal:
 
 
 def person_principal(
-    name: str, scopes: Iterable[str], made_by: Iterable[Maker] = (), *, owner: bool = True
+    name: str, scopes: Iterable[str], made_by: Iterable[CredentialRef] = (), *, owner: bool = True
 ) -> Principal:
     """A person's client: it may do what its scopes say, in every session."""
     return Principal(

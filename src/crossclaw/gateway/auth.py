@@ -13,7 +13,7 @@ from ipaddress import ip_address
 import msgspec
 
 from crossclaw.config.gateway import GatewayAuth
-from crossclaw.domain.authority import Maker
+from crossclaw.domain.authority import CredentialRef
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import ConfigInvalid, Invalid
 from crossclaw.domain.secret import Secret
@@ -42,7 +42,7 @@ class DeviceTokenMismatch(Unauthorized):
         self.args = ("unauthorized: device token mismatch",)
 
 
-class Offer(msgspec.Struct, frozen=True):
+class PresentedSecrets(msgspec.Struct, frozen=True):
     """The secrets that a client shows."""
 
     token: str | None = None
@@ -57,7 +57,7 @@ class Offer(msgspec.Struct, frozen=True):
         return first or second
 
 
-class Lock(msgspec.Struct, frozen=True):
+class SecretDigests(msgspec.Struct, frozen=True):
     """The secrets that open one door, as digests."""
 
     digests: tuple[bytes, ...]
@@ -71,7 +71,7 @@ class Lock(msgspec.Struct, frozen=True):
         return found
 
 
-def gateway_lock(auth: GatewayAuth, token: Secret, host: str) -> Lock:
+def gateway_digests(auth: GatewayAuth, token: Secret, host: str) -> SecretDigests:
     """The secrets that open the gateway. The token always does; in password mode the password as well. A
     guessable one is accepted on loopback only, where existing configs have it."""
     secrets = [token]
@@ -87,11 +87,11 @@ def gateway_lock(auth: GatewayAuth, token: Secret, host: str) -> Lock:
         )
     _refuse_weak(auth, secrets, host)
     kind = "password" if auth.mode == "password" else "token"
-    return Lock(tuple(secret.digest() for secret in secrets), kind)
+    return SecretDigests(tuple(secret.digest() for secret in secrets), kind)
 
 
-def lock_for(secret: Secret) -> Lock:
-    return Lock((secret.digest(),))
+def secret_digests(secret: Secret) -> SecretDigests:
+    return SecretDigests((secret.digest(),))
 
 
 def is_loopback(host: str) -> bool:
@@ -103,73 +103,81 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-CLOSED = Lock(())
+CLOSED = SecretDigests(())
 """No secrets at all: nothing opens it."""
 
 
-class Gatekeeper:
+class Authenticator:
     """Checks secrets for every transport and every door. A door's own secret is a credential: changing it
     begins a new epoch, and whoever came in before must come in again."""
 
     def __init__(
         self,
-        locks: Mapping[str, Lock],
+        door_digests: Mapping[str, SecretDigests],
         clock: Clock,
         limits: GatewayLimits | None = None,
         credentials: Credentials | None = None,
     ) -> None:
-        self._locks = dict(locks)
+        self._door_digests = dict(door_digests)
         self._clock = clock
         self._pauses = Pauses(clock, limits or GatewayLimits())
         self.credentials = credentials or Credentials()
-        for door in locks:
+        for door in door_digests:
             if self.credentials.epoch_of(door) is None:
                 self.credentials.put(door, clock.now_ms())
         self.verified = 0
         """Secrets looked at so far."""
 
-    async def check(self, address: str, offer: Offer, door: str = GATEWAY) -> None:
-        lock = self._locks.get(door, CLOSED)
-        value = offer.value(lock.kind)
+    async def check(self, address: str, offer: PresentedSecrets, door: str = GATEWAY) -> None:
+        expected = self._door_digests.get(door, CLOSED)
+        value = offer.value(expected.kind)
         if not value:
-            raise Unauthorized(lock.kind, missing=True)
-        if self._opened(value, lock) is None:
+            raise Unauthorized(expected.kind, missing=True)
+        if self._opened(value, expected) is None:
             await self._pauses.after_a_wrong_secret(address)
-            raise Unauthorized(lock.kind, missing=False)
+            raise Unauthorized(expected.kind, missing=False)
 
-    async def check_device(self, address: str, offer: Offer, own: Lock) -> Lock:
+    async def check_device(
+        self, address: str, offer: PresentedSecrets, own: SecretDigests
+    ) -> SecretDigests:
         """Checks for the gateway's secret or the device's own token; returns which of the two matched. Old
         clients show their device's token where the gateway's belongs."""
-        lock = self._locks[GATEWAY]
-        shown = dict.fromkeys(filter(None, (offer.value(lock.kind), offer.device_token)))
+        expected = self._door_digests[GATEWAY]
+        shown = dict.fromkeys(filter(None, (offer.value(expected.kind), offer.device_token)))
         if not shown:
-            raise Unauthorized(lock.kind, missing=True)
+            raise Unauthorized(expected.kind, missing=True)
         for value in shown:
-            if (opened := self._opened(value, lock, own)) is not None:
+            if (opened := self._opened(value, expected, own)) is not None:
                 return opened
         await self._pauses.after_a_wrong_secret(address)
         raise (
-            DeviceTokenMismatch() if offer.device_token else Unauthorized(lock.kind, missing=False)
+            DeviceTokenMismatch()
+            if offer.device_token
+            else Unauthorized(expected.kind, missing=False)
         )
 
-    def _opened(self, value: str, *locks: Lock) -> Lock | None:
+    def _opened(self, value: str, *door_digests: SecretDigests) -> SecretDigests | None:
         self.verified += 1
-        opened = [lock for lock in locks if lock.opened_by(value)]
+        opened = [expected for expected in door_digests if expected.opened_by(value)]
         return opened[0] if opened else None
 
     def has(self, door: str) -> bool:
-        return door in self._locks
+        return door in self._door_digests
 
-    def maker(self, door: str = GATEWAY) -> Maker:
+    def credential_ref(self, door: str = GATEWAY) -> CredentialRef:
         """The credential that runs begun with a door's own secret carry."""
-        return Maker(door, self.credentials.epoch_of(door))
+        return CredentialRef(door, self.credentials.epoch_of(door))
 
-    def rotate(self, locks: Mapping[str, Lock]) -> list[str]:
+    def rotate(self, door_digests: Mapping[str, SecretDigests]) -> list[str]:
         """Replaces the secrets. Returns the doors whose secrets have changed: their epoch is new at once."""
-        before, self._locks = self._locks, dict(locks)
-        changed = [door for door in {**before, **locks} if before.get(door) != locks.get(door)]
+        before, self._door_digests = self._door_digests, dict(door_digests)
+        changed = [
+            door
+            for door in {**before, **door_digests}
+            if before.get(door) != door_digests.get(door)
+        ]
         for door in changed:
-            if door in locks:
+            if door in door_digests:
                 self.credentials.put(door, self.credentials.next_epoch(door, self._clock.now_ms()))
             else:
                 self.credentials.drop(door)

@@ -26,7 +26,7 @@ from crossclaw.gateway.frames import (
 from crossclaw.gateway.handshake import (
     POLICY_VIOLATION,
     Admitted,
-    Circumstances,
+    ConnectionFacts,
     ConnectRefused,
     Handshake,
 )
@@ -94,7 +94,7 @@ class Connection:
         self,
         handshake: Handshake,
         greet: Greet,
-        known: Circumstances,
+        known: ConnectionFacts,
         *,
         nonce: str,
         clock: Clock,

@@ -28,7 +28,7 @@ from crossclaw.domain import untrusted
 from crossclaw.domain.authority import HOOKS, Authority
 from crossclaw.door.open_calls import OpenCalls
 from crossclaw.door.principal import Principal, person_principal
-from crossclaw.gateway.auth import GATEWAY, Gatekeeper, Offer, Unauthorized
+from crossclaw.gateway.auth import GATEWAY, Authenticator, PresentedSecrets, Unauthorized
 from crossclaw.gateway.handshake import OPERATOR_SCOPES
 from crossclaw.gateway.http.answers import invalid, too_large, unauthorized
 from crossclaw.gateway.limits import GatewayLimits
@@ -97,7 +97,7 @@ class Edge:
         self,
         routes: Routes,
         upgrade: ASGIApp,
-        gatekeeper: Gatekeeper,
+        authenticator: Authenticator,
         origins: Origins,
         limits: GatewayLimits,
         proxies: Iterable[str] = (),
@@ -107,11 +107,11 @@ class Edge:
         for endpoint in routes.endpoints:
             self._routes.setdefault(endpoint.path, {})[endpoint.method] = endpoint
         self._upgrade = upgrade
-        self._gatekeeper = gatekeeper
+        self._authenticator = authenticator
         self._origins = origins
         self._limits = limits
         self._proxies = frozenset(proxies)
-        self._calls = OpenCalls(gatekeeper.credentials)
+        self._calls = OpenCalls(authenticator.credentials)
         self._unsigned = _SharedRoom(limits.unsigned_bytes_max, limits.unsigned_small_bytes)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -170,7 +170,7 @@ class Edge:
         routes = {scope["path"]: webhooks} if webhooks else self._routes
         endpoint = find_endpoint(routes, scope["method"], scope["path"])
         principal = await self._principal(endpoint, scope, headers)
-        saying = _Saying(send)
+        saying = _TrackedSend(send)
         with self._calls.hold(principal.authority) as held:
             answer = await self._answer(endpoint, principal, scope, headers, receive)
             await answer(scope, receive, saying)
@@ -202,13 +202,16 @@ class Edge:
     ) -> Principal:
         if endpoint.door is None:
             return NOBODY
-        offer, maker = Offer(bearer(headers)), self._gatekeeper.maker(endpoint.door)
+        offer, maker = (
+            PresentedSecrets(bearer(headers)),
+            self._authenticator.credential_ref(endpoint.door),
+        )
         find = endpoint.find_token or (lambda _value: None)
         if offer.token and (found := find(offer.token)) is not None:
             _make_known(scope)
             return found
         try:
-            await self._gatekeeper.check(scope["crossclaw.address"], offer, endpoint.door)
+            await self._authenticator.check(scope["crossclaw.address"], offer, endpoint.door)
         except Unauthorized:
             raise EdgeRefusal(unauthorized()) from None
         _make_known(scope)
@@ -253,8 +256,8 @@ def _freely(_size: int) -> None:
 
 
 def _make_known(scope: Scope) -> None:
-    if (ticket := scope.get("crossclaw.ticket")) is not None:
-        ticket.known()
+    if (pending := scope.get("crossclaw.pending")) is not None:
+        pending.known()
 
 
 # ── single checks ──────────────────────────────────────────────────────────────────────────────
@@ -374,13 +377,13 @@ def _address(text: str) -> str | None:
 
 async def _drop(scope: Scope, receive: Receive) -> None:
     """Ends the connection without an answer; it is closed when this returns."""
-    if (ticket := scope.get("crossclaw.ticket")) is not None:
-        ticket.cut()
+    if (pending := scope.get("crossclaw.pending")) is not None:
+        pending.cut()
     while (await receive())["type"] != "http.disconnect":
         pass
 
 
-class _Saying:
+class _TrackedSend:
     """Wraps ASGI send and remembers whether a response has begun."""
 
     def __init__(self, send: Send) -> None:

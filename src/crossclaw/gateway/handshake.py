@@ -5,15 +5,15 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from crossclaw.domain.authority import Authority, Maker
+from crossclaw.domain.authority import Authority, CredentialRef
 from crossclaw.domain.clock import Clock
-from crossclaw.domain.credentials import Particulars
+from crossclaw.domain.credentials import DeviceDescription
 from crossclaw.domain.errors import Busy, CrossclawError, Invalid
 from crossclaw.domain.secret import Secret
 from crossclaw.door.dispatch import read_params
 from crossclaw.door.principal import Principal, person_principal
 from crossclaw.door.registry import Caller, Method, Params
-from crossclaw.gateway.auth import GATEWAY, Gatekeeper, Offer, Unauthorized
+from crossclaw.gateway.auth import GATEWAY, Authenticator, PresentedSecrets, Unauthorized
 from crossclaw.gateway.devices import Device, DeviceRefused, Statement, check_device
 from crossclaw.gateway.event_types import HelloOk
 from crossclaw.gateway.origins import Origins
@@ -96,7 +96,7 @@ class ConnectRefused(CrossclawError):
         self.close_code = close_code
 
 
-class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
+class ConnectionFacts(msgspec.Struct, frozen=True, kw_only=True):
     """The facts of a connection that are known without asking it."""
 
     address: str
@@ -153,15 +153,15 @@ CONNECT: Method[ConnectParams] = Method(
 
 class Handshake:
     def __init__(
-        self, gatekeeper: Gatekeeper, pairings: Pairings, origins: Origins, clock: Clock
+        self, authenticator: Authenticator, pairings: Pairings, origins: Origins, clock: Clock
     ) -> None:
-        self._gatekeeper = gatekeeper
+        self._authenticator = authenticator
         self._pairings = pairings
         self._origins = origins
         self._clock = clock
 
     async def admit(
-        self, raw: Any, nonce: str, known: Circumstances, on_secret: Callable[[], None]
+        self, raw: Any, nonce: str, known: ConnectionFacts, on_secret: Callable[[], None]
     ) -> Admitted:
         """Admits a client or raises. The secret is checked before a signature, which costs more to verify.
         `on_secret` is called as soon as the secret was right."""
@@ -177,7 +177,7 @@ class Handshake:
         self._check_device(params, protocol, role, nonce)
         scopes = granted_scopes(role, params.scopes, protocol)
         paired = await self._pair(params, role, scopes, known, shown)
-        made_by = frozenset({shown, *([paired.credential.maker] if paired else [])})
+        made_by = frozenset({shown, *([paired.credential.ref] if paired else [])})
         self._check_still(made_by)
         device_id = params.device.id if params.device else None
         return Admitted(
@@ -192,7 +192,7 @@ class Handshake:
             new_token=paired.token if paired else None,
         )
 
-    def _check_origin(self, known: Circumstances) -> None:
+    def _check_origin(self, known: ConnectionFacts) -> None:
         if self._origins.origin_allowed(known.origin, known.host):
             return
         raise ConnectRefused(
@@ -202,21 +202,23 @@ class Handshake:
             )
         )
 
-    async def _check_secret(self, params: ConnectParams, role: str, known: Circumstances) -> Maker:
+    async def _check_secret(
+        self, params: ConnectParams, role: str, known: ConnectionFacts
+    ) -> CredentialRef:
         auth, device = params.auth, params.device
-        offer = Offer(auth.token, auth.password, auth.device_token)
-        gateway = self._gatekeeper.maker()
+        offer = PresentedSecrets(auth.token, auth.password, auth.device_token)
+        gateway = self._authenticator.credential_ref()
         try:
             if device is None:
-                await self._gatekeeper.check(known.address, offer)
+                await self._authenticator.check(known.address, offer)
                 return gateway
             own, credential = (
                 self._pairings.lock(device.id, role),
                 self._pairings.find(device.id, role),
             )
-            opened = await self._gatekeeper.check_device(known.address, offer, own)
+            opened = await self._authenticator.check_device(known.address, offer, own)
             if opened is own and credential is not None:
-                return credential.maker
+                return credential.ref
             return gateway
         except Unauthorized as error:
             raise ConnectRefused(_with_hint(error, params.client)) from None
@@ -250,8 +252,8 @@ class Handshake:
         params: ConnectParams,
         role: str,
         scopes: frozenset[str],
-        known: Circumstances,
-        shown: Maker,
+        known: ConnectionFacts,
+        shown: CredentialRef,
     ) -> Paired | None:
         if params.device is None:
             return None
@@ -269,9 +271,9 @@ class Handshake:
         except (PairingRequired, Unauthorized, Busy) as error:
             raise ConnectRefused(error) from None
 
-    def _check_still(self, made_by: frozenset[Maker]) -> None:
+    def _check_still(self, made_by: frozenset[CredentialRef]) -> None:
         """Refuses if the credential has ended while the device was stored."""
-        if not self._gatekeeper.credentials.stands(made_by):
+        if not self._authenticator.credentials.stands(made_by):
             raise ConnectRefused(Unauthorized("token", missing=False))
 
 
@@ -279,7 +281,7 @@ def _principal(
     params: ConnectParams,
     role: Literal["operator", "node"],
     scopes: frozenset[str],
-    made_by: frozenset[Maker],
+    made_by: frozenset[CredentialRef],
 ) -> Principal:
     """The principal of a client. A node is no person: it sees what was given to it, and what it begins is not
     the owner's."""
@@ -297,8 +299,8 @@ def _principal(
     )
 
 
-def _particulars(client: ClientSays, device: Device, known: Circumstances) -> Particulars:
-    return Particulars(
+def _particulars(client: ClientSays, device: Device, known: ConnectionFacts) -> DeviceDescription:
+    return DeviceDescription(
         public_key=device.public_key,
         client_id=client.id,
         client_mode=client.mode,

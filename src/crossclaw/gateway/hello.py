@@ -111,7 +111,7 @@ class Health:
         self.snapshot: Any = {}
         self.version = 1
 
-    def told(self, may_read: bool) -> Any:
+    def shown_to(self, may_read: bool) -> Any:
         """The health that a client gets: all of it, which names the newest sessions, or only that the gateway
         is well."""
         return self.snapshot if may_read else {k: v for k, v in self.snapshot.items() if k in _BARE}
@@ -169,7 +169,7 @@ class Hello:
         about = self._about
         return {
             "presence": self._presence.entries() if may_read else [],
-            "health": self._health.told(may_read),
+            "health": self._health.shown_to(may_read),
             "stateVersion": self.state_version(),
             "uptimeMs": max(0, self._clock.now_ms() - self._began_ms),
             "sessionDefaults": {

@@ -94,7 +94,7 @@ class LinkWriter:
         self._news = anyio.Event()
         self.is_full = False
 
-    def hear(self, event: FeedEvent) -> None:
+    def on_event(self, event: FeedEvent) -> None:
         told = self._told(event)
         if told is None:
             return
@@ -104,7 +104,7 @@ class LinkWriter:
             self._lines.append(msgspec.json.encode(told) + b"\n")
         self._news.set()
 
-    def tell_clients(self) -> None:
+    def send_clients(self) -> None:
         """Queues the new list of clients: somebody has come or gone."""
         self._clients_changed = True
         self._news.set()

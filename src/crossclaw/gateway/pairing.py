@@ -17,13 +17,13 @@ import msgspec
 
 from crossclaw.domain.agents import DEFAULT_AGENT_ID
 from crossclaw.domain.clock import Clock
-from crossclaw.domain.credentials import Credential, Particulars
+from crossclaw.domain.credentials import Credential, DeviceDescription
 from crossclaw.domain.errors import Busy, CrossclawError, Fenced, Invalid, NotFound
 from crossclaw.domain.ids import Ids
 from crossclaw.domain.secret import Secret
 from crossclaw.door.held_credentials import HeldCredentials
 from crossclaw.door.principal import Principal, includes, person_principal
-from crossclaw.gateway.auth import DeviceTokenMismatch, Lock
+from crossclaw.gateway.auth import DeviceTokenMismatch, SecretDigests
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.jobs import SwitchOffJobs
 from crossclaw.ledger.operations import Audit, DeleteCredential, Op, PutCredential
@@ -61,7 +61,7 @@ class PairingRequest(msgspec.Struct, frozen=True, kw_only=True):
     device_id: str
     role: str
     scopes: tuple[str, ...]
-    particulars: Particulars
+    particulars: DeviceDescription
     trusted: bool
     """Whether it is on this machine and has shown the gateway's own secret."""
     token_epoch: int | None = None
@@ -118,10 +118,10 @@ class Pairings(HeldCredentials):
     def find(self, device_id: str, role: str) -> Credential | None:
         return self._devices.get(_credential_id(device_id, role))
 
-    def lock(self, device_id: str, role: str) -> Lock:
+    def lock(self, device_id: str, role: str) -> SecretDigests:
         """The device's tokens, as digests; nothing matches an unknown one's."""
         found = self.find(device_id, role)
-        return Lock(tuple(bytes.fromhex(each) for each in found.digests) if found else ())
+        return SecretDigests(tuple(bytes.fromhex(each) for each in found.digests) if found else ())
 
     def find_token(self, value: str) -> Principal | None:
         """The device whose token this is, where it cannot sign: as a person's client, with what it was
@@ -129,7 +129,7 @@ class Pairings(HeldCredentials):
         digest = Secret(value).digest().hex()
         for each in self._devices.values():
             if each.role == "operator" and digest in each.digests:
-                return person_principal(f"device:{each.subject}", each.scopes, [each.maker])
+                return person_principal(f"device:{each.subject}", each.scopes, [each.ref])
         return None
 
     def of(self, device_id: str) -> list[Credential]:
@@ -196,7 +196,7 @@ class Pairings(HeldCredentials):
         device_id: str,
         role: str,
         scopes: Iterable[str],
-        particulars: Particulars,
+        particulars: DeviceDescription,
     ) -> Credential:
         """The device's credential with all that was granted before, unless that was revoked."""
         now = self._clock.now_ms()

@@ -60,7 +60,7 @@ RunStep = CallRepeated | ToolStarted | ToolProgress | ToolEnded | CompactionPhas
 
 
 class EventPublisher:
-    """Gets every event (`hear` is a listener of the feed) and sends each client its part."""
+    """Gets every event (`on_event` is a listener of the feed) and sends each client its part."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class EventPublisher:
         self._gaps: set[tuple[Subscriber, str]] = set()
         """Listeners that missed a delta of a run: the next one repeats the whole text for them."""
 
-    def hear(self, heard: FeedEvent) -> None:
+    def on_event(self, heard: FeedEvent) -> None:
         match heard:
             case ReplyPiece():
                 self._piece(heard, self._clock.now_ms())

@@ -11,7 +11,7 @@ import msgspec
 from crossclaw.domain.errors import CrossclawError
 from crossclaw.door.dispatch import call_under_way
 from crossclaw.door.principal import Principal
-from crossclaw.gateway.auth import Gatekeeper
+from crossclaw.gateway.auth import Authenticator
 from crossclaw.gateway.client import Client
 from crossclaw.gateway.context import GatewayContext
 from crossclaw.gateway.frames import EventFrame, event
@@ -33,7 +33,7 @@ LookAtHealth = Callable[[], Awaitable[Any]]
 class Admission(msgspec.Struct, frozen=True):
     """What is needed to admit clients: secrets, devices, and the facts of hello-ok."""
 
-    gatekeeper: Gatekeeper
+    authenticator: Authenticator
     pairings: Pairings
     about: ServerFacts
     health: LookAtHealth
@@ -42,11 +42,11 @@ class Admission(msgspec.Struct, frozen=True):
 class Reception:
     def __init__(self, admission: Admission, context: GatewayContext) -> None:
         about = admission.about
-        self._gatekeeper = admission.gatekeeper
+        self._authenticator = admission.authenticator
         self._pairings = admission.pairings
         self._context = context
         self._look = admission.health
-        self._gatekeeper.credentials.listen(self._send_away)
+        self._authenticator.credentials.listen(self._send_away)
         clock, limits = context.clock, context.limits
         self.audience = Audience(limits)
         self.presence = Presence(about, clock, limits, context.neighbours.presence)
@@ -60,10 +60,10 @@ class Reception:
 
     @property
     def ended(self) -> int:
-        return self._gatekeeper.credentials.ended
+        return self._authenticator.credentials.ended
 
     def stands(self, principal: Principal) -> bool:
-        return self._gatekeeper.credentials.stands(principal.authority.made_by)
+        return self._authenticator.credentials.stands(principal.authority.made_by)
 
     @property
     def clients(self) -> list[Client]:
@@ -154,7 +154,7 @@ class Reception:
 
     def _health_frame(self, may_read: bool) -> EventFrame:
         version = self._hello.state_version()
-        return event("health", self._health.told(may_read), state_version=version)
+        return event("health", self._health.shown_to(may_read), state_version=version)
 
     async def _tell_everyone(self, readers: EventFrame, others: EventFrame) -> None:
         for count, client in enumerate(self.clients, 1):

@@ -16,12 +16,12 @@ from uvicorn import Server
 from crossclaw.config.gateway import GatewayConfig
 from crossclaw.domain.errors import ConfigInvalid, CrossclawError
 from crossclaw.door.dispatch import Door
-from crossclaw.gateway.auth import Lock, is_loopback
+from crossclaw.gateway.auth import SecretDigests, is_loopback
 from crossclaw.gateway.client import Client
 from crossclaw.gateway.connection import Connection
 from crossclaw.gateway.context import GatewayContext
 from crossclaw.gateway.edge import Edge, Endpoint, Routes
-from crossclaw.gateway.handshake import Circumstances, Handshake
+from crossclaw.gateway.handshake import ConnectionFacts, Handshake
 from crossclaw.gateway.http.health import live_endpoints
 from crossclaw.gateway.http.page import page_endpoints
 from crossclaw.gateway.origins import Origins, is_loopback_name
@@ -54,7 +54,7 @@ class GatewayServer:
     ) -> None:
         self._door = door
         self._feed = feed
-        self._gatekeeper = admission.gatekeeper
+        self._authenticator = admission.authenticator
         self._pairings = admission.pairings
         self._settings = settings
         self._context = context
@@ -83,10 +83,10 @@ class GatewayServer:
         page = page_endpoints(ui.base_path) if ui.enabled else []
         return [*live_endpoints(), *page, *self._routes.endpoints]
 
-    def rotate(self, locks: Mapping[str, Lock]) -> list[str]:
+    def rotate(self, door_digests: Mapping[str, SecretDigests]) -> list[str]:
         """Replaces the secrets and closes all clients that came in with the old ones. Returns the doors that
         changed."""
-        return self._gatekeeper.rotate(locks)
+        return self._authenticator.rotate(door_digests)
 
     # ── serving ────────────────────────────────────────────────────────────────────────────────
 
@@ -105,7 +105,7 @@ class GatewayServer:
         wire = TlsWireConfig(application, limits, tls) if tls else WireConfig(application, limits)
         server = _Server(wire, listener)
         with ExitStack() as until_closed:
-            until_closed.callback(self._feed.subscribe(self._publisher.hear, outward=True))
+            until_closed.callback(self._feed.subscribe(self._publisher.on_event, outward=True))
             until_closed.enter_context(self._context.watchdog.watching())
             await self._reception.look_at_health()
             async with anyio.create_task_group() as tasks:
@@ -126,7 +126,7 @@ class GatewayServer:
     def _application(self, host: str, *, encrypted: bool) -> Edge:
         settings = self._settings
         origins = Origins(host, settings.control_ui.allowed_origins, encrypted=encrypted)
-        handshake = Handshake(self._gatekeeper, self._pairings, origins, self._context.clock)
+        handshake = Handshake(self._authenticator, self._pairings, origins, self._context.clock)
 
         async def upgrade(scope: Scope, receive: Receive, send: Send) -> None:
             await self._serve_client(handshake, scope, receive, send)
@@ -134,7 +134,7 @@ class GatewayServer:
         return Edge(
             Routes(self.endpoints, self._routes.find_webhooks),
             upgrade,
-            self._gatekeeper,
+            self._authenticator,
             origins,
             self._context.limits,
             settings.trusted_proxies,
@@ -182,12 +182,12 @@ class Connected:
         return [] if self._server is None else self._server.clients()
 
 
-def _circumstances(scope: Scope) -> Circumstances:
+def _circumstances(scope: Scope) -> ConnectionFacts:
     headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
     host = headers.get(b"host")
     passed_on = any(name in _PASSED_ON for name in headers)
     address = scope["crossclaw.address"]
-    return Circumstances(
+    return ConnectionFacts(
         address=address,
         host=host,
         origin=headers.get(b"origin"),
@@ -200,7 +200,7 @@ class _Server(Server):
 
     def __init__(self, config: WireConfig, listener: socket.socket) -> None:
         super().__init__(config)
-        self._turnstile = config.turnstile
+        self._unauthenticated = config.unauthenticated
         self._listener = listener.dup()  # uvicorn closes what it is given
         self.listening = anyio.Event()
         self.stop = anyio.Event()
@@ -211,7 +211,7 @@ class _Server(Server):
             await self.serve([self._listener])
         for connection in tuple(self.server_state.connections):
             connection.transport.abort()  # those that do not read would never be done
-        self._turnstile.cut_all()  # those whose handshake of TLS is not done are no connections yet
+        self._unauthenticated.cut_all()  # those whose handshake of TLS is not done are no connections yet
 
     async def admit_nobody(self) -> None:
         """Stops accepting before anything else closes. A connection accepted while asyncio's server closes

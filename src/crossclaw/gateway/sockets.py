@@ -29,7 +29,7 @@ from crossclaw.gateway.pauses import network_of
 _TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 
 
-class Turnstile:
+class UnauthenticatedConnections:
     """The unauthenticated connections ("strangers"), in the order in which they came.
 
     Each has one deadline from accept until it is authenticated. When all places of an address are taken, its
@@ -44,13 +44,15 @@ class Turnstile:
         if files_max != resource.RLIM_INFINITY:
             share = int(files_max * limits.strangers_share)
             self._places = max(1, min(limits.strangers_max, share))
-        self._all: dict[Ticket, None] = {}
-        self._by_network: dict[str, dict[Ticket, None]] = {}
+        self._all: dict[PendingConnection, None] = {}
+        self._by_network: dict[str, dict[PendingConnection, None]] = {}
 
     def __len__(self) -> int:
         return len(self._all)
 
-    def enter(self, address: str, transport: Transport, loop: AbstractEventLoop) -> "Ticket":
+    def enter(
+        self, address: str, transport: Transport, loop: AbstractEventLoop
+    ) -> "PendingConnection":
         network = network_of(address)
         mine = self._by_network.get(network, {})
         if len(mine) >= self.limits.strangers_per_address_max:
@@ -58,48 +60,50 @@ class Turnstile:
         elif len(self._all) >= self._places:
             most = max(self._by_network, key=lambda each: len(self._by_network[each]))
             next(iter(self._by_network[most])).cut()
-        ticket = Ticket(self, network, transport)
-        ticket.due = loop.call_later(self.limits.stranger_time_s, ticket.cut)
-        self._all[ticket] = None
-        self._by_network.setdefault(network, {})[ticket] = None
-        return ticket
+        pending = PendingConnection(self, network, transport)
+        pending.due = loop.call_later(self.limits.stranger_time_s, pending.cut)
+        self._all[pending] = None
+        self._by_network.setdefault(network, {})[pending] = None
+        return pending
 
     def cut_all(self) -> None:
-        for ticket in tuple(self._all):
-            ticket.cut()
+        for pending in tuple(self._all):
+            pending.cut()
 
-    def leave(self, ticket: "Ticket") -> None:
-        if ticket not in self._all:
+    def leave(self, pending: "PendingConnection") -> None:
+        if pending not in self._all:
             return
-        del self._all[ticket]
-        mine = self._by_network[ticket.network]
-        del mine[ticket]
+        del self._all[pending]
+        mine = self._by_network[pending.network]
+        del mine[pending]
         if not mine:
-            del self._by_network[ticket.network]
+            del self._by_network[pending.network]
 
 
-class Ticket:
+class PendingConnection:
     """One connection's place among the unauthenticated, until it is authenticated or closed."""
 
-    __slots__ = ("_transport", "_turnstile", "due", "is_known", "network")
+    __slots__ = ("_transport", "_unauthenticated", "due", "is_known", "network")
 
-    def __init__(self, turnstile: Turnstile, network: str, transport: Transport) -> None:
-        self._turnstile = turnstile
+    def __init__(
+        self, unauthenticated: UnauthenticatedConnections, network: str, transport: Transport
+    ) -> None:
+        self._unauthenticated = unauthenticated
         self._transport = transport
-        self._read(turnstile.limits.stranger_read_bytes)
+        self._read(unauthenticated.limits.stranger_read_bytes)
         self.network = network
         self.due: TimerHandle | None = None
         self.is_known = False
 
     def secret_shown(self) -> None:
         """The right secret was shown: no newcomer takes this place any more. The deadline stays."""
-        self._turnstile.leave(self)
+        self._unauthenticated.leave(self)
 
     def known(self) -> None:
         """The connection is authenticated (or closed): it no longer counts as unauthenticated."""
         self.is_known = True
-        self._read(self._turnstile.limits.read_bytes)
-        self._turnstile.leave(self)
+        self._read(self._unauthenticated.limits.read_bytes)
+        self._unauthenticated.leave(self)
         if self.due is not None:
             self.due.cancel()
             self.due = None
@@ -122,7 +126,7 @@ class WireConfig(Config):
 
     def __init__(self, app: Any, limits: GatewayLimits, *, http: Any = None) -> None:
         self.limits = limits
-        self.turnstile = Turnstile(limits)
+        self.unauthenticated = UnauthenticatedConnections(limits)
         super().__init__(
             app,
             http=http or GuardedHttp,
@@ -149,25 +153,25 @@ class GuardedHttp(HttpToolsProtocol):
     config: WireConfig
     below: Transport | None = None
     """The transport of the encrypted bytes, where there is TLS."""
-    _entered: Ticket | None = None
+    _entered: PendingConnection | None = None
 
-    def enter_below(self, transport: Transport) -> Ticket:
+    def enter_below(self, transport: Transport) -> PendingConnection:
         """Takes a place before the TLS handshake: `connection_made` comes after it."""
         self.below = transport
         address = (get_remote_addr(transport) or ("",))[0]
-        self._entered = self.config.turnstile.enter(address, transport, self.loop)
+        self._entered = self.config.unauthenticated.enter(address, transport, self.loop)
         return self._entered
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._header_bytes = 0
         self._headers_due: TimerHandle | None = None
-        self.ticket = self._entered or self._enter()
+        self.pending = self._entered or self._enter()
         self._expect_headers()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._headers_done()
-        self.ticket.known()
+        self.pending.known()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -187,7 +191,7 @@ class GuardedHttp(HttpToolsProtocol):
         if not (self.parser.should_upgrade() and self._should_upgrade()):
             self._headers_done()
         super().on_headers_complete()
-        self.scope["crossclaw.ticket"] = self.ticket  # type: ignore[typeddict-unknown-key]
+        self.scope["crossclaw.pending"] = self.pending  # type: ignore[typeddict-unknown-key]
         if len(self.pipeline) > self.config.limits.pipelined_max:
             self.transport.abort()
 
@@ -197,12 +201,12 @@ class GuardedHttp(HttpToolsProtocol):
         socket = self.transport.get_protocol()
         if isinstance(socket, ClientSocket):
             # Whoever upgrades shows its secret anew, also on a connection that a proxy keeps for many.
-            socket.ticket = self._enter() if self.ticket.is_known else self.ticket
+            socket.pending = self._enter() if self.pending.is_known else self.pending
             socket.below = self.below
 
-    def _enter(self) -> Ticket:
+    def _enter(self) -> PendingConnection:
         address = self.client[0] if self.client else ""
-        return self.config.turnstile.enter(address, self.below or self.transport, self.loop)
+        return self.config.unauthenticated.enter(address, self.below or self.transport, self.loop)
 
     def _expect_headers(self) -> None:
         self._headers_done()
@@ -225,7 +229,7 @@ class ClientSocket(WebSocketsSansIOProtocol):
     """A WebSocket that its owner writes to at once, from anywhere in the loop."""
 
     config: WireConfig
-    ticket: Ticket | None = None
+    pending: PendingConnection | None = None
     below: Transport | None = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -263,7 +267,7 @@ class ClientSocket(WebSocketsSansIOProtocol):
         super().handle_pong(event)
 
     def _only_pings(self) -> bool:
-        if self.ticket is not None:
+        if self.pending is not None:
             self._pings += 1
         return self._pings > self.config.limits.stranger_pings_max
 
@@ -275,14 +279,14 @@ class ClientSocket(WebSocketsSansIOProtocol):
         super().handle_cont(event)
 
     def secret_shown(self) -> None:
-        if self.ticket is not None:
-            self.ticket.secret_shown()
+        if self.pending is not None:
+            self.pending.secret_shown()
 
     def known(self) -> None:
         """The client is authenticated (or gone)."""
-        if self.ticket is not None:
-            self.ticket.known()
-            self.ticket = None
+        if self.pending is not None:
+            self.pending.known()
+            self.pending = None
 
     def drop(self) -> None:
         self.transport.abort()

@@ -8,7 +8,7 @@ from asyncio import BaseTransport, Protocol, Transport  # noqa: TID251  uvicorn'
 from asyncio.sslproto import SSLProtocol  # noqa: TID251
 from typing import Any
 
-from crossclaw.gateway.sockets import GuardedHttp, Ticket, WireConfig
+from crossclaw.gateway.sockets import GuardedHttp, PendingConnection, WireConfig
 
 _HANDSHAKE = 0x16  # the first byte of every TLS connection
 _TEXT = b"This gateway speaks TLS: ask by https:// or wss://\n"
@@ -35,14 +35,14 @@ class TlsEntrance(Protocol):
     def connection_made(self, transport: BaseTransport) -> None:
         assert isinstance(transport, Transport)
         self._transport = transport
-        self._ticket = self._http.enter_below(transport)
+        self._pending = self._http.enter_below(transport)
 
     def connection_lost(self, _error: Exception | None) -> None:
-        self._ticket.known()
+        self._pending.known()
 
     def data_received(self, data: bytes) -> None:
         if data[0] == _HANDSHAKE:
-            TlsConnection(self._http, self._ticket).begin(self._transport, data)
+            TlsConnection(self._http, self._pending).begin(self._transport, data)
         elif data[:1].isalpha():
             self._transport.write(_PLAIN)
             self._transport.close()
@@ -55,7 +55,7 @@ class TlsConnection(SSLProtocol):
 
     max_size = 4096  # a stranger's; asyncio's own is a buffer of 256 KiB for everybody who comes
 
-    def __init__(self, http: GuardedHttp, ticket: Ticket) -> None:
+    def __init__(self, http: GuardedHttp, pending: PendingConnection) -> None:
         config = http.config
         assert isinstance(config, TlsWireConfig)
         super().__init__(
@@ -67,7 +67,7 @@ class TlsConnection(SSLProtocol):
             ssl_handshake_timeout=math.ceil(config.limits.stranger_time_s),
             ssl_shutdown_timeout=config.limits.close_s,
         )
-        self._ticket = ticket
+        self._pending = pending
 
     def begin(self, transport: Transport, data: bytes) -> None:
         transport.set_protocol(self)
@@ -79,7 +79,7 @@ class TlsConnection(SSLProtocol):
 
     def connection_lost(self, exc: BaseException | None) -> None:
         super().connection_lost(exc)
-        self._ticket.known()  # where the handshake failed, nobody else says so
+        self._pending.known()  # where the handshake failed, nobody else says so
 
 
 def _enter(**given: Any) -> TlsEntrance:

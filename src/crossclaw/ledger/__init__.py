@@ -13,6 +13,7 @@ __all__ = [
     "imports",
     "jobs",
     "media",
+    "monitoring",
     "moving",
     "openclaw",
     "opening",
@@ -20,5 +21,4 @@ __all__ = [
     "pieces",
     "shared_settings",
     "sqlite",
-    "watching",
 ]

@@ -1,7 +1,7 @@
 """Operations on tool calls that need a person's yes, and on standing grants."""
 
 from crossclaw.domain.approvals import Approval, ApprovalAnswer, NewApproval, StandingGrant
-from crossclaw.domain.authority import Maker
+from crossclaw.domain.authority import CredentialRef
 from crossclaw.domain.runs import Fence
 from crossclaw.ledger.operations import Op
 
@@ -24,7 +24,7 @@ class AnswerApproval(Op[Approval], frozen=True):
     approval_id: str
     answer: ApprovalAnswer
     by: str
-    makers: tuple[Maker, ...]
+    makers: tuple[CredentialRef, ...]
     at: int
     grants: tuple[StandingGrant, ...] = ()
 

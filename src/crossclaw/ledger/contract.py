@@ -30,6 +30,7 @@ from crossclaw.ledger.channels import ChatPairingRequest, HeardMessage, PairedSe
 from crossclaw.ledger.gateways import Membership
 from crossclaw.ledger.hints import HearHints
 from crossclaw.ledger.media import MediaWords
+from crossclaw.ledger.monitoring import MonitoringReads
 from crossclaw.ledger.operations import (
     Dedupe,
     Delivery,
@@ -40,7 +41,6 @@ from crossclaw.ledger.operations import (
     Timer,
 )
 from crossclaw.ledger.pieces import DeliveryPiece
-from crossclaw.ledger.watching import Watching
 
 
 class Hit(msgspec.Struct, frozen=True):
@@ -369,7 +369,7 @@ class Ledger(Reads, Protocol):
         """The membership among the gateways that share the ledger; None if it is not shared."""
         ...
 
-    watching: Watching
+    monitoring: MonitoringReads
     """The reads for those who look at the whole gateway."""
 
     async def commit(self, *ops: Op[Any]) -> list[Any]:

@@ -87,7 +87,7 @@ class DeliveryPreview(msgspec.Struct, frozen=True):
     """Its id on the platform; None if it may not have arrived."""
 
 
-class Taken(msgspec.Struct, frozen=True):
+class TakenDelivery(msgspec.Struct, frozen=True):
     """A delivery to be tried, and its session as it was at that moment."""
 
     delivery: Delivery

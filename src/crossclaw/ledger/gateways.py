@@ -56,7 +56,7 @@ class SharingGateway(GatewayFacts, frozen=True, kw_only=True):
     """Why it takes no runs; None if it does."""
 
 
-class Beat(msgspec.Struct, frozen=True):
+class LeaseRenewal(msgspec.Struct, frozen=True):
     """The result of renewing a lease."""
 
     draining: bool = False
@@ -65,7 +65,7 @@ class Beat(msgspec.Struct, frozen=True):
     """Whether a dead gateway has left something to take over."""
 
 
-class Share(msgspec.Struct, frozen=True):
+class Partition(msgspec.Struct, frozen=True):
     """The part of the waiting runs that one gateway considers: run numbers modulo `count`, from
     `place` on."""
 
@@ -76,7 +76,7 @@ class Share(msgspec.Struct, frozen=True):
     """The agents whose runs are meant; None: all."""
 
 
-EVERYTHING = Share()
+EVERYTHING = Partition()
 
 
 class TakeOver(Op[Recovered], frozen=True):
@@ -125,15 +125,15 @@ class Membership(Protocol):
         using."""
         ...
 
-    async def beat(self) -> Beat:
+    async def beat(self) -> LeaseRenewal:
         """Renews the lease. Raises `StoreFenced` if it was lost."""
         ...
 
-    async def tell_address(self, address: str) -> None:
+    async def publish_address(self, address: str) -> None:
         """Publishes where the others reach this gateway, once it listens."""
         ...
 
-    async def tell_config(self, keys: Mapping[str, str], digest: str, epoch: int) -> None:
+    async def publish_config(self, keys: Mapping[str, str], digest: str, epoch: int) -> None:
         """Publishes this gateway's config, setting by setting, as digests."""
         ...
 
@@ -141,11 +141,11 @@ class Membership(Protocol):
         """The config of another gateway, as digests; empty if it is gone."""
         ...
 
-    async def tell_agents(self, agents: Sequence[str]) -> None:
+    async def publish_agents(self, agents: Sequence[str]) -> None:
         """Publishes whose workspaces are here."""
         ...
 
-    async def tell_why_no_runs(self, why: str | None) -> None:
+    async def publish_why_no_runs(self, why: str | None) -> None:
         """Publishes why this gateway takes no runs, for whoever lists the gateways; None: it takes
         runs."""
         ...
@@ -170,6 +170,6 @@ class Membership(Protocol):
 
     async def leave_role(self, name: str) -> None: ...
 
-    async def list_claimable(self, share: Share = EVERYTHING) -> Sequence[SessionKey]:
+    async def list_claimable(self, share: Partition = EVERYTHING) -> Sequence[SessionKey]:
         """Sessions whose first run is queued and open to any gateway, or reserved for us."""
         ...

@@ -17,7 +17,7 @@ from crossclaw.ledger.deliveries import DeliveryFile as DeliveryFile
 from crossclaw.ledger.deliveries import DeliveryPreview as DeliveryPreview
 from crossclaw.ledger.deliveries import DeliveryState as DeliveryState
 from crossclaw.ledger.deliveries import NewDelivery as NewDelivery
-from crossclaw.ledger.deliveries import Taken as Taken
+from crossclaw.ledger.deliveries import TakenDelivery as TakenDelivery
 from crossclaw.ledger.deliveries import media_holder as media_holder
 
 R = TypeVar("R")
@@ -358,7 +358,7 @@ class PutDelivery(Op[bool], frozen=True):
     if_there: bool = False
 
 
-class TakeDelivery(Op[Taken | None], frozen=True):
+class TakeDelivery(Op[TakenDelivery | None], frozen=True):
     """Move a delivery from pending to sending, before the channel is called; None if somebody else
     did, or if its session was deleted meanwhile."""
 

@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 
 from crossclaw.config.model import Config
-from crossclaw.domain.approvals import ExecRule, StandingGrant, Wish
+from crossclaw.domain.approvals import ExecRule, ProposedCall, StandingGrant
 from crossclaw.domain.authority import Authority
 from crossclaw.domain.tools import ToolDeclaration
 from crossclaw.policy.tools import asked_tool
@@ -37,7 +37,7 @@ RUN_OTHERS_IF_TOLD = frozenset(_IF_TOLD.split())
 everything."""
 
 
-class Need(msgspec.Struct, frozen=True):
+class CallDecision(msgspec.Struct, frozen=True):
     """What a call needs before it starts."""
 
     verdict: Literal["run", "ask", "refuse"]
@@ -46,7 +46,7 @@ class Need(msgspec.Struct, frozen=True):
     """The agents whose list would have to have it."""
 
 
-NONE = Need("run", "nobody has to be asked")
+NONE = CallDecision("run", "nobody has to be asked")
 
 
 def agents_of(agent_id: str, authority: Authority) -> tuple[str, ...]:
@@ -70,10 +70,10 @@ def decide_call(
     config: Config,
     agent_ids: Sequence[str],
     tool: ToolDeclaration,
-    wish: Wish,
+    wish: ProposedCall,
     grants: Sequence[StandingGrant],
     also: Sequence[ToolDeclaration] = (),
-) -> Need:
+) -> CallDecision:
     """Decides what a call needs. `grants` are those of these agents that still count, and the imported rules.
     `also`: tools that do a part of what is asked for, `read` of a file that is sent."""
     if tool.name == EXEC:
@@ -88,37 +88,41 @@ def decide_call(
             if part is not tool:
                 missing = tuple(each for each in missing if not _has_tool(each, part, wish, grants))
             if missing:
-                needs.append(Need("ask", f"tools.ask names {rule}", missing))
+                needs.append(CallDecision("ask", f"tools.ask names {rule}", missing))
     if refused := next((need for need in needs if need.verdict == "refuse"), None):
         return refused
     asked = [need for need in needs if need.verdict == "ask"]
     if not asked:
         return NONE
     agents = dict.fromkeys(each for need in asked for each in need.agents)
-    return Need("ask", asked[0].why, tuple(agents))
+    return CallDecision("ask", asked[0].why, tuple(agents))
 
 
-def _command(rule: ExecRule, agent_id: str, wish: Wish, grants: Sequence[StandingGrant]) -> Need:
+def _command(
+    rule: ExecRule, agent_id: str, wish: ProposedCall, grants: Sequence[StandingGrant]
+) -> CallDecision:
     if rule.security == "deny":
-        return Need("refuse", f"agent {agent_id} may run no commands (tools.exec.security deny)")
+        return CallDecision(
+            "refuse", f"agent {agent_id} may run no commands (tools.exec.security deny)"
+        )
     if rule.ask == "always":
-        return Need("ask", "tools.exec.ask is always", (agent_id,))
+        return CallDecision("ask", "tools.exec.ask is always", (agent_id,))
     if rule.security == "full" or _is_listed(agent_id, wish, grants):
         return NONE
     if rule.ask == "off":
         why = f": it has {wish.why_unlisted}" if wish.why_unlisted else ""
-        return Need(
+        return CallDecision(
             "refuse",
             f"the command is not in the list of agent {agent_id}{why}, and nobody is asked "
             "(tools.exec.security allowlist, ask off)",
         )
-    return Need(
+    return CallDecision(
         "ask", "the command is not in the list (tools.exec.security allowlist)", (agent_id,)
     )
 
 
 def _has_tool(
-    agent_id: str, tool: ToolDeclaration, wish: Wish, grants: Sequence[StandingGrant]
+    agent_id: str, tool: ToolDeclaration, wish: ProposedCall, grants: Sequence[StandingGrant]
 ) -> bool:
     """Whether a tool was allowed for good; for `exec`, the command."""
     if tool.name == EXEC:
@@ -129,13 +133,13 @@ def _has_tool(
     )
 
 
-def _is_listed(agent_id: str, wish: Wish, grants: Sequence[StandingGrant]) -> bool:
+def _is_listed(agent_id: str, wish: ProposedCall, grants: Sequence[StandingGrant]) -> bool:
     return wish.can_last and any(
         grant.agent_id == agent_id and covers(grant, wish) for grant in grants
     )
 
 
-def covers(grant: StandingGrant, wish: Wish) -> bool:
+def covers(grant: StandingGrant, wish: ProposedCall) -> bool:
     """Whether a command was allowed for good: the same program with the same arguments, in the same place. An imported
     pattern names programs only; it does not count for those that run others."""
     if (

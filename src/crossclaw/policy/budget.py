@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from crossclaw.domain.budgets import Account, Amount, Grant, Purse
+from crossclaw.domain.budgets import Account, Amount, BudgetShare, Grant
 
 # An answer shorter than this helps nobody; better to say that the budget is used up.
 OUTPUT_TOKENS_MIN = 256
@@ -44,7 +44,7 @@ def left_of(account: Account) -> tuple[int | None, float | None]:
     return tokens, cost
 
 
-def time_is_over(purse: Purse) -> str:
+def time_is_over(purse: BudgetShare) -> str:
     return (
         f"over budget: the {purse.minutes or 0:g} min for this run and all it belongs to are over"
         f" ({_setting('minutes', purse.agent_id)})"

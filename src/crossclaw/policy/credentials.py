@@ -7,7 +7,7 @@ by everything that stays open. All are held in memory: asking costs nothing.
 
 from collections.abc import Callable, Iterable
 
-from crossclaw.domain.authority import Authority, Maker
+from crossclaw.domain.authority import Authority, CredentialRef
 from crossclaw.domain.errors import CredentialEnded
 
 ENDED = "the credential that this came by was revoked, removed or changed"
@@ -52,15 +52,15 @@ class Credentials:
     def epoch_of(self, credential_id: str) -> int | None:
         return self._epochs.get(credential_id)
 
-    def stands(self, made_by: Iterable[Maker]) -> bool:
+    def stands(self, made_by: Iterable[CredentialRef]) -> bool:
         """Whether all of them count. What was made without a credential always does."""
         return all(self._counts(maker) for maker in made_by)
 
-    def lasts(self, made_by: Iterable[Maker]) -> bool:
+    def lasts(self, made_by: Iterable[CredentialRef]) -> bool:
         """Whether all of them still exist, in any epoch: so long a job goes on."""
         return all(maker.credential_id in self._epochs for maker in made_by)
 
-    def _counts(self, maker: Maker) -> bool:
+    def _counts(self, maker: CredentialRef) -> bool:
         epoch = self._epochs.get(maker.credential_id)
         return epoch is not None and maker.epoch in (None, epoch)
 

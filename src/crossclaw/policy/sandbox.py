@@ -1,7 +1,7 @@
 """The sandbox: whether a run is confined. One answer for session tools, for files and for programs."""
 
 from crossclaw.config.agents import Agents, SandboxConfig
-from crossclaw.domain.authority import Arm, Authority
+from crossclaw.domain.authority import Authority, Delegator
 from crossclaw.domain.keys import SessionKey
 from crossclaw.policy.decision import Decision
 
@@ -32,7 +32,7 @@ def confined(agents: Agents, key: SessionKey, authority: Authority) -> Authority
     return authority.meet(_LOCKED_IN) if locked else authority
 
 
-def as_arm(agents: Agents, key: SessionKey, authority: Authority, model: str) -> Authority:
+def with_delegator(agents: Agents, key: SessionKey, authority: Authority, model: str) -> Authority:
     """The authority of a session that acts on this one's behalf: no more than this one in any way, and
     nothing that is the owner's alone. `model` is what this one uses, since some rules are for one model only."""
     mine = confined(agents, key, authority)
@@ -45,7 +45,7 @@ def as_arm(agents: Agents, key: SessionKey, authority: Authority, model: str) ->
                 workspaces=frozenset({key.agent_id}),
             )
         )
-    arm = Arm(key.agent_id, model, mine.sandboxed)
+    arm = Delegator(key.agent_id, model, mine.sandboxed)
     return mine.meet(Authority(arms=frozenset({arm})))
 
 

@@ -13,7 +13,7 @@ import msgspec
 from crossclaw.config.model import Config
 from crossclaw.config.toolnames import ALIASES
 from crossclaw.config.tools import ToolPolicy, ToolProfile
-from crossclaw.domain.authority import Arm, Authority
+from crossclaw.domain.authority import Authority, Delegator
 from crossclaw.domain.tools import ToolDeclaration
 from crossclaw.policy.decision import Decision
 
@@ -107,7 +107,7 @@ def tool_layers(
     return (*layers, *_switches(config, agent_id))
 
 
-def arm_layers(config: Config, arm: Arm) -> tuple[Layer, ...]:
+def delegator_layers(config: Config, arm: Delegator) -> tuple[Layer, ...]:
     """The layers of a session's tools, which also hold for whoever acts on its behalf."""
     if not config.agents.has(arm.agent_id):
         return (Layer(f"the agent {arm.agent_id}, for which it works and which is gone", allow=()),)

@@ -2,6 +2,7 @@
 comes."""
 
 __all__ = [
+    "answer_limits",
     "calls",
     "contract",
     "failures",
@@ -13,6 +14,5 @@ __all__ = [
     "prices",
     "registry",
     "retry",
-    "room",
     "speech",
 ]

@@ -14,8 +14,8 @@ from crossclaw.domain.errors import LevelRefused, ThinkingRefused
 from crossclaw.domain.messages import AssistantMessage, without_state
 from crossclaw.domain.models import LEVELS
 from crossclaw.providers.contract import (
-    Again,
     AssistantTurn,
+    CallRestarted,
     ModelRequest,
     Provider,
     TellPiece,
@@ -41,7 +41,7 @@ class Adapting:
                 return await self._ask_so(request, level, tell)
             except LevelRefused as error:
                 log.warning("%s: %s refuses to think %s", self.name, request.model, level)
-                tell(Again(str(error)))
+                tell(CallRestarted(str(error)))
         return await self._ask_so(request, last, tell)
 
     async def close(self) -> None:
@@ -63,7 +63,7 @@ class Adapting:
             if bare == request:
                 raise
             log.warning("%s: %s does not take its thinking back", self.name, request.model)
-            tell(Again(str(error)))
+            tell(CallRestarted(str(error)))
         return await self._provider.complete(bare, tell)
 
 

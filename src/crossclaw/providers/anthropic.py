@@ -17,6 +17,7 @@ from crossclaw.domain.messages import (
     Usage,
 )
 from crossclaw.domain.models import ListedModel, ModelFacts
+from crossclaw.providers.answer_limits import answer_limit, thinking_budget
 from crossclaw.providers.calls import parse_arguments, plain_letters, plain_schema
 from crossclaw.providers.contract import (
     AssistantTurn,
@@ -34,8 +35,7 @@ from crossclaw.providers.contract import (
 )
 from crossclaw.providers.listing import size
 from crossclaw.providers.options import ModelOptions
-from crossclaw.providers.parts import NO_WORDS, media_type, told
-from crossclaw.providers.room import answer_limit, thinking_budget
+from crossclaw.providers.parts import NO_WORDS, media_type, without_blank_texts
 from crossclaw.providers.wire import WireAnswer, WireProvider
 
 VERSION = "2023-06-01"
@@ -326,7 +326,7 @@ def _result(result: ToolReturn) -> dict[str, Any]:
 
 
 def _told(content: Iterable[Part]) -> list[dict[str, Any]]:
-    return [_part(part) for part in told(content)]
+    return [_part(part) for part in without_blank_texts(content)]
 
 
 def _part(part: Part) -> dict[str, Any]:

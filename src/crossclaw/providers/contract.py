@@ -126,7 +126,7 @@ class ToolPiece(msgspec.Struct, frozen=True):
     name: str
 
 
-class Again(msgspec.Struct, frozen=True):
+class CallRestarted(msgspec.Struct, frozen=True):
     """Reports that the call failed and is repeated: what was streamed of this answer so far no
     longer counts."""
 
@@ -143,7 +143,7 @@ class LostSpending(msgspec.Struct, frozen=True):
     usage: Usage
 
 
-ModelPiece = TextPiece | ThinkingPiece | ToolPiece | Again | LostSpending
+ModelPiece = TextPiece | ThinkingPiece | ToolPiece | CallRestarted | LostSpending
 TellPiece = Callable[[ModelPiece], None]
 
 

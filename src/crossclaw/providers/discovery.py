@@ -26,14 +26,14 @@ class Discovery:
         self,
         describe: Callable[[str], Awaitable[ListedModel | None]],
         listed: dict[str, ListedModel],
-        is_told: Callable[[str], bool],
+        is_configured: Callable[[str], bool],
         now_s: Callable[[], float] = anyio.current_time,
     ) -> None:
-        """Creates it. Answers are put into `listed`; `is_told` says whether the config has all
+        """Creates it. Answers are put into `listed`; `is_configured` says whether the config has all
         facts already."""
         self._describe = describe
         self._listed = listed
-        self._is_told = is_told
+        self._is_configured = is_configured
         self._now_s = now_s
         self._until: dict[str, float] = {}
         """When to ask again, by model: as many as are used."""
@@ -53,7 +53,7 @@ class Discovery:
 
     async def _ask(self, address: str) -> None:
         found: ListedModel | None = None
-        asked = not self._is_told(address)
+        asked = not self._is_configured(address)
         if asked:
             with anyio.move_on_after(WAIT_S):
                 try:

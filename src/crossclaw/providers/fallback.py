@@ -19,7 +19,7 @@ from crossclaw.domain.errors import (
 )
 from crossclaw.domain.messages import AssistantMessage
 from crossclaw.providers.adapting import without_thinking
-from crossclaw.providers.contract import Again, ModelRequest, Provider, TellPiece
+from crossclaw.providers.contract import CallRestarted, ModelRequest, Provider, TellPiece
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ Fit = Callable[[ModelRequest, Choice], ModelRequest]
 """Adapts a request to another model than the first, for this one answer."""
 
 
-class Rests:
+class ModelCooldowns:
     """Remembers until when models that failed are not asked, by address: as many as the config
     names."""
 
@@ -71,7 +71,7 @@ class Fallbacks:
         self,
         find: Find,
         choices: Sequence[Choice],
-        rests: Rests,
+        rests: ModelCooldowns,
         fit: Fit = lambda request, choice: request,
     ) -> None:
         self.name = choices[0].address.partition("/")[0]
@@ -121,7 +121,7 @@ class Fallbacks:
     def _move_on(self, failed: Choice, error: ProviderError, tell: TellPiece) -> None:
         address = self._order[0].address
         log.warning("%s failed (%s): asking %s", failed.address, error.in_short, address)
-        tell(Again(str(error), model=address))
+        tell(CallRestarted(str(error), model=address))
 
 
 def _all_failed(troubles: Sequence[tuple[str, ProviderError]]) -> ProviderError:

@@ -13,6 +13,7 @@ from crossclaw.domain.messages import (
 )
 from crossclaw.domain.models import ListedModel, ModelFacts
 from crossclaw.domain.texts import NO_OUTPUT
+from crossclaw.providers.answer_limits import answer_limit, thinking_budget
 from crossclaw.providers.calls import plain_schema, tool_names
 from crossclaw.providers.contract import (
     AssistantTurn,
@@ -27,8 +28,13 @@ from crossclaw.providers.contract import (
 )
 from crossclaw.providers.listing import size
 from crossclaw.providers.options import ModelOptions, with_params
-from crossclaw.providers.parts import NO_SIGNATURE, NO_WORDS, media_type, pictures, told
-from crossclaw.providers.room import answer_limit, thinking_budget
+from crossclaw.providers.parts import (
+    NO_SIGNATURE,
+    NO_WORDS,
+    media_type,
+    pictures,
+    without_blank_texts,
+)
 from crossclaw.providers.wire import WireAnswer, WireProvider
 
 _STOP: dict[str, StopReason] = {"STOP": "end_turn", "MAX_TOKENS": "max_tokens"}
@@ -198,7 +204,7 @@ def _content(turn: Turn, names: dict[str, str]) -> dict[str, Any]:
         _sign_first_call(parts)
         return {"role": "model", "parts": parts or [{"text": NO_WORDS}]}
     results = [part for result in turn.results for part in _result(result, names)]
-    parts = [*results, *map(_told, told(turn.content))]
+    parts = [*results, *map(_told, without_blank_texts(turn.content))]
     return {"role": "user", "parts": parts or [{"text": NO_WORDS}]}
 
 

@@ -15,7 +15,7 @@ import msgspec
 from crossclaw.domain.errors import KeyRefused, ProviderError, RateLimited
 from crossclaw.domain.messages import AssistantMessage
 from crossclaw.domain.models import ListedModel
-from crossclaw.providers.contract import Again, ModelRequest, Provider, TellPiece
+from crossclaw.providers.contract import CallRestarted, ModelRequest, Provider, TellPiece
 from crossclaw.providers.failures import key_variable
 from crossclaw.providers.listing import describe, list_models
 
@@ -59,7 +59,7 @@ class _Rest(msgspec.Struct):
     times: int = 0
 
 
-class Rotating:
+class KeyRotation:
     """One provider made of several, which differ only in their key."""
 
     def __init__(self, keys: Sequence[Key]) -> None:
@@ -77,7 +77,7 @@ class Rotating:
                 if place == len(order) - 1:
                     raise
                 log.warning("%s: key %s rests (%s)", self.name, key.label, error.in_short)
-                tell(Again(str(error)))
+                tell(CallRestarted(str(error)))
                 continue
             self._rests[key.label].times = 0
             return answer

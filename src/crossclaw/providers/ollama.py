@@ -20,6 +20,7 @@ from crossclaw.domain.messages import (
     Usage,
 )
 from crossclaw.domain.models import ListedModel, ModelFacts
+from crossclaw.providers.answer_limits import answer_limit
 from crossclaw.providers.calls import function_of, parse_arguments, tool_names
 from crossclaw.providers.contract import (
     AssistantTurn,
@@ -33,8 +34,13 @@ from crossclaw.providers.contract import (
 )
 from crossclaw.providers.listing import size
 from crossclaw.providers.options import ModelOptions
-from crossclaw.providers.parts import NO_WORDS, result_words, said, told, with_thought
-from crossclaw.providers.room import answer_limit
+from crossclaw.providers.parts import (
+    NO_WORDS,
+    result_words,
+    said,
+    with_thought,
+    without_blank_texts,
+)
 from crossclaw.providers.service import (
     SILENCE_S,
 )
@@ -239,7 +245,7 @@ def _assistant(content: list[AssistantBlock]) -> dict[str, Any]:
 
 
 def _words(content: list[Text | Image]) -> str:
-    return "\n\n".join(part.text for part in told(content) if isinstance(part, Text))
+    return "\n\n".join(part.text for part in without_blank_texts(content) if isinstance(part, Text))
 
 
 def _pictures(content: list[Text | Image]) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from crossclaw.domain.messages import (
     ToolUse,
 )
 from crossclaw.domain.models import ListedModel, ModelFacts
+from crossclaw.providers.answer_limits import answer_limit
 from crossclaw.providers.calls import function_of, nine_letters, tool_names
 from crossclaw.providers.chat_reading import ChatAnswer
 from crossclaw.providers.contract import (
@@ -43,9 +44,8 @@ from crossclaw.providers.parts import (
     pictures,
     result_words,
     said,
-    told,
+    without_blank_texts,
 )
-from crossclaw.providers.room import answer_limit
 from crossclaw.providers.wire import WireProvider
 
 BETWEEN = "(The results are there.)"
@@ -231,7 +231,9 @@ def _user_messages(
     turn: UserTurn, names: dict[str, str], dialect: WireDialect
 ) -> list[dict[str, Any]]:
     # A tool message holds words only: pictures follow in the user message after all results.
-    shown = [part for result in turn.results for part in _pictures(result)] + told(turn.content)
+    shown = [part for result in turn.results for part in _pictures(result)] + without_blank_texts(
+        turn.content
+    )
     if not turn.results and not shown:
         shown = [Text(NO_WORDS)]
     results = [_tool_message(result, names, dialect) for result in turn.results]

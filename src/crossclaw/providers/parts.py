@@ -12,7 +12,7 @@ NO_SIGNATURE = "skip_thought_signature_validator"
 (ai.google.dev/gemini-api/docs/thought-signatures)."""
 
 
-def told(content: Iterable[Part]) -> list[Part]:
+def without_blank_texts(content: Iterable[Part]) -> list[Part]:
     """The parts without blank texts, which most services refuse."""
     return [part for part in content if not isinstance(part, Text) or part.text.strip()]
 

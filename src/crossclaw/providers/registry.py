@@ -30,8 +30,8 @@ from crossclaw.providers.contract import ModelRequest, Provider, TellPiece
 from crossclaw.providers.discovery import Discovery
 from crossclaw.providers.failures import where_the_key_goes
 from crossclaw.providers.gemini import GeminiProvider
-from crossclaw.providers.keys import Key, Rotating, keys_of
-from crossclaw.providers.lines import load_client
+from crossclaw.providers.kept_connections import load_client
+from crossclaw.providers.keys import Key, KeyRotation, keys_of
 from crossclaw.providers.listing import describe, list_models
 from crossclaw.providers.local import LocalProvider
 from crossclaw.providers.ollama import OllamaProvider
@@ -104,11 +104,11 @@ class Providers:
         patience: RetryLimits | None = None,
         calls_max: int = CALLS_MAX,
         listed: dict[str, ListedModel] | None = None,
-        is_told: Callable[[str], bool] = lambda address: False,
+        is_configured: Callable[[str], bool] = lambda address: False,
     ) -> None:
         """Creates them. `listed` is filled with what servers report about their models, if the
-        config does not have all facts (`is_told`)."""
-        self._discovery = Discovery(self.describe, {} if listed is None else listed, is_told)
+        config does not have all facts (`is_configured`)."""
+        self._discovery = Discovery(self.describe, {} if listed is None else listed, is_configured)
         self._settings = {**_BUILT_IN, **settings}
         self._environ = environ
         own: dict[str, Provider] = {"rehearsal": RehearsalProvider(), "local": LocalProvider()}
@@ -212,7 +212,7 @@ class Providers:
             bare = self._extra.get(name) or self._keyed(self._settings[name], api)
             settings = self._settings.get(name)
             calls_max = settings.calls_max if settings else self._calls_max
-            capped = Capped(Adapting(bare), calls_max)
+            capped = ConcurrencyLimit(Adapting(bare), calls_max)
             self._made[name, api] = _Made(Retrying(capped, self._patience), bare)
         return self._made[name, api]
 
@@ -244,7 +244,7 @@ class Providers:
             )
             for label, key in self._keys(settings, api)
         ]
-        return made[0].provider if len(made) == 1 else Rotating(made)
+        return made[0].provider if len(made) == 1 else KeyRotation(made)
 
     def _base_url(self, name: str) -> str | None:
         """The base URL; None: the one its own library would use."""
@@ -274,7 +274,7 @@ class Providers:
         )
 
 
-class Capped:
+class ConcurrencyLimit:
     """A provider with at most so many calls at once; the rest wait in order.
 
     Calls that nobody waits for at a screen never take the last places: however many hooks, jobs and

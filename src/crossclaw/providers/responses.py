@@ -19,6 +19,7 @@ from crossclaw.domain.messages import (
     ToolUse,
 )
 from crossclaw.domain.models import ListedModel, ModelFacts
+from crossclaw.providers.answer_limits import answer_limit
 from crossclaw.providers.calls import function_of
 from crossclaw.providers.contract import (
     AssistantTurn,
@@ -31,9 +32,15 @@ from crossclaw.providers.contract import (
 )
 from crossclaw.providers.openai import OpenAIProvider, chat_listed
 from crossclaw.providers.options import ModelOptions
-from crossclaw.providers.parts import NO_WORDS, inline, picture_url, pictures, result_words, told
+from crossclaw.providers.parts import (
+    NO_WORDS,
+    inline,
+    picture_url,
+    pictures,
+    result_words,
+    without_blank_texts,
+)
 from crossclaw.providers.responses_reading import ResponsesAnswer
-from crossclaw.providers.room import answer_limit
 from crossclaw.providers.wire import WireProvider
 
 LIMIT_LEAST = 16  # less is refused
@@ -109,7 +116,7 @@ def _tool(tool: ToolSpec) -> dict[str, Any]:
 def _items(turn: Turn) -> list[dict[str, Any]]:
     if isinstance(turn, AssistantTurn):
         return _said(turn.content)
-    shown = told(turn.content)
+    shown = without_blank_texts(turn.content)
     if not turn.results and not shown:
         shown = [Text(NO_WORDS)]
     message = [{"role": "user", "content": [_part(part) for part in shown]}] if shown else []

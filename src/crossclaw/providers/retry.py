@@ -14,7 +14,7 @@ import msgspec
 from crossclaw.domain.errors import ProviderError, ProviderOverloaded, RateLimited
 from crossclaw.domain.messages import AssistantMessage
 from crossclaw.providers.contract import (
-    Again,
+    CallRestarted,
     LostSpending,
     ModelPiece,
     ModelRequest,
@@ -95,7 +95,7 @@ class Retrying:
                     "%s: attempt %d failed (%s), again in %.1f s",
                     self.name, attempt, error.in_short, wait_s,
                 )  # fmt: skip
-                tell(Again(str(error), wait_s))
+                tell(CallRestarted(str(error), wait_s))
             await anyio.sleep(wait_s)
 
     async def close(self) -> None:

@@ -34,7 +34,7 @@ from crossclaw.providers.failures import (
     retry_after_s,
     where_the_key_goes,
 )
-from crossclaw.providers.lines import KeptConnections
+from crossclaw.providers.kept_connections import KeptConnections
 
 if TYPE_CHECKING:
     import httpx2

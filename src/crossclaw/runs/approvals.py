@@ -12,8 +12,14 @@ import anyio
 import msgspec
 
 from crossclaw.domain.aliases import Tell
-from crossclaw.domain.approvals import Approval, ApprovalAnswer, NewApproval, StandingGrant, Wish
-from crossclaw.domain.authority import Maker
+from crossclaw.domain.approvals import (
+    Approval,
+    ApprovalAnswer,
+    NewApproval,
+    ProposedCall,
+    StandingGrant,
+)
+from crossclaw.domain.authority import CredentialRef
 from crossclaw.domain.errors import NotFound
 from crossclaw.domain.events import ApprovalAsked, ApprovalSettled, FeedEvent, RunEnded
 from crossclaw.domain.runs import Run
@@ -55,7 +61,7 @@ class Approvals:
     # ── asking ─────────────────────────────────────────────────────────────────────────────────
 
     async def ask(
-        self, run: Run, tool_use_id: str, wish: Wish, agents: Sequence[str], tell: Tell
+        self, run: Run, tool_use_id: str, wish: ProposedCall, agents: Sequence[str], tell: Tell
     ) -> Approval:
         """Asks for approval and waits for the answer, however long that takes. Meanwhile others may
         use the run's slot, and its own time does not pass."""
@@ -121,7 +127,7 @@ class Approvals:
     # ── answering ──────────────────────────────────────────────────────────────────────────────
 
     async def answer(
-        self, named: str, answer: ApprovalAnswer, by: str, makers: Sequence[Maker]
+        self, named: str, answer: ApprovalAnswer, by: str, makers: Sequence[CredentialRef]
     ) -> Approval:
         """Stores an answer, then publishes it. `named` is the approval's id, or the beginning of
         it."""
@@ -147,7 +153,7 @@ class Approvals:
             hint.set()
         self._feed.publish(ApprovalSettled(settled))
 
-    def hear_answers(self, approval_ids: Hints | None) -> None:
+    def on_approval_hint(self, approval_ids: Hints | None) -> None:
         """Wakes those who wait for answers given on other gateways. They also look by
         themselves."""
         for approval_id in approval_ids or ():
@@ -155,7 +161,7 @@ class Approvals:
                 hint.set()
 
     def _grant(
-        self, asked: Approval, agent_id: str, by: str, makers: Sequence[Maker], at: int
+        self, asked: Approval, agent_id: str, by: str, makers: Sequence[CredentialRef], at: int
     ) -> StandingGrant:
         """A standing grant from an answered question. It outlives a change of the token it was
         given with, but not the removal of its credential."""
@@ -171,7 +177,7 @@ class Approvals:
             folder=wish.folder,
             sandboxed=wish.sandboxed,
             granted_by=by,
-            makers=tuple(Maker(each.credential_id) for each in makers),
+            makers=tuple(CredentialRef(each.credential_id) for each in makers),
         )
 
     def counts(self, approval: Approval) -> bool:

@@ -8,7 +8,7 @@ import anyio
 
 from crossclaw.domain.keys import SessionKey
 from crossclaw.ledger.gateways import Membership, SharingGateway
-from crossclaw.runs.spreading import Spreading
+from crossclaw.runs.partitioning import Partitioner
 
 log = logging.getLogger(__name__)
 
@@ -17,7 +17,7 @@ ABSENT_MAX = 1_000  # sessions of guests that are remembered
 NOT_YET = "its config was not compared with that of the others yet"
 
 
-Judge = Callable[[Sequence[SharingGateway]], Awaitable[str | None]]
+FindObstacle = Callable[[Sequence[SharingGateway]], Awaitable[str | None]]
 """Says why this gateway may take no runs, given the gateways that exist; None if it may. Asked each
 second."""
 
@@ -37,15 +37,15 @@ class Claiming:
         agents: Sequence[str] | None = None,
         *,
         is_elsewhere: Callable[[str], bool] = lambda agent_id: False,
-        judge: Judge = _nothing_against,
+        find_obstacle: FindObstacle = _nothing_against,
     ) -> None:
         self._membership = membership
         self._agents = None if agents is None else frozenset(agents)
-        self.spreading = Spreading(owner, self._agents)
+        self.partitioner = Partitioner(owner, self._agents)
         self._absent: dict[SessionKey, float] = {}
         """The time since when a run waits here for a guest of another gateway, by its session."""
         self._guest_is_here: Callable[[SessionKey], bool] = lambda key: True
-        self.is_elsewhere, self._judge = is_elsewhere, judge
+        self.is_elsewhere, self._judge = is_elsewhere, find_obstacle
         self.why_not: str | None = NOT_YET
         """Why this gateway takes no runs."""
         self._told: str | None = None
@@ -77,7 +77,7 @@ class Claiming:
     async def compare(self) -> None:
         """Reads which gateways exist, and decides whether this one may take runs."""
         found = await self._membership.list_gateways()
-        self.spreading.see(found)
+        self.partitioner.see(found)
         await self._settle(await self._judge(found))
 
     async def _settle(self, why_not: str | None) -> None:
@@ -88,7 +88,7 @@ class Claiming:
             log.info("this gateway takes runs again")
         self.why_not = why_not
         if why_not != self._told:
-            await self._membership.tell_why_no_runs(why_not)
+            await self._membership.publish_why_no_runs(why_not)
             self._told = why_not
 
 

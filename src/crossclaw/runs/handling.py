@@ -8,7 +8,7 @@ import msgspec
 from crossclaw.domain.messages import AssistantMessage
 from crossclaw.domain.runs import EndStatus, Outcome, Run
 from crossclaw.domain.sessions import NewEntry
-from crossclaw.runs.run_store import Follow
+from crossclaw.runs.run_store import FollowUps
 
 
 class Ending(msgspec.Struct, frozen=True):
@@ -22,7 +22,7 @@ LastWords = Callable[[EndStatus, str], Sequence[NewEntry]]
 """The entries that a run leaves which ends so, for this reason."""
 
 
-class WordsSoFar:
+class PartialReply:
     """What a run has said so far in the current turn: stored if it is cut off."""
 
     def __init__(self) -> None:
@@ -38,8 +38,8 @@ class WordsSoFar:
 class RunHandler(Protocol):
     """Executes a run that the lanes have claimed, and returns what follows from its end."""
 
-    async def execute(self, run: Run, words: WordsSoFar) -> Ending: ...
+    async def execute(self, run: Run, words: PartialReply) -> Ending: ...
 
-    async def follow(self, run: Run, outcome: Outcome) -> Follow:
+    async def follow(self, run: Run, outcome: Outcome) -> FollowUps:
         """What follows from the end, to be stored in the step that ends the run."""
         ...

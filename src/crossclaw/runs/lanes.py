@@ -29,7 +29,7 @@ from crossclaw.ledger.jobs import SettleTick
 from crossclaw.ledger.operations import Claimed, Dedupe, NotYet, Op, Recovered, Submitted
 from crossclaw.policy.credentials import Credentials
 from crossclaw.runs.handling import Ending, RunHandler
-from crossclaw.runs.run_store import NOTHING, EndedRun, Follow, RunStore
+from crossclaw.runs.run_store import NOTHING, EndedRun, FollowUps, RunStore
 from crossclaw.runs.slots import Slots
 from crossclaw.runs.suspects import Suspects
 from crossclaw.runs.under_way import INTERRUPTED, STORE_TROUBLE, RunsUnderWay, UnderWay
@@ -99,7 +99,7 @@ class Lanes:
         if claimed is None and not accepted.submitted.duplicate and _will_not_wait(new):
             self._under_way.interrupt(key)
             if self._run_store.is_shared:
-                await self._run_store.tell_others(INTERRUPT, key.text)
+                await self._run_store.send_hint(INTERRUPT, key.text)
         return accepted.submitted
 
     async def submit_ended(
@@ -223,22 +223,22 @@ class Lanes:
         is ignored."""
         if not self._run_store.is_shared or run.ended or run.status == "queued":
             return False
-        await self._run_store.tell_others(STOP, encode_stop(run.run_id, reason))
+        await self._run_store.send_hint(STOP, encode_stop(run.run_id, reason))
         ended = await self._run_store.wait(run.run_id, ABORT_PATIENCE_S)
         return ended is not None and ended.status == "aborted"
 
-    def hear_stops(self, stops: Hints | None) -> None:
+    def on_stop_hint(self, stops: Hints | None) -> None:
         """Stops the runs that were aborted through other gateways."""
         for run_id, reason in map(decode_stop, stops or ()):
             if (under_way := self._under_way.find(run_id)) is not None:
                 under_way.stop(Outcome("aborted", error=reason))
 
-    def hear_interruptions(self, keys: Hints | None) -> None:
+    def on_interrupt_hint(self, keys: Hints | None) -> None:
         """Interrupts runs for which an interrupting message came through another gateway."""
         for key in {run.key for run in self.under_way if run.key.text in (keys or ())}:
             self._under_way.interrupt(key)
 
-    def hear_ends(self, run_ids: Hints | None) -> None:
+    def on_end_hint(self, run_ids: Hints | None) -> None:
         """Stops executing runs that others have ended."""
         for run_id in run_ids or ():
             if (under_way := self._under_way.find(run_id)) is not None:
@@ -288,7 +288,7 @@ class Lanes:
     async def _let_suspects_begin(self) -> None:
         if self._suspects and self._tasks is not None:
             self._tasks.start_soon(self._suspects.note_uptimes, self._note_uptime)
-            with self._run_store.listening_to(self._suspects.hear, EntryAppended, RunEnded):
+            with self._run_store.listening_to(self._suspects.on_event, EntryAppended, RunEnded):
                 await self._suspects.serve()
 
     async def _note_uptime(self, uptime_ms: int) -> None:
@@ -317,7 +317,7 @@ class Lanes:
             await self._end_open(run.run_id, outcome, self._tick_over(run, error), [entry])
 
     async def _end_open(
-        self, run_id: str, outcome: Outcome, follow: Follow, entries: Sequence[NewEntry] = ()
+        self, run_id: str, outcome: Outcome, follow: FollowUps, entries: Sequence[NewEntry] = ()
     ) -> bool:
         ended = await self._run_store.end_open(run_id, outcome, follow, entries)
         self._wake_what_follows(ended)
@@ -327,11 +327,13 @@ class Lanes:
         for key in ended.to_wake if ended is not None else ():
             self.wake(key)
 
-    def _tick_over(self, run: Run, error: str) -> Follow:
+    def _tick_over(self, run: Run, error: str) -> FollowUps:
         """The end of the run's tick, if it has one: without it the job would not run again."""
         tick = run.plan.tick
         at = self._clock.now_ms()
-        return Follow([SettleTick(tick=tick, status="error", at=at, summary=error)] if tick else ())
+        return FollowUps(
+            [SettleTick(tick=tick, status="error", at=at, summary=error)] if tick else ()
+        )
 
     def _start(self, tasks: TaskGroup, key: SessionKey, claimed: Claimed | None = None) -> None:
         tasks.start_soon(self._drain, key, claimed, name=f"lane {key.text}")
@@ -361,7 +363,7 @@ class Lanes:
         try:
             # Whoever submitted it is answered first. Not to be stopped here: nobody would release it.
             await anyio.lowlevel.cancel_shielded_checkpoint()
-            self._run_store.tell_start(claimed)
+            self._run_store.publish_start(claimed)
             await self._keep_going(claimed.run)
         finally:
             self._slots.give(key)
@@ -385,7 +387,7 @@ class Lanes:
             await self._stand_still(key, error)
             return True
         if isinstance(claimed, Claimed):
-            self._run_store.tell_start(claimed)
+            self._run_store.publish_start(claimed)
             await self._keep_going(claimed.run)
             return True
         return claimed or False

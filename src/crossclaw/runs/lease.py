@@ -15,7 +15,7 @@ import anyio.abc
 
 from crossclaw.domain.errors import CrossclawError, StoreError, StoreFenced
 from crossclaw.domain.keys import SessionKey
-from crossclaw.ledger.gateways import BEAT_S, LANES_LOOKED_AT, LEASE_S, Beat, Membership
+from crossclaw.ledger.gateways import BEAT_S, LANES_LOOKED_AT, LEASE_S, LeaseRenewal, Membership
 from crossclaw.ledger.hints import Hints
 from crossclaw.runs.claiming import Claiming
 from crossclaw.runs.lanes import Lanes
@@ -75,7 +75,7 @@ class GatewayLease:
                 self._hint.set()
             await anyio.sleep(BEAT_S)
 
-    def hear_lanes(self, keys: Hints | None) -> None:
+    def on_lane_hint(self, keys: Hints | None) -> None:
         """Notes sessions in which a run may wait that another gateway has accepted. Only some are
         noted; the next round finds the rest."""
         for text in keys or ():
@@ -84,13 +84,13 @@ class GatewayLease:
         if self._hinted:
             self._hint.set()
 
-    def hear_settings(self, changed: Hints | None) -> None:
+    def on_settings_hint(self, changed: Hints | None) -> None:
         """Notes that another gateway has changed the shared settings."""
         if changed is not None:
             self._is_changed = True
             self._hint.set()
 
-    async def _next_beat(self) -> Beat:
+    async def _next_beat(self) -> LeaseRenewal:
         while True:
             began = self._seconds()
             with anyio.move_on_after(max(0.0, self.left_s)):
@@ -136,12 +136,12 @@ class GatewayLease:
         await self._claiming.compare()
         if (room := self._room()) > 0:
             find, claiming = self._membership.list_claimable, self._claiming
-            for key in (await claiming.spreading.choose(find, claiming.may_claim))[:room]:
+            for key in (await claiming.partitioner.choose(find, claiming.may_claim))[:room]:
                 self._lanes.wake(key)
         self._wake_hinted()
 
     def _wake_hinted(self) -> None:
         hinted, self._hinted = [SessionKey.parse(text) for text in self._hinted], set()
         for key in hinted:
-            if self._room() > 0 and (key.is_guest or self._claiming.spreading.is_first(key)):
+            if self._room() > 0 and (key.is_guest or self._claiming.partitioner.is_first(key)):
                 self._lanes.wake(key)

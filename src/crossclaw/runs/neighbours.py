@@ -149,7 +149,7 @@ class Neighbours:
             else:
                 known.facts = facts
 
-    def hear(self, incarnation: str, clients: ConnectedClients) -> None:
+    def note_clients(self, incarnation: str, clients: ConnectedClients) -> None:
         """Takes the list of a neighbour's clients; empty when the link to it has ended."""
         if (neighbour := self._known.get(incarnation)) is not None:
             self._tell(neighbour, clients)

@@ -65,7 +65,7 @@ SayTime = Callable[[int], str | None]
 """A moment in words for a model: weekday, date, time, zone."""
 
 
-class Follow(msgspec.Struct, frozen=True):
+class FollowUps(msgspec.Struct, frozen=True):
     """What follows from a run's end, to be stored with it."""
 
     ops: Sequence[Op[Any]] = ()
@@ -73,7 +73,7 @@ class Follow(msgspec.Struct, frozen=True):
     """Whether the send policy keeps the reply from the session's chats."""
 
 
-NOTHING = Follow()
+NOTHING = FollowUps()
 
 
 class Acceptance(msgspec.Struct, frozen=True):
@@ -114,11 +114,11 @@ class RunStore:
         """Whether other gateways may execute runs of this store."""
         return self._ledger.gateways is not None
 
-    async def tell_others(self, kind: str, value: str) -> None:
+    async def send_hint(self, kind: str, value: str) -> None:
         """Sends a hint to the other gateways."""
         await self._ledger.do(TellGateways(kind=kind, value=value))
 
-    def hear_ends(self, run_ids: Hints | None) -> None:
+    def on_end_hint(self, run_ids: Hints | None) -> None:
         """Wakes those who wait for runs that other gateways have ended; without ids, everybody who
         waits."""
         for run_id in self._ended if run_ids is None else run_ids:
@@ -235,7 +235,7 @@ class RunStore:
             now=self._say_time(at),
         )
 
-    def tell_start(self, claimed: Claimed) -> None:
+    def publish_start(self, claimed: Claimed) -> None:
         if claimed.entry is not None:
             self._feed.publish(EntryAppended(claimed.run.key, claimed.entry))
         self._feed.publish(RunStarted(claimed.run))
@@ -277,7 +277,7 @@ class RunStore:
         return await self._ledger.tool_was_started(run.run_id, tool_use_id)
 
     async def end(
-        self, run: Run, outcome: Outcome, entries: Sequence[NewEntry], follow: Follow = NOTHING
+        self, run: Run, outcome: Outcome, entries: Sequence[NewEntry], follow: FollowUps = NOTHING
     ) -> EndedRun:
         """Stores the run's last entries, its end and all that follows from it, in one step."""
         at = self._clock.now_ms()
@@ -294,7 +294,7 @@ class RunStore:
         self,
         run_id: str,
         outcome: Outcome,
-        follow: Follow = NOTHING,
+        follow: FollowUps = NOTHING,
         entries: Sequence[NewEntry] = (),
     ) -> EndedRun | None:
         """Ends a run that nobody executes; None if it had already ended."""

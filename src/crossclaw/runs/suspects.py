@@ -68,7 +68,7 @@ class Suspects:
         """Waits until suspects are added, e.g. from a gateway that died."""
         await self._more.wait()
 
-    def hear(self, event: FeedEvent) -> None:
+    def on_event(self, event: FeedEvent) -> None:
         """What a suspect itself does: it has begun before, and what it stores is no person's message. A command, or a message
         that is withdrawn, says nothing of the run that stands first in its lane."""
         if isinstance(event, RunEnded) and event.run.started_at is not None:

@@ -20,7 +20,7 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.runs import EndStatus, Outcome, Run
 from crossclaw.policy.budget import time_is_over
 from crossclaw.policy.credentials import ENDED, Credentials
-from crossclaw.runs.handling import Ending, RunHandler, WordsSoFar
+from crossclaw.runs.handling import Ending, PartialReply, RunHandler
 
 log = logging.getLogger(__name__)
 
@@ -68,7 +68,7 @@ class UnderWay:
     async def to_its_end(self, handler: RunHandler) -> Ending:
         """Executes the run; whatever happens becomes an ending, except trouble with the store and
         the loss of the run."""
-        words = WordsSoFar()
+        words = PartialReply()
         if self._stopped_as is not None:
             return words.cut_off(self._stopped_as)
         with self._scope:

@@ -63,7 +63,7 @@ class Sandbox(Protocol):
         ...
 
 
-class FolderRoom(Protocol):
+class FolderSpace(Protocol):
     """The space limit of a folder. It reads the disk: not for the event loop."""
 
     def refuse_more(self, size: int) -> None:
@@ -96,7 +96,7 @@ class WorkPlace(msgspec.Struct, frozen=True):
     """Files and folders of the gateway's own, which no path reaches even if they are inside."""
     free_bytes: int = 0
     """The space that `write` and `edit` leave free on the disk."""
-    room: "FolderRoom | None" = None
+    room: "FolderSpace | None" = None
     """The space limit of the folder; None: only the disk's."""
     keeps_prompt: bool = False
     """Whether the owner's `PROMPT_FILES` are in this folder and can only be read here."""

@@ -35,7 +35,7 @@ _HELPERS = ("run/docker.sock", "run/podman/podman.sock", "run/containerd/contain
 _HELPERS_OF_ROOT = ("run/dbus", "run/systemd")
 
 
-class Hidden(msgspec.Struct, frozen=True):
+class HiddenPaths(msgspec.Struct, frozen=True):
     """The paths that are hidden, and which of them stay visible."""
 
     state_dir: Path
@@ -82,14 +82,14 @@ class Hidden(msgspec.Struct, frozen=True):
         return _real(file).is_relative_to(_real(self.state_dir))
 
 
-class Masked:
+class MaskedHost:
     name = "host"
 
     def __init__(
         self,
         program: str,
         environ: Mapping[str, str],
-        hidden: Hidden,
+        hidden: HiddenPaths,
         pass_env: tuple[str, ...] = (),
     ) -> None:
         self._program = program

@@ -18,10 +18,10 @@ from crossclaw.policy.decision import Decision
 from crossclaw.policy.sandbox import decide_sandbox
 from crossclaw.sandbox.bubblewrap import WORKSPACE, Bubblewrap
 from crossclaw.sandbox.contract import CommandLimits, WorkPlace
+from crossclaw.sandbox.folder_space import LimitedFolder
 from crossclaw.sandbox.host import Host
-from crossclaw.sandbox.masked import Hidden, Masked
+from crossclaw.sandbox.masked import HiddenPaths, MaskedHost
 from crossclaw.sandbox.reach import refuse_config_within, refuse_nested
-from crossclaw.sandbox.room import Room
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +52,7 @@ class Places:
         self._open_state: dict[str, bool] = {}
         """Whether an agent's workspace contains the gateway's own folder, by agent."""
         self._writing: dict[Path, anyio.Lock] = {}
-        self._rooms: dict[tuple[Path, int, int], Room] = {}
+        self._rooms: dict[tuple[Path, int, int], LimitedFolder] = {}
         self._settings: tuple[Agents, dict[str, SandboxConfig]] = (config.agents, {})
         """The sandbox settings by agent, as long as the config has these; asked for in every
         run."""
@@ -133,11 +133,11 @@ class Places:
             sandbox=Bubblewrap(self._program, self._environ, passed, self._limits(settings)),
         )
 
-    def _room(self, folder: Path, settings: SandboxConfig) -> Room:
+    def _room(self, folder: Path, settings: SandboxConfig) -> LimitedFolder:
         """The space limit of a folder, shared by all who work there: it remembers what it has
         measured."""
         most = (settings.bounds.workspace_mb * 2**20, settings.bounds.workspace_files)
-        return self._rooms.setdefault((folder, *most), Room(folder, *most))
+        return self._rooms.setdefault((folder, *most), LimitedFolder(folder, *most))
 
     def _among(self, agents: frozenset[str] | None, own: Path) -> Path:
         """The agent's own workspace if the run may see it, else that of the agent on whose behalf
@@ -147,18 +147,18 @@ class Places:
         seen = [self._workspace_of(agent_id) for agent_id in sorted(agents)]
         return own if own in seen or not seen else seen[0]
 
-    async def _host(self, passed: tuple[str, ...] = ()) -> Host | Masked:
+    async def _host(self, passed: tuple[str, ...] = ()) -> Host | MaskedHost:
         """How commands run outside of a sandbox: without access to the gateway's own files, if
         bubblewrap works."""
         if await self.why_unmasked() is not None:
             return Host(self._environ, passed)
         assert self._program is not None
-        return Masked(self._program, self._environ, self._hidden(), passed)
+        return MaskedHost(self._program, self._environ, self._hidden(), passed)
 
     async def shield(self, command: Sequence[str]) -> Sequence[str]:
         """A program that the config names, likewise without access to the gateway's own files."""
         host = await self._host()
-        if isinstance(host, Masked):
+        if isinstance(host, MaskedHost):
             return await anyio.to_thread.run_sync(host.shield, command)
         return command
 
@@ -174,13 +174,13 @@ class Places:
         if self._program is None:
             return "bubblewrap is not installed"
         try:
-            Masked(self._program, self._environ, self._hidden()).check()
+            MaskedHost(self._program, self._environ, self._hidden()).check()
         except (SandboxMissing, OSError) as error:
             return str(error)
         return ""
 
-    def _hidden(self) -> Hidden:
-        return Hidden(self._state_dir, self._config_files, tuple(self._workspaces().values()))
+    def _hidden(self) -> HiddenPaths:
+        return HiddenPaths(self._state_dir, self._config_files, tuple(self._workspaces().values()))
 
     async def tell_of_open_host(self) -> None:
         """Warns the owner once, at the start, if programs cannot be kept from the secrets."""

@@ -6,8 +6,8 @@ __all__ = [
     "hooks",
     "importing",
     "job_patches",
+    "job_runs",
     "jobs",
     "notices",
-    "work",
     "zones",
 ]

@@ -30,8 +30,8 @@ from crossclaw.ledger.hints import Hints
 from crossclaw.ledger.jobs import MoveJob, SettleTick, SwitchOffJob, TakeTick
 from crossclaw.runs.context import ServiceContext
 from crossclaw.schedule.heartbeats import PREFIX, Heartbeats
-from crossclaw.schedule.times import Due, due_since, next_after
-from crossclaw.schedule.work import Work
+from crossclaw.schedule.job_runs import JobRuns
+from crossclaw.schedule.times import DueTicks, due_since, next_after
 from crossclaw.sessions.intake import Intake
 
 log = logging.getLogger(__name__)
@@ -44,7 +44,7 @@ TAKEN = (TickTaken, KeyReused)  # the latter when its tick is no longer kept, bu
 BY_HAND_TRIES = 100  # milliseconds that may be taken already when a job is run by hand
 
 
-CountInThread = Callable[..., Awaitable[Due]]
+CountInThread = Callable[..., Awaitable[DueTicks]]
 """Calls a function that may take a while to count: a gap of years holds many ticks."""
 
 
@@ -53,7 +53,7 @@ class Clockwork:
         self,
         context: ServiceContext,
         intake: Intake,
-        work: Work,
+        job_runs: JobRuns,
         heartbeats: Heartbeats,
         local: tzinfo,
         counted: CountInThread,
@@ -61,7 +61,7 @@ class Clockwork:
         self._ledger = context.ledger
         self._intake = intake
         self._feed = context.feed
-        self._work = work
+        self._job_runs = job_runs
         self._heartbeats = heartbeats
         self._clock = context.clock
         self._local = local
@@ -76,7 +76,7 @@ class Clockwork:
     def wake(self) -> None:
         self._hint.set()
 
-    def hear_jobs(self, jobs: Hints | None) -> None:
+    def on_job_hint(self, jobs: Hints | None) -> None:
         """Reacts to another gateway that has made or changed a job, or ended the run of one."""
         if jobs:
             self.wake()
@@ -177,7 +177,7 @@ class Clockwork:
             await self._ledger.do(SwitchOffJob(job=job, reason=reason, at=now))
         self._feed.publish(JobNews(job_id=job.job_id, action="updated"))
 
-    async def _take(self, job: Job, due: Due, next_at: int | None, skip: str | None) -> None:
+    async def _take(self, job: Job, due: DueTicks, next_at: int | None, skip: str | None) -> None:
         missed = _missed(job, due, self._clock.now_ms())
         try:
             if skip is None:
@@ -197,7 +197,7 @@ class Clockwork:
         moves: bool = True,
     ) -> str:
         tick_id = TickId(job.job_id, at)
-        arrival, now = await self._work.begin(job, tick_id), self._clock.now_ms()
+        arrival, now = await self._job_runs.begin(job, tick_id), self._clock.now_ms()
         tick = Tick(
             job_id=job.job_id,
             at=at,
@@ -281,7 +281,7 @@ class Clockwork:
             self._feed.publish(_finished_news(heard.run, tick))
 
 
-def _missed(job: Job, due: Due, now: int) -> tuple[Tick, ...]:
+def _missed(job: Job, due: DueTicks, now: int) -> tuple[Tick, ...]:
     text = f"this and all ticks until {due.latest}" if due.uncounted else None
     return tuple(
         Tick(job_id=job.job_id, at=at, status="missed", summary=text, ended_at=now)

@@ -18,8 +18,8 @@ from crossclaw.door.registry import Caller, Params, Result, method
 from crossclaw.door.resolver import Resolver, SessionHandle
 from crossclaw.ledger.operations import Inject, Op
 from crossclaw.runs.context import ServiceContext
+from crossclaw.schedule.job_runs import bound_accounts, find_address, report_of_run
 from crossclaw.schedule.notices import Notices
-from crossclaw.schedule.work import bound_accounts, find_address, told_of_run
 from crossclaw.sessions.arrivals import (
     Arrival,
     RequestId,
@@ -190,7 +190,7 @@ class Hooks:
         if known is None:
             return []
         at, name = self._clock.now_ms(), (own and own.display_name) or "Hook"
-        note = told_of_run(f"Hook {name}", run.key, outcome, words, at)
+        note = report_of_run(f"Hook {name}", run.key, outcome, words, at)
         entry = NewEntry(entry_id=self._ids.short(), message=note)
         return [Inject(key=main, entries=[entry], at=at)]
 

@@ -19,9 +19,9 @@ from crossclaw.ledger.jobs import DeleteJob, PutJob
 from crossclaw.runs.context import ServiceContext
 from crossclaw.schedule.clockwork import Clockwork
 from crossclaw.schedule.job_patches import JobPatch, patched_fields
+from crossclaw.schedule.job_runs import no_channel, wanted_delivery
 from crossclaw.schedule.lengths import check_lengths
 from crossclaw.schedule.times import check, next_after
-from crossclaw.schedule.work import no_channel, wanted_delivery
 
 JOBS_MAX = 10_000  # each is looked at by people and by the clockwork; more is a program's work
 

@@ -29,7 +29,7 @@ _MINUTE_MS = 60_000
 _SPANS_MS = tuple(_MINUTE_MS * n for n in (1, 60, 24 * 60, 31 * 24 * 60, 366 * 24 * 60))
 
 
-class Due(NamedTuple):
+class DueTicks(NamedTuple):
     """The ticks from `first` until now: the latest one, and those before it."""
 
     latest: int
@@ -80,7 +80,7 @@ def next_after(schedule: JobSchedule, after: int, made_at: int, local: tzinfo) -
             return next(_cron_ticks(schedule, after, local), None)
 
 
-def due_since(schedule: JobSchedule, first: int, now: int, made_at: int, local: tzinfo) -> Due:
+def due_since(schedule: JobSchedule, first: int, now: int, made_at: int, local: tzinfo) -> DueTicks:
     """Everything that is due from `first`, a tick itself, until `now`."""
     ticks = [first]
     for following in _after(schedule, first, made_at, local):
@@ -90,8 +90,8 @@ def due_since(schedule: JobSchedule, first: int, now: int, made_at: int, local: 
         if len(ticks) > MISSED_ROWS_MAX:
             break
     if len(ticks) <= MISSED_ROWS_MAX:
-        return Due(ticks[-1], tuple(ticks[:-1]))
-    return Due(_latest(schedule, first, now, made_at, local), (first,), uncounted=True)
+        return DueTicks(ticks[-1], tuple(ticks[:-1]))
+    return DueTicks(_latest(schedule, first, now, made_at, local), (first,), uncounted=True)
 
 
 def _after(schedule: JobSchedule, after: int, made_at: int, local: tzinfo) -> Iterator[int]:

@@ -13,7 +13,7 @@ from crossclaw.domain.sessions import Session
 from crossclaw.domain.states import delivery_state, end_state, tick_state
 from crossclaw.ledger.attention import TightBudget, TroubledDelivery
 from crossclaw.ledger.contract import Ledger
-from crossclaw.ledger.watching import SeenWait
+from crossclaw.ledger.monitoring import WaitRow
 
 ROWS_MAX = 200  # of one source: whoever has more trouble begins somewhere
 LONG_WAIT_MS = 60_000  # as the map draws a wait in red
@@ -25,7 +25,7 @@ NEARLY = 0.8  # of a budget
 class LedgerAttention:
     def __init__(self, ledger: Ledger, clock: Clock) -> None:
         self._ledger = ledger
-        self._watching = ledger.watching
+        self._watching = ledger.monitoring
         self._clock = clock
 
     def sources(self) -> list[AttentionSource]:
@@ -168,7 +168,7 @@ def _delivery_row(each: TroubledDelivery) -> AttentionRow:
     )
 
 
-def _wait_row(wait: SeenWait, now: int) -> AttentionRow:
+def _wait_row(wait: WaitRow, now: int) -> AttentionRow:
     minutes = (now - wait.since) // 60_000
     return AttentionRow(
         id=f"wait:{wait.run_id}:{wait.target_run_id}",

@@ -65,7 +65,7 @@ class SlashCommand(msgspec.Struct, frozen=True):
     argument: str = ""
 
 
-class Known(msgspec.Struct, frozen=True):
+class KnownCommand(msgspec.Struct, frozen=True):
     usage: str
     summary: str
     owner: bool = False
@@ -74,33 +74,39 @@ class Known(msgspec.Struct, frozen=True):
     """Whether it takes words of any length."""
 
 
-COMMANDS: dict[str, Known] = {
-    "help": Known("/help", "what can be said"),
-    "status": Known("/status", "how this session stands"),
-    "usage": Known("/usage", "what this session has used"),
-    "stop": Known("/stop", "stop what runs here, and its sub-agents"),
-    "new": Known("/new [words]", "begin anew, with these words", owner=True, text=True),
-    "reset": Known("/reset [words]", "the same", owner=True, text=True),
-    "model": Known("/model [provider/model | default]", "see or choose the model", owner=True),
-    "think": Known("/think [off|minimal|low|medium|high|xhigh]", "how hard to think", owner=True),
-    "verbose": Known("/verbose [on|off|full]", "how much of the work is shown", owner=True),
-    "queue": Known(
+COMMANDS: dict[str, KnownCommand] = {
+    "help": KnownCommand("/help", "what can be said"),
+    "status": KnownCommand("/status", "how this session stands"),
+    "usage": KnownCommand("/usage", "what this session has used"),
+    "stop": KnownCommand("/stop", "stop what runs here, and its sub-agents"),
+    "new": KnownCommand("/new [words]", "begin anew, with these words", owner=True, text=True),
+    "reset": KnownCommand("/reset [words]", "the same", owner=True, text=True),
+    "model": KnownCommand(
+        "/model [provider/model | default]", "see or choose the model", owner=True
+    ),
+    "think": KnownCommand(
+        "/think [off|minimal|low|medium|high|xhigh]", "how hard to think", owner=True
+    ),
+    "verbose": KnownCommand("/verbose [on|off|full]", "how much of the work is shown", owner=True),
+    "queue": KnownCommand(
         "/queue [collect|followup|steer|steer-backlog|interrupt|default] [debounce:2s] [cap:25] "
         "[drop:old|new|summarize]",
         "what becomes of messages that come while a run is at work",
         owner=True,
     ),
-    "activation": Known(
+    "activation": KnownCommand(
         "/activation mention|always", "whether a group must mention the agent", owner=True
     ),
-    "send": Known("/send on|off|inherit", "whether anything is said in this chat", owner=True),
-    "compact": Known(
+    "send": KnownCommand(
+        "/send on|off|inherit", "whether anything is said in this chat", owner=True
+    ),
+    "compact": KnownCommand(
         "/compact [what matters]", "make room in the model's window", owner=True, text=True
     ),
-    "approve": Known(
+    "approve": KnownCommand(
         "/approve <id> allow-once|allow-always|deny", "answer a call that needs a yes", owner=True
     ),
-    "pin": Known("/pin", "keep your last message through every compaction", owner=True),
+    "pin": KnownCommand("/pin", "keep your last message through every compaction", owner=True),
 }
 
 WORD_CHARS_MAX = (

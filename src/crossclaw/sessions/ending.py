@@ -12,7 +12,7 @@ from crossclaw.domain.sessions import Session
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.operations import NewDelivery, Op, PutDelivery
 from crossclaw.policy.send import decide_send
-from crossclaw.runs.run_store import Follow
+from crossclaw.runs.run_store import FollowUps
 from crossclaw.sessions.exchange import Exchanges
 from crossclaw.sessions.spawn_report import SpawnReports
 
@@ -34,15 +34,15 @@ class Endings:
         self._spawn_reports = spawn_reports
         self._clock = clock
 
-    async def finished(self, run: Run, outcome: Outcome) -> Follow:
+    async def finished(self, run: Run, outcome: Outcome) -> FollowUps:
         """The next step of an exchange or of a spawn, or the reply on its way to its chat."""
         session = await self._ledger.find_session(run.key) if run.kind in SAID_IN_CHAT else None
         withheld = self.is_withheld(run, session)
         if run.plan.exchange_id is not None:
-            return Follow(await self._exchanges.follow(run, outcome), withheld)
+            return FollowUps(await self._exchanges.follow(run, outcome), withheld)
         if run.plan.spawned:
-            return Follow(await self._spawn_reports.follow(run, outcome), withheld)
-        return Follow(self._reply(run, outcome), withheld)
+            return FollowUps(await self._spawn_reports.follow(run, outcome), withheld)
+        return FollowUps(self._reply(run, outcome), withheld)
 
     def is_withheld(self, run: Run, session: Session | None) -> bool:
         """Whether the send policy keeps the run's words from the chats of its session, now."""

@@ -12,7 +12,7 @@ from crossclaw.domain.exchanges import (
     Announce,
     Announced,
     Exchange,
-    Over,
+    ExchangeOver,
     Round,
     next_step,
 )
@@ -43,13 +43,13 @@ class Exchanges:
             moved, step = msgspec.structs.replace(moved, state="announcing"), Announce()
         target = await self._find(moved.target_key)
         if isinstance(step, Announce) and target is None:
-            moved, step = msgspec.structs.replace(moved, state="over"), Over()
+            moved, step = msgspec.structs.replace(moved, state="over"), ExchangeOver()
         match step:
             case Round():
                 return [SetExchange(exchange=moved), await self._round(moved, step, run)]
             case Announce():
                 return [SetExchange(exchange=moved), await self._announce(moved, run)]
-            case Over():
+            case ExchangeOver():
                 return self._end(moved, step, run, outcome, target)
 
     async def _find(self, key: str) -> Session | None:
@@ -113,7 +113,7 @@ class Exchanges:
     def _end(
         self,
         exchange: Exchange,
-        step: Over,
+        step: ExchangeOver,
         run: Run,
         outcome: Outcome,
         target: Session | None,
@@ -136,7 +136,7 @@ class Exchanges:
 
 
 def _announced(
-    run: Run, outcome: Outcome, step: Over, target: Session | None, where: Address | None
+    run: Run, outcome: Outcome, step: ExchangeOver, target: Session | None, where: Address | None
 ) -> Announced | None:
     if run.kind != "announce":
         return None

@@ -11,7 +11,7 @@ from crossclaw.config.syntax_errors import NotJson5, parse_json5
 from crossclaw.domain.errors import Invalid, InvalidKey
 from crossclaw.domain.keys import RESERVED, SHARED, SessionKey
 from crossclaw.sandbox.files import find_file
-from crossclaw.transcripts.foreign import ForeignLine, mend_halves, parse_time
+from crossclaw.transcripts.foreign import ForeignLine, parse_time, replace_lone_surrogates
 
 SUFFIX, TOPIC = ".jsonl", "-topic-"
 HEADER_BYTES_MAX = 64_000  # an id, a time and a folder
@@ -194,7 +194,7 @@ def read_store(raw: bytes) -> Any:
     except RecursionError:
         raise Invalid("nested too deeply to be read") from None
     except (msgspec.DecodeError, UnicodeDecodeError):
-        text = mend_halves(raw).decode("utf-8", "replace")
+        text = replace_lone_surrogates(raw).decode("utf-8", "replace")
     try:
         return parse_json5(text)
     except NotJson5 as error:

@@ -9,7 +9,7 @@ from collections.abc import Collection
 
 from crossclaw.domain.authority import Authority
 from crossclaw.domain.clock import Clock
-from crossclaw.domain.credentials import Credential, Particulars
+from crossclaw.domain.credentials import Credential, DeviceDescription
 from crossclaw.domain.errors import Busy, Fenced, Forbidden, Invalid, NotFound
 from crossclaw.domain.secret import Secret
 from crossclaw.door.held_credentials import HeldCredentials
@@ -74,7 +74,7 @@ class GuestNames(HeldCredentials):
                     role="operator",
                     scopes=frozenset(SCOPES),
                     sight="nothing",  # what it does, it does as its own session
-                    authority=Authority(made_by=frozenset({each.maker})),
+                    authority=Authority(made_by=frozenset({each.ref})),
                 )
         return None
 
@@ -126,7 +126,7 @@ class GuestNames(HeldCredentials):
             scopes=SCOPES if digests else (),
             epoch=self._credentials.next_epoch(credential_id, now),
             created_at=now,
-            particulars=Particulars(public_key="", client_id=holder, display_name=name),
+            particulars=DeviceDescription(public_key="", client_id=holder, display_name=name),
             digests=digests,
         )
 

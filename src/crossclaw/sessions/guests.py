@@ -33,7 +33,7 @@ from crossclaw.domain.sessions import NewEntry, NewSession
 from crossclaw.door.registry import Caller, Params, Result
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.operations import EnsureSession
-from crossclaw.runs.handling import Ending, WordsSoFar
+from crossclaw.runs.handling import Ending, PartialReply
 from crossclaw.runs.run_store import RunStore
 from crossclaw.runs.slots import Slots
 from crossclaw.sessions.guest_clients import GuestClients
@@ -130,7 +130,7 @@ class Guests:
 
     # ── the run's side ─────────────────────────────────────────────────────────────────────────
 
-    async def execute(self, run: Run, progress: WordsSoFar) -> Ending:
+    async def execute(self, run: Run, progress: PartialReply) -> Ending:
         """Carries out a guest's run in place of the agent loop: waits for its answer. The run's slot is free
         meanwhile."""
         if run.kind == "announce":
@@ -228,7 +228,7 @@ class Guests:
         first = next(iter(await self._ledger.list_open_runs(key)), None)
         return first if first is not None and first.status != "queued" else None
 
-    def hear_start(self, started: FeedEvent) -> None:
+    def on_run_started(self, started: FeedEvent) -> None:
         """A run has begun here or on another gateway: whoever waits for it looks."""
         if isinstance(started, RunStarted):
             waiting = self._waiting.get(started.run.key)

@@ -47,7 +47,7 @@ class Retries:
         )
 
     async def _asked(self, run: Run) -> UserMessage:
-        entries = await self._ledger.watching.entries_of_run(run.session_id, run.run_id)
+        entries = await self._ledger.monitoring.entries_of_run(run.session_id, run.run_id)
         for entry in await self._ledger.with_media(entries[:1]):
             if isinstance(entry.message, UserMessage):
                 return entry.message

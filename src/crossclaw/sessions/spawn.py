@@ -19,7 +19,7 @@ from crossclaw.door.registry import Caller, Params, Result, method
 from crossclaw.door.resolver import Resolver
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.operations import EnsureSession, Op, PatchSession, PutSpawn
-from crossclaw.policy.sandbox import as_arm
+from crossclaw.policy.sandbox import with_delegator
 from crossclaw.policy.subagents import decide_spawn
 from crossclaw.runs.run_store import RunStore
 from crossclaw.sessions.arrivals import Arrival, Refused, RequestId
@@ -238,9 +238,9 @@ class Spawns:
         given = caller.principal.authority
         if session is not None:
             given = given.meet(msgspec.structs.replace(session.authority, owner=True))
-        mine = as_arm(self._config.agents, parent, given, model)
+        mine = with_delegator(self._config.agents, parent, given, model)
         if asking is not None and asking != model:
-            mine = as_arm(self._config.agents, parent, mine, asking)
+            mine = with_delegator(self._config.agents, parent, mine, asking)
         if parent.is_guest:  # it has the session tools and nothing of this machine; nor has its arm
             mine = mine.meet(Authority(tools=SESSION_TOOLS))
         hops = min(mine.hops_left, self._config.session.agent_to_agent.max_hops)

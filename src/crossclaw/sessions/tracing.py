@@ -23,7 +23,7 @@ from crossclaw.domain.states import UNDER_WAY, State, call_state, run_state
 from crossclaw.domain.texts import with_ellipsis
 from crossclaw.domain.traces import TraceSpan, arranged
 from crossclaw.ledger.contract import Ledger
-from crossclaw.ledger.watching import SeenDelivery, SeenRun, SeenSpawn, TraceRows
+from crossclaw.ledger.monitoring import DeliveryRow, RunRow, SpawnRow, TraceRows
 
 SPANS_MAX = 10_000  # a page shows them smoothly; a cascade of 200 runs has some thousands
 TEXT_CHARS = 200  # of words in a row; the run itself has all of them
@@ -50,10 +50,10 @@ class TraceTree(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, r
 class Tracing:
     def __init__(self, ledger: Ledger, clock: Clock) -> None:
         self._ledger = ledger
-        self._watching = ledger.watching
+        self._watching = ledger.monitoring
         self._clock = clock
 
-    async def find_root(self, name: str, key: SessionKey | None) -> SeenRun:
+    async def find_root(self, name: str, key: SessionKey | None) -> RunRow:
         """The first run of a chain, found from a run, an exchange, or the newest run of a session."""
         run = await self._ledger.find_run(name)
         if run is None and (exchange := await self._ledger.find_exchange(name)) is not None:
@@ -73,7 +73,7 @@ class Tracing:
         session = await self._ledger.find_session(key)
         return session.last_run_id if session else None
 
-    async def trace(self, root: SeenRun) -> TraceTree:
+    async def trace(self, root: RunRow) -> TraceTree:
         rows = await self._watching.trace(root.run_id, limit=SPANS_MAX)
         asked = {
             (each.run_id, each.tool_use_id): each.wish.shown
@@ -136,7 +136,7 @@ class _Assembly:
             if spawn.announced_at is not None:
                 yield self._report(spawn)
 
-    def _run(self, run: SeenRun) -> TraceSpan:
+    def _run(self, run: RunRow) -> TraceSpan:
         message = _first_message(self._rows.entries.get(run.run_id, []))
         waits_for = [self._waits[run.run_id]] if run.run_id in self._waits else []
         standing = run.standing
@@ -156,7 +156,7 @@ class _Assembly:
             run_id=run.run_id,
         )
 
-    def _parent(self, run: SeenRun) -> str | None:
+    def _parent(self, run: RunRow) -> str | None:
         """The parent span: the call that began the run, or its exchange: `run::call`, `run::call::round-1`,
         `run::call::announce`."""
         name = run.run_id
@@ -168,7 +168,7 @@ class _Assembly:
                 return name
         return run.cause if run.cause in self._shown else None
 
-    def _steps(self, run: SeenRun, entries: list[Entry]) -> Iterator[TraceSpan]:
+    def _steps(self, run: RunRow, entries: list[Entry]) -> Iterator[TraceSpan]:
         before = run.started_at or run.created_at
         results = {
             each.message.tool_use_id: each.message
@@ -187,7 +187,7 @@ class _Assembly:
 
     def _calls(
         self,
-        run: SeenRun,
+        run: RunRow,
         entry: Entry,
         message: AssistantMessage,
         results: Mapping[str, ToolResultMessage],
@@ -205,7 +205,7 @@ class _Assembly:
             if call.name == "sessions_send" and call.input.get("timeoutSeconds") != 0:
                 yield _wait(span, call)
 
-    def _report(self, spawn: SeenSpawn) -> TraceSpan:
+    def _report(self, spawn: SpawnRow) -> TraceSpan:
         at = spawn.announced_at or 0
         return TraceSpan(
             id=f"report:{spawn.run_id}",
@@ -220,13 +220,13 @@ class _Assembly:
         )
 
 
-def _run_name(run: SeenRun) -> str:
+def _run_name(run: RunRow) -> str:
     if run.kind == "round":
         return f"round {run.run_id.rpartition('round-')[2]}"
     return run.kind
 
 
-def _model(run: SeenRun, entry: Entry, message: AssistantMessage, before: int) -> TraceSpan:
+def _model(run: RunRow, entry: Entry, message: AssistantMessage, before: int) -> TraceSpan:
     usage = message.usage or Usage()
     model = message.model or "model"
     return TraceSpan(
@@ -247,7 +247,7 @@ def _model(run: SeenRun, entry: Entry, message: AssistantMessage, before: int) -
     )
 
 
-def _call(run: SeenRun, entry: Entry, call: ToolUse, result: ToolResultMessage | None) -> TraceSpan:
+def _call(run: RunRow, entry: Entry, call: ToolUse, result: ToolResultMessage | None) -> TraceSpan:
     end = None if result is None else max(entry.at, result.timestamp or entry.at)
     if result is None and run.ended_at is not None:
         end = run.ended_at
@@ -302,7 +302,7 @@ def _awaits_tools(entries: list[Entry], results: Mapping[str, ToolResultMessage]
     return False
 
 
-def _thinking(run: SeenRun, before: int) -> TraceSpan:
+def _thinking(run: RunRow, before: int) -> TraceSpan:
     return TraceSpan(
         id=f"{run.run_id}#now",
         kind="model",
@@ -315,7 +315,7 @@ def _thinking(run: SeenRun, before: int) -> TraceSpan:
     )
 
 
-def _compaction(run: SeenRun, entry: Entry, before: int) -> TraceSpan:
+def _compaction(run: RunRow, entry: Entry, before: int) -> TraceSpan:
     return TraceSpan(
         id=f"{run.run_id}#{entry.seq}",
         kind="compaction",
@@ -328,7 +328,7 @@ def _compaction(run: SeenRun, entry: Entry, before: int) -> TraceSpan:
     )
 
 
-def _delivery(each: SeenDelivery, number: int) -> TraceSpan:
+def _delivery(each: DeliveryRow, number: int) -> TraceSpan:
     settled = each.state not in ("pending", "sending")
     return TraceSpan(
         id=f"delivery:{each.run_id}:{number}",

@@ -44,7 +44,7 @@ async def open_gateway(
     """Opens a gateway. With `inline` (virtual time) nothing runs in threads; without, the real writer is
     used. `http`: how chat accounts reach their platforms; a fake may take the place of the network."""
     paths = Paths(home=folder, state_dir=folder / "state", config_path=folder / "openclaw.json")
-    outside = app.Outside(
+    outside = app.GatewayInputs(
         environ=environ or {},
         clock=clock or VirtualClock(),
         providers={provider.name: provider},

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from crossclaw.config.current import CurrentConfig
-from crossclaw.domain.approvals import Approval, ExecRule, StandingGrant, Wish
+from crossclaw.domain.approvals import Approval, ExecRule, ProposedCall, StandingGrant
 from crossclaw.domain.errors import Forbidden
 from crossclaw.domain.tools import ToolDeclaration, built_in
 from crossclaw.policy.approvals import (
     EVERYBODY,
     EXEC,
-    Need,
+    CallDecision,
     agents_of,
     decide_call,
     exec_rule,
@@ -45,7 +45,7 @@ class ApprovalGate:
         grants = await self._looked_up(agents, tool, also)
         if grants is None:
             return params
-        wish = await tool.wish(context, params)
+        wish = await tool.propose(context, params)
         need = decide_call(self._config, agents, tool.declared, wish, grants, also)
         if need.verdict == "refuse":
             raise Forbidden(need.why)
@@ -59,7 +59,7 @@ class ApprovalGate:
                     f"{need.why}: it needs a person's yes, and only a run can wait for one"
                 )
             await self._ask(context, tool, params, wish, need)
-        return tool.as_wished(params, wish)
+        return tool.as_approved(params, wish)
 
     async def _looked_up(
         self, agents: Sequence[str], tool: Tool[Any], also: Sequence[ToolDeclaration]
@@ -77,7 +77,12 @@ class ApprovalGate:
         return grants
 
     async def _ask(
-        self, context: ToolContext, tool: Tool[Any], params: Any, wish: Wish, need: Need
+        self,
+        context: ToolContext,
+        tool: Tool[Any],
+        params: Any,
+        wish: ProposedCall,
+        need: CallDecision,
     ) -> None:
         assert context.tool_use_id is not None
         answer = await self._approvals.ask(
@@ -85,7 +90,7 @@ class ApprovalGate:
         )
         if not self._approvals.counts(answer):
             raise Forbidden(f"{_why_not(answer)} {NOT_DONE}")
-        if answer.wish != wish or await tool.wish(context, params) != wish:
+        if answer.wish != wish or await tool.propose(context, params) != wish:
             raise Forbidden(f"What would be run now is not what was shown. {NOT_DONE}")
 
 

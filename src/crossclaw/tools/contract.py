@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 import msgspec
 
 from crossclaw.domain.aliases import Tell
-from crossclaw.domain.approvals import Wish, shown_call
+from crossclaw.domain.approvals import ProposedCall, shown_call
 from crossclaw.domain.authority import Authority
 from crossclaw.domain.errors import Invalid
 from crossclaw.domain.keys import SessionKey
@@ -78,12 +78,12 @@ class Tool(Generic[P]):
     def effect(self) -> ToolEffect:
         return self.declared.effect
 
-    async def wish(self, context: ToolContext, params: P) -> Wish:
+    async def propose(self, context: ToolContext, params: P) -> ProposedCall:
         """The action of a call, for a person who is asked to approve it."""
         told = msgspec.json.encode(msgspec.to_builtins(params)).decode()
-        return Wish(tool=self.name, shown=shown_call(self.name, told))
+        return ProposedCall(tool=self.name, shown=shown_call(self.name, told))
 
-    def as_wished(self, params: P, wish: Wish) -> P:
+    def as_approved(self, params: P, wish: ProposedCall) -> P:
         """The parameters with which exactly that is done."""
         return params
 
@@ -92,13 +92,13 @@ class Tool(Generic[P]):
         raise NotImplementedError
 
     @property
-    def told_of_parameters(self) -> ParameterTexts:
+    def parameter_texts(self) -> ParameterTexts:
         return self.about
 
     @cached_property
     def spec(self) -> ToolSpec:
         schema = _inlined(msgspec.json.schema(self.params))
-        return ToolSpec(self.name, self.description, _described(schema, self.told_of_parameters))
+        return ToolSpec(self.name, self.description, _described(schema, self.parameter_texts))
 
     def read(self, arguments: dict[str, Any]) -> P:
         try:

@@ -53,7 +53,7 @@ class DoorTool(Tool[P]):
         self._method = method.name
 
     @property
-    def told_of_parameters(self) -> ParameterTexts:
+    def parameter_texts(self) -> ParameterTexts:
         return TEXTS[self.name].parameters if self.name in TEXTS else {}
 
     async def call(self, context: ToolContext, params: P) -> Any:

@@ -11,7 +11,7 @@ import msgspec
 
 from crossclaw.config.tools import ExecTool
 from crossclaw.disk.private import make_folder
-from crossclaw.domain.approvals import SHOWN_CHARS_MAX, Wish, visible
+from crossclaw.domain.approvals import SHOWN_CHARS_MAX, ProposedCall, visible
 from crossclaw.domain.errors import Forbidden, Invalid, ToolFailed
 from crossclaw.domain.tools import built_in
 from crossclaw.policy.approvals import runs_others
@@ -50,11 +50,11 @@ class Exec(Tool[ExecParams]):
         self._places = places
         self._settings_of = settings_of
 
-    async def wish(self, context: ToolContext, params: ExecParams) -> Wish:
+    async def propose(self, context: ToolContext, params: ExecParams) -> ProposedCall:
         place = await self._places.of(context.key, context.authority)
-        return await anyio.to_thread.run_sync(_wished, self._places, place, params)
+        return await anyio.to_thread.run_sync(_proposed, self._places, place, params)
 
-    def as_wished(self, params: ExecParams, wish: Wish) -> ExecParams:
+    def as_approved(self, params: ExecParams, wish: ProposedCall) -> ExecParams:
         """The parameters of an approved command: one program with fixed arguments is run as that, whatever a
         shell would make of it."""
         if wish.program is None:
@@ -78,7 +78,7 @@ class Exec(Tool[ExecParams]):
         return _told(finished, wrapped.note)
 
 
-def _wished(places: Places, place: WorkPlace, params: ExecParams) -> Wish:
+def _proposed(places: Places, place: WorkPlace, params: ExecParams) -> ProposedCall:
     shown = visible(params.command)
     if len(shown) > SHOWN_CHARS_MAX:
         raise Invalid(
@@ -86,7 +86,7 @@ def _wished(places: Places, place: WorkPlace, params: ExecParams) -> Wish:
             "run that"
         )
     wrapped = _wrap(place, params)
-    wish = Wish(
+    wish = ProposedCall(
         tool="exec",
         shown=shown,
         folder=os.path.normpath(f"{place.seen_as}/{params.workdir}"),

@@ -20,7 +20,7 @@ READING_S = 4 * page_reader.READING_S  # by the clock; on a busy machine the rea
 _PYTHON = ("PYTHONPATH", "PYTHONHOME")  # where the reader's program is found
 
 
-class WasRead(NamedTuple):
+class ReaderOutput(NamedTuple):
     code: int
     """The reader's exit code; its module says what each means."""
     output: bytes
@@ -31,7 +31,7 @@ class Readers:
         self._reader = reader.__name__
         self._places = anyio.CapacityLimiter(READERS_MAX)
 
-    async def read(self, data: bytes, *asked: str) -> WasRead:
+    async def read(self, data: bytes, *asked: str) -> ReaderOutput:
         """Reads data in another process. Raises TimeoutError if it takes too long."""
         async with self._places:
             with anyio.fail_after(READING_S):
@@ -42,4 +42,4 @@ class Readers:
                     check=False,
                     env=host_environment(os.environ, _PYTHON),
                 )
-        return WasRead(done.returncode, done.stdout)
+        return ReaderOutput(done.returncode, done.stdout)

@@ -15,15 +15,15 @@ from crossclaw.tools.texts import TEXTS
 
 
 def session_methods(
-    reading: SessionReading, sends: Sends, spawns: Spawns, standing: SessionStatus
+    reading: SessionReading, sends: Sends, spawns: Spawns, status: SessionStatus
 ) -> list[Method[Any]]:
     handlers: list[tuple[str, MethodEffect, MethodHandler[Any]]] = [
         ("sessions_list", "read", reading.list),
         ("sessions_history", "read", reading.history),
         ("sessions_send", "run", sends.send),
         ("sessions_spawn", "run", spawns.spawn),
-        ("agents_list", "read", standing.agents),
-        ("session_status", "change", standing.status),
+        ("agents_list", "read", status.agents),
+        ("session_status", "change", status.status),
     ]
     return [
         tool_method(name, effect, handle, TEXTS[name].description)

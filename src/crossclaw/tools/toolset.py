@@ -10,7 +10,7 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.tools import ToolDeclaration, mcp_declaration, require_declared
 from crossclaw.policy.decision import Decision
 from crossclaw.policy.subagents import NO_SPAWN, child_layers
-from crossclaw.policy.tools import Layer, arm_layers, decide_tool, may_allow_any, tool_layers
+from crossclaw.policy.tools import Layer, decide_tool, delegator_layers, may_allow_any, tool_layers
 from crossclaw.providers.contract import ToolSpec
 from crossclaw.sessions.channel_rules import chat_tool_layers
 from crossclaw.tools.approving import ApprovalGate
@@ -112,7 +112,7 @@ class Toolset(Mapping[str, Tool[Any]]):
         return f"there is no tool {name!r}; {there_are}"
 
 
-class Case(NamedTuple):
+class ToolsetKey(NamedTuple):
     """Everything that the choice of tools depends on."""
 
     agent_id: str
@@ -161,7 +161,7 @@ class Toolsets:
         theirs = _decided({tool.name: tool for tool in borrowed}, layers, given)
         return chosen.joined(theirs.asking(partial(_against, layers, given)))
 
-    def _case(self, key: SessionKey, authority: Authority, model: str) -> Case:
+    def _case(self, key: SessionKey, authority: Authority, model: str) -> ToolsetKey:
         given = Authority(
             tools=authority.tools,
             denied_tools=authority.denied_tools,
@@ -171,7 +171,7 @@ class Toolsets:
         )
         agent_id, epoch = key.agent_id, self._config.epoch
         sandboxed = self._is_sandboxed(key, agent_id, authority, epoch).allowed
-        return Case(agent_id, model, sandboxed, key.is_subagent, given, epoch)
+        return ToolsetKey(agent_id, model, sandboxed, key.is_subagent, given, epoch)
 
     def _since(
         self, epoch: int, key: SessionKey, authority: Authority, model: str, tool: ToolDeclaration
@@ -188,14 +188,14 @@ class Toolsets:
         decision = decide_tool(tool, self._chosen(case)[0], case.given)
         return None if decision.allowed else decision.reason
 
-    def _choose(self, case: Case) -> tuple[tuple[Layer, ...], Toolset]:
+    def _choose(self, case: ToolsetKey) -> tuple[tuple[Layer, ...], Toolset]:
         """Chooses the tools. Whoever writes into a child's session does not make it more than a child: that
         is decided by its key, and not only by what the run was given."""
         layers = tool_layers(
             self._config, case.agent_id, model=case.model, sandboxed=case.sandboxed
         )
         for arm in sorted(case.given.arms, key=lambda each: (each.agent_id, each.model)):
-            layers += arm_layers(self._config, arm)
+            layers += delegator_layers(self._config, arm)
         for place in sorted(case.given.chats, key=repr):
             layers += chat_tool_layers(self._config, place)
         if case.child:

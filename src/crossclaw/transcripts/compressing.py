@@ -11,7 +11,7 @@ from crossclaw.domain.clock import Clock
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.operations import Export, MarkCompressed
 from crossclaw.transcripts.copies import Copies, Copy
-from crossclaw.transcripts.files import Files, Name
+from crossclaw.transcripts.files import CopyName, Files
 
 CHUNK_BYTES = 1024 * 1024  # in memory at once, whatever the size of the file
 LEVEL = 6  # a tenth of the text in most transcripts; higher levels take long for little
@@ -30,7 +30,7 @@ class Compressing:
     async def compress(self, export: Export) -> bool:
         """Compresses a copy. False, and nothing has changed, if the file is not what the ledger
         says, or somebody has written meanwhile."""
-        name = Name(export.agent_id, export.session_id)
+        name = CopyName(export.agent_id, export.session_id)
         if not await self._disk.run(_compress, self._files, name, export.exported_bytes):
             return False
         mark = MarkCompressed(
@@ -51,7 +51,7 @@ class Compressing:
     async def tidy(self, export: Export) -> bool:
         """Removes a plain file that a crash has left beside the compressed one. False if the
         compressed one is gone, so that the plain one must be written again."""
-        name = Name(export.agent_id, export.session_id)
+        name = CopyName(export.agent_id, export.session_id)
         plain, compressed = await self._disk.run(self._files.sizes, [name, name.compressed])
         for size in (plain, compressed):
             if isinstance(size, Exception):
@@ -63,7 +63,7 @@ class Compressing:
         return True
 
 
-def _compress(files: Files, name: Name, size: int) -> bool:
+def _compress(files: Files, name: CopyName, size: int) -> bool:
     """Compresses a file only if it is as the ledger knows it: one that somebody has changed is
     repaired first."""
     if files.sizes([name]) != [size]:

@@ -10,7 +10,7 @@ from crossclaw.domain.media import hidden_chars
 from crossclaw.domain.sessions import Entry
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.operations import Export, MarkExported
-from crossclaw.transcripts.files import Name
+from crossclaw.transcripts.files import CopyName
 from crossclaw.transcripts.jsonl import entry_line, entry_lines, header_line
 
 COPIES_MAX = 4_096  # some 500 bytes each; one that was forgotten costs three reads to know again
@@ -58,7 +58,7 @@ class Copy:
 
     def __init__(self, export: Export) -> None:
         self.export = export
-        self.name = Name(export.agent_id, export.session_id)
+        self.name = CopyName(export.agent_id, export.session_id)
         self.seq = 0
         self.size = 0
         self.parent_id: str | None = None

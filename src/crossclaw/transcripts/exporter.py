@@ -24,7 +24,7 @@ from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.operations import Export, MarkExported
 from crossclaw.transcripts.compressing import Compressing
 from crossclaw.transcripts.copies import Chunk, Copies, Copy
-from crossclaw.transcripts.files import CopyPiece, Differs, Files, Name
+from crossclaw.transcripts.files import CopyName, CopyPiece, Differs, Files
 from crossclaw.transcripts.jsonl import iso_time
 from crossclaw.transcripts.repairing import Repairing
 
@@ -85,7 +85,7 @@ class Exporter:
 
     def path_of(self, agent_id: str, session_id: str, compressed: bool = False) -> Path:
         """The path of a copy, for display; nothing here takes a path back."""
-        name = Name(agent_id, session_id)
+        name = CopyName(agent_id, session_id)
         return self.files.path_of(name.compressed if compressed else name)
 
     async def repair(self, tell: Callable[[int], None] | None = None) -> None:
@@ -166,7 +166,7 @@ class Exporter:
             self._dirty.discard(session_id)
             self._resting.pop(session_id, None)
             stamp = iso_time(self._clock.now_ms()).replace(":", "-")
-            name = Name(agent_id, session_id)
+            name = CopyName(agent_id, session_id)
             kept = [
                 await self._disk.run(self.files.set_aside, each, f"deleted.{stamp}")
                 for each in (name, name.compressed)
@@ -185,7 +185,7 @@ class Exporter:
             self._dirty.update(session_ids)
             self._hinted.set()
 
-    def hear_others(self, session_ids: frozenset[str] | None) -> None:
+    def on_entries_hint(self, session_ids: frozenset[str] | None) -> None:
         """Notes what other gateways have written; without ids, the next look finds it."""
         self._hear(set(session_ids or ()))
 
@@ -353,7 +353,7 @@ class Exporter:
             self._hear({export.session_id})
 
     async def _list_wrong(self, page: Sequence[Export]) -> list[str]:
-        names = [Name(export.agent_id, export.session_id) for export in page]
+        names = [CopyName(export.agent_id, export.session_id) for export in page]
         wrong = []
         for export, size in zip(page, await self._disk.run(self.files.sizes, names), strict=True):
             if isinstance(size, Failure):

@@ -43,7 +43,7 @@ _DRAFT_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEX
 K = TypeVar("K")
 
 
-class Name(NamedTuple):
+class CopyName(NamedTuple):
     """The name of a file. One that is not ours is refused where it would become a path."""
 
     agent_id: str
@@ -51,7 +51,7 @@ class Name(NamedTuple):
     ending: str = ".jsonl"
 
     @property
-    def compressed(self) -> "Name":
+    def compressed(self) -> "CopyName":
         return self._replace(ending=".jsonl.zst")
 
     @property
@@ -70,7 +70,7 @@ class Name(NamedTuple):
 class CopyPiece(NamedTuple):
     """Lines to be appended to a file of the size `at` that ends with `ending`."""
 
-    name: Name
+    name: CopyName
     at: int
     data: bytes
     ending: bytes = b""
@@ -85,8 +85,8 @@ class Files:
     def __init__(self, sessions_dir: Path) -> None:
         self._root_path = sessions_dir
         self._root: int | None = None
-        self._folders: _Shelf[str] = _Shelf(FOLDERS_OPEN_MAX)
-        self._files: _Shelf[Name] = _Shelf(FILES_OPEN_MAX)
+        self._folders: _OpenFileCache[str] = _OpenFileCache(FOLDERS_OPEN_MAX)
+        self._files: _OpenFileCache[CopyName] = _OpenFileCache(FILES_OPEN_MAX)
         self.looks = 0
         self.opens = 0
         """How often files were read and opened: shows that a start leaves clean ones alone."""
@@ -95,7 +95,7 @@ class Files:
     def open_now(self) -> int:
         return len(self._files) + len(self._folders) + (self._root is not None)
 
-    def path_of(self, name: Name) -> Path:
+    def path_of(self, name: CopyName) -> Path:
         """The path of a file, for people to read. No file is ever opened by it."""
         return self._root_path / name.folder / name.file
 
@@ -117,12 +117,12 @@ class Files:
         not affect the others."""
         return [self._try_append(piece) for piece in pieces]
 
-    def sizes(self, names: Sequence[Name]) -> list[int | Exception | None]:
+    def sizes(self, names: Sequence[CopyName]) -> list[int | Exception | None]:
         """The size of each file; None if it does not exist. Permissions that are too open are
         corrected."""
         return [self._try_size(name) for name in names]
 
-    def read(self, name: Name, at: int, length: int) -> bytes:
+    def read(self, name: CopyName, at: int, length: int) -> bytes:
         """Reads part of a file: less if the file ends, nothing if it does not exist."""
         try:
             fd, _ = self._open(name, create=False)
@@ -130,11 +130,11 @@ class Files:
             return b""
         return os.pread(fd, length, at)
 
-    def cut(self, name: Name, size: int) -> None:
+    def cut(self, name: CopyName, size: int) -> None:
         fd, _ = self._open(name)
         os.ftruncate(fd, size)
 
-    def find_damage(self, name: Name) -> Damage | None:
+    def find_damage(self, name: CopyName) -> Damage | None:
         """The first fault in a file, as far as the file alone shows."""
         fd, _ = self._open(name)
         with open(os.dup(fd), "rb") as file:
@@ -142,7 +142,7 @@ class Files:
             lines = iter(lambda: file.readline(LINE_BYTES_MAX), b"")
             return next((line for line in read_lines(lines) if isinstance(line, Damage)), None)
 
-    def set_aside(self, name: Name, ending: str) -> Path | None:
+    def set_aside(self, name: CopyName, ending: str) -> Path | None:
         """Renames a file; None if it does not exist."""
         if self._look(name) is None:
             return None
@@ -152,7 +152,7 @@ class Files:
         os.rename(name.file, other, src_dir_fd=folder, dst_dir_fd=folder)
         return self._root_path / name.folder / other
 
-    def remove(self, name: Name) -> None:
+    def remove(self, name: CopyName) -> None:
         if self._files.find(name) is not None:
             self._files.drop(name)
         folder = self._folder(name.folder)
@@ -160,7 +160,7 @@ class Files:
             os.unlink(name.file, dir_fd=folder)
             os.fsync(folder)
 
-    def draft(self, name: Name) -> "Draft":
+    def draft(self, name: CopyName) -> "Draft":
         return Draft(self._folder(name.folder), name.file)
 
     def close(self) -> None:
@@ -179,7 +179,7 @@ class Files:
             return error
         return None
 
-    def _try_size(self, name: Name) -> int | Exception | None:
+    def _try_size(self, name: CopyName) -> int | Exception | None:
         try:
             info = self._look(name)
             if info is None:
@@ -190,14 +190,14 @@ class Files:
         except (OSError, Invalid) as error:
             return error
 
-    def _look(self, name: Name) -> os.stat_result | None:
+    def _look(self, name: CopyName) -> os.stat_result | None:
         self.looks += 1
         try:
             return os.stat(name.file, dir_fd=self._folder(name.folder), follow_symlinks=False)
         except FileNotFoundError:
             return None
 
-    def _open(self, name: Name, *, create: bool = True) -> tuple[int, int]:
+    def _open(self, name: CopyName, *, create: bool = True) -> tuple[int, int]:
         """The file and its size. An open one is used again if the name still means it."""
         opened = self._files.find(name)
         if opened is not None:
@@ -211,7 +211,7 @@ class Files:
         self._files.put(name, fd, info)
         return fd, info.st_size
 
-    def _open_anew(self, name: Name, flags: int) -> int:
+    def _open_anew(self, name: CopyName, flags: int) -> int:
         try:
             return os.open(name.file, flags, FILE_MODE, dir_fd=self._folder(name.folder))
         except FileNotFoundError:
@@ -250,7 +250,7 @@ class _Opened(NamedTuple):
         return (info.st_dev, info.st_ino) == (self.device, self.inode)
 
 
-class _Shelf(Generic[K]):
+class _OpenFileCache(Generic[K]):
     """Open descriptors; the least recently used is closed first."""
 
     def __init__(self, limit: int) -> None:

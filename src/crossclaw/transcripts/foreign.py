@@ -158,7 +158,7 @@ def read_row(raw: bytes, number: int, end: int, *, left: bool = False) -> LineRe
     read = _read(raw, number, end)
     if not left or read.entry is None or read.entry.entry.message is None:
         return read
-    note = {"about": "openclaw.left_branch", **_rest(mend_halves(raw))}
+    note = {"about": "openclaw.left_branch", **_rest(replace_lone_surrogates(raw))}
     entry = NewEntry(entry_id=read.entry.entry.entry_id, note=note, type="note")
     return read._replace(entry=ImportedEntry(entry, read.entry.at))
 
@@ -185,7 +185,7 @@ _ESCAPE = re.compile(
 )
 
 
-def mend_halves(raw: bytes) -> bytes:
+def replace_lone_surrogates(raw: bytes) -> bytes:
     """The line with lone halves of emojis replaced by the replacement character. JavaScript cuts
     texts in the middle of an emoji and writes the half; no other reader accepts that."""
     return _ESCAPE.sub(lambda found: rb"\ufffd" if found[1] else found[0], raw)
@@ -198,7 +198,7 @@ def _read(raw: bytes, number: int, end: int) -> LineRead:
         try:
             return LineRead(number, end, entry=read_line(raw, number))
         except msgspec.DecodeError:
-            return LineRead(number, end, entry=read_line(mend_halves(raw), number))
+            return LineRead(number, end, entry=read_line(replace_lone_surrogates(raw), number))
     except UnreadableLine as error:
         return LineRead(number, end, problem=str(error))
     except (

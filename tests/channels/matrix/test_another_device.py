@@ -51,7 +51,7 @@ async def test_a_reply_that_was_cut_off_is_seen_once_whichever_device_goes_on(
     async with open_gateway(copies[0], Recording(), config=config, http=clients) as gateway:
         await anyio.sleep(60)
         assert len(homeserver.seen) == 1
-        left = await gateway.ledger.watching.troubled_deliveries(since=0, limit=9)
+        left = await gateway.ledger.monitoring.troubled_deliveries(since=0, limit=9)
         assert [each.state for each in left] == troubled
         homeserver.say(room, ANN, "and now?")
         await homeserver.wait_seen(2)

@@ -15,7 +15,7 @@ from crossclaw.channels.matrix.client import MatrixRefusal
 from crossclaw.channels.matrix.events import MatrixEvent
 from crossclaw.channels.matrix.manifest import normalize_sender, read_target
 from crossclaw.channels.matrix.meaning import of_account, of_delivery
-from crossclaw.channels.matrix.reading import Said, SkippedEvent, read_said
+from crossclaw.channels.matrix.reading import MatrixText, SkippedEvent, read_said
 from crossclaw.channels.matrix.settings import MatrixSettings
 from crossclaw.channels.matrix.syncing import _start_of
 from crossclaw.channels.matrix.writing import write_relation
@@ -42,9 +42,9 @@ def text(body: str, **more: Any) -> MatrixEvent:
     return event({"msgtype": "m.text", "body": body, **more})
 
 
-def said(one: MatrixEvent) -> Said:
+def said(one: MatrixEvent) -> MatrixText:
     found = read_said(one, US, "Claw")
-    assert isinstance(found, Said), found
+    assert isinstance(found, MatrixText), found
     return found
 
 
@@ -127,7 +127,7 @@ FIELDS = ("msgtype", "body", "m.relates_to", "m.new_content", "m.mentions", "fil
 def test_no_content_breaks_the_reading(content: dict[str, Any], media: bool) -> None:
     if media:
         content["msgtype"] = "m.image"
-    assert isinstance(read_said(event(content), US, None), Said | SkippedEvent)
+    assert isinstance(read_said(event(content), US, None), MatrixText | SkippedEvent)
 
 
 @pytest.mark.spec("N8")

@@ -14,7 +14,7 @@ from crossclaw.channels.contract import AccountFacts, ChannelHost, Piece
 from crossclaw.channels.http import HttpClients
 from crossclaw.config import Config
 from crossclaw.config.section import Loose
-from crossclaw.delivery.carrying import ANOTHER
+from crossclaw.delivery.sender import ANOTHER
 from crossclaw.domain.errors import DeliveryUncertain
 from crossclaw.domain.keys import SessionKey
 from crossclaw.testing import MemoryChannel, ScriptedProvider, open_gateway
@@ -76,7 +76,7 @@ async def test_another_bot_does_not_say_the_rest_of_a_reply_unless_a_person_want
         await anyio.sleep(60)
         telegram.away = False  # before that nobody knows who the account is, and it says nothing
         await anyio.sleep(300)
-        (left,) = await gateway.ledger.watching.troubled_deliveries(since=0, limit=9)
+        (left,) = await gateway.ledger.monitoring.troubled_deliveries(since=0, limit=9)
         assert (left.state, left.error) == ("failed", ANOTHER)
         assert left.attempt == 1, "the other bot has made none"
         assert pieces(telegram) == [(700, "a")]

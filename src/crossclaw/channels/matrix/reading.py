@@ -43,7 +43,7 @@ class MatrixFile(NamedTuple):
     """How to decrypt it, where the room is encrypted."""
 
 
-class Said(NamedTuple):
+class MatrixText(NamedTuple):
     """What somebody said, before it is known who may."""
 
     text: str
@@ -54,7 +54,7 @@ class Said(NamedTuple):
     file: MatrixFile | None
 
 
-def read_said(event: MatrixEvent, own_id: str, own_name: str | None) -> Said | SkippedEvent:
+def read_said(event: MatrixEvent, own_id: str, own_name: str | None) -> MatrixText | SkippedEvent:
     """Reads a message. `own_name` is how people see us: a message that begins with it speaks to us, and loses it."""
     if event.sender == own_id:
         return SkippedEvent("our own message")
@@ -81,7 +81,7 @@ def _read_content(
     edit_of: str | None,
     own_id: str,
     own_name: str | None,
-) -> Said | SkippedEvent:
+) -> MatrixText | SkippedEvent:
     body = (text_in(content, "body") or "")[:CHARS_MAX]
     thread_id, reply_to = read_relation(event.relation)
     if event.relation:
@@ -96,7 +96,7 @@ def _read_content(
         body = without_name(body, own_id, own_name)
     if not body.strip() and file is None:
         return SkippedEvent("without words")
-    return Said(body, mentioned, thread_id, reply_to, edit_of, file)
+    return MatrixText(body, mentioned, thread_id, reply_to, edit_of, file)
 
 
 def read_quoted(event: MatrixEvent, own_id: str) -> tuple[str | None, bool]:

@@ -21,7 +21,7 @@ from crossclaw.channels.matrix.events import (
 from crossclaw.channels.matrix.invitations import Invitations
 from crossclaw.channels.matrix.reading import (
     MatrixSelf,
-    Said,
+    MatrixText,
     SkippedEvent,
     read_quoted,
     read_said,
@@ -194,10 +194,10 @@ class SyncReader:
             return
         is_message = found is not None and found.type in (*SPOKEN, "m.room.encrypted")
         if found is not None and is_message and found.sender == event.sender:
-            gone = self._inbound(room, event, Said("", False, None, None, None, None), None)
+            gone = self._inbound(room, event, MatrixText("", False, None, None, None, None), None)
             await self._host.receive(msgspec.structs.replace(gone, deletion_of=of))
 
-    async def _receive(self, room: MatrixRoom, event: MatrixEvent, said: Said) -> None:
+    async def _receive(self, room: MatrixRoom, event: MatrixEvent, said: MatrixText) -> None:
         inbound = self._inbound(room, event, said, await self._replied(room, said.reply_to))
         file = said.file
         if file is not None and file.secret is not None:
@@ -209,7 +209,7 @@ class SyncReader:
                 self.secrets.pop(file.uri, None)
 
     def _inbound(
-        self, room: MatrixRoom, event: MatrixEvent, said: Said, reply_to: ReplyTo | None
+        self, room: MatrixRoom, event: MatrixEvent, said: MatrixText, reply_to: ReplyTo | None
     ) -> Inbound:
         thread_id = said.thread_id if self._settings.thread_replies != "off" else None
         address = Address("matrix", room.room_id, self._host.account_id, thread_id)
@@ -304,7 +304,7 @@ class SyncReader:
     async def _keep_waiting(self, room: MatrixRoom, event: MatrixEvent) -> None:
         """Keeps an encrypted event until its key comes, if its sender may talk. If there are too many, the
         sender with the most loses one."""
-        said = Said("", False, None, None, None, None)
+        said = MatrixText("", False, None, None, None, None)
         if not await self._host.may_talk(self._inbound(room, event, said, None)):
             return
         waiting = await self._load_waiting()

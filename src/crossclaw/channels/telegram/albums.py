@@ -41,7 +41,7 @@ class HeldAlbums:
     ) -> None:
         self._host, self._receive, self._may_talk = host, receive, may_talk
         self._name = f"albums of bot {bot_id}"
-        self._book: StoredAlbums | None = None
+        self._stored: StoredAlbums | None = None
         self._due: dict[str, float] = {}
         """The time at which an album counts as whole, by its first part."""
         self._changed = anyio.Event()
@@ -51,53 +51,53 @@ class HeldAlbums:
         """Takes a message: on return it was received, or it is part of an album and was stored. What else is
         said in the chat comes after the album."""
         async with self._lock:
-            book = await self._load()
-            if self._comes_again(book, inbound):
+            stored = await self._load()
+            if self._comes_again(stored, inbound):
                 return
-            its_album = _album_of(book, inbound)
+            its_album = _album_of(stored, inbound)
             is_part = inbound.group_of is not None and inbound.edit_of is None
-            for album in list(book.held):
+            for album in list(stored.held):
                 if album[0].address.to == inbound.address.to and album is not its_album:
-                    await self._finish(book, album)
+                    await self._finish(stored, album)
             is_kept = its_album is not None or (is_part and await self._may_talk(inbound))
             if not is_kept:
                 await self._receive(inbound)
                 return
-            await self._hold(book, inbound)
+            await self._hold(stored, inbound)
 
-    async def _hold(self, book: StoredAlbums, part: Inbound) -> None:
-        album = _album_of(book, part)
+    async def _hold(self, stored: StoredAlbums, part: Inbound) -> None:
+        album = _album_of(stored, part)
         if album is None:
-            if len(book.held) >= ALBUMS_MAX:
-                await self._finish(book, book.held[0])
+            if len(stored.held) >= ALBUMS_MAX:
+                await self._finish(stored, stored.held[0])
             album = []
-            book.held.append(album)
+            stored.held.append(album)
         album.append(part)
-        await self._store(book)
+        await self._store(stored)
         self._due[_part_key(album[0])] = anyio.current_time() + PAUSE_S
         self._changed.set()
         if len(album) >= PARTS_MAX:
-            await self._finish(book, album)
+            await self._finish(stored, album)
 
-    def _comes_again(self, book: StoredAlbums, part: Inbound) -> bool:
+    def _comes_again(self, stored: StoredAlbums, part: Inbound) -> bool:
         """Whether Telegram sends a part once more because our answer was lost. The next ones come after that."""
         key = _part_key(part)
-        for album in book.held:
+        for album in stored.held:
             if any(key == _part_key(each) for each in album):
                 self._due[_part_key(album[0])] = anyio.current_time() + PAUSE_S
                 return True
-        return key in book.taken
+        return key in stored.taken
 
     async def serve(self) -> None:
         """Receives albums of which no more parts come; also those that an earlier process has left."""
         while True:
             async with self._lock:
-                book = await self._load()
-                for album in list(book.held):
+                stored = await self._load()
+                for album in list(stored.held):
                     if self._due_at(album) <= anyio.current_time():
-                        await self._finish(book, album)
+                        await self._finish(stored, album)
                 self._changed = changed = anyio.Event()
-                next_at = min(map(self._due_at, book.held), default=None)
+                next_at = min(map(self._due_at, stored.held), default=None)
             if next_at is None:
                 await changed.wait()
             else:
@@ -106,46 +106,46 @@ class HeldAlbums:
     async def finish_all(self) -> None:
         """Receives all albums that were stored by webhook, when the account is served otherwise now."""
         async with self._lock:
-            book = await self._load()
-            for album in list(book.held):
-                await self._finish(book, album)
+            stored = await self._load()
+            for album in list(stored.held):
+                await self._finish(stored, album)
 
     def _due_at(self, album: list[Inbound]) -> float:
         return self._due.setdefault(_part_key(album[0]), anyio.current_time() + PAUSE_S)
 
-    async def _finish(self, book: StoredAlbums, album: list[Inbound]) -> None:
+    async def _finish(self, stored: StoredAlbums, album: list[Inbound]) -> None:
         """Receives an album, then deletes it from the store: what comes again meanwhile is recognised by its
         message's id. So it is marked as whole first: a part that was added later, after a crash, would be
         taken for known as well."""
         key = _part_key(album[0])
-        if key not in book.closed:
-            book.closed.append(key)
-            await self._store(book)
+        if key not in stored.closed:
+            stored.closed.append(key)
+            await self._store(stored)
         await self._receive(join_parts(album))
-        book.held.remove(album)
-        book.closed.remove(key)
+        stored.held.remove(album)
+        stored.closed.remove(key)
         self._due.pop(key, None)
-        book.taken = [*book.taken, *map(_part_key, album)][-TAKEN_MAX:]
-        await self._store(book)
+        stored.taken = [*stored.taken, *map(_part_key, album)][-TAKEN_MAX:]
+        await self._store(stored)
 
     async def _load(self) -> StoredAlbums:
-        if self._book is None:
+        if self._stored is None:
             text = await self._host.load_cursor(self._name)
-            self._book = (
+            self._stored = (
                 msgspec.json.decode(text, type=StoredAlbums) if text else StoredAlbums([], [])
             )
-        return self._book
+        return self._stored
 
-    async def _store(self, book: StoredAlbums) -> None:
+    async def _store(self, stored: StoredAlbums) -> None:
         try:
-            await self._host.save_cursor(self._name, msgspec.json.encode(book).decode())
+            await self._host.save_cursor(self._name, msgspec.json.encode(stored).decode())
         except BaseException:
-            self._book = None  # what is stored counts
+            self._stored = None  # what is stored counts
             raise
 
 
-def _album_of(book: StoredAlbums, part: Inbound) -> list[Inbound] | None:
-    is_open = (each for each in book.held if _part_key(each[0]) not in book.closed)
+def _album_of(stored: StoredAlbums, part: Inbound) -> list[Inbound] | None:
+    is_open = (each for each in stored.held if _part_key(each[0]) not in stored.closed)
     return next((each for each in is_open if follows(each, part)), None)
 
 

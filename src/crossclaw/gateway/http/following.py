@@ -30,7 +30,7 @@ class Following:
         self._ended = False
         self._is_broken = False
 
-    def hear(self, event: FeedEvent) -> None:
+    def on_event(self, event: FeedEvent) -> None:
         match event:
             case ReplyPiece():
                 self._hear_words(event)
@@ -108,7 +108,7 @@ class Followers:
     def _hear(self, event: FeedEvent) -> None:
         if isinstance(event, RunEnded):
             for following in self._by_run.pop(event.run.run_id, ()):
-                following.hear(event)
+                following.on_event(event)
         elif isinstance(event, ReplyPiece | ToolStarted):
             for following in self._by_run.get(event.run_id, ()):
-                following.hear(event)
+                following.on_event(event)

@@ -15,7 +15,7 @@ from crossclaw.domain.errors import Busy, ConfigInvalid, CrossclawError, Forbidd
 from crossclaw.domain.secret import Secret
 from crossclaw.domain.texts import text_or_json
 from crossclaw.door.principal import Principal
-from crossclaw.gateway.auth import Lock, is_loopback, lock_for
+from crossclaw.gateway.auth import SecretDigests, is_loopback, secret_digests
 from crossclaw.gateway.edge import Endpoint
 from crossclaw.gateway.http.answers import json_answer
 from crossclaw.gateway.limits import GatewayLimits
@@ -50,7 +50,7 @@ class HookRefused(Exception):
     """The request is wrong; the text is for its sender."""
 
 
-def hook_lock(hooks: HooksConfig, gateway_token: Secret, host: str) -> Lock | None:
+def hook_digests(hooks: HooksConfig, gateway_token: Secret, host: str) -> SecretDigests | None:
     """The hooks' own secret. It opens nothing else, and nothing else opens the hooks."""
     if not hooks.enabled:
         return None
@@ -65,7 +65,7 @@ def hook_lock(hooks: HooksConfig, gateway_token: Secret, host: str) -> Lock | No
             f"hooks.token could be guessed from the network, and the gateway listens on {host}; use a "
             "random one of at least 32 characters"
         )
-    return lock_for(hooks.token)
+    return secret_digests(hooks.token)
 
 
 def hook_endpoints(hooks: HooksConfig, dispatch: HookDispatch) -> list[Endpoint]:

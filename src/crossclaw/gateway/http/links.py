@@ -62,8 +62,8 @@ def link_endpoint(
 
 async def _lines(feed: Feed, neighbours: Neighbours, proof: str) -> AsyncGenerator[bytes]:
     writer = LinkWriter(neighbours.own_clients)
-    leave = feed.subscribe(writer.hear)
-    stop_listening = neighbours.listen(writer.tell_clients)
+    leave = feed.subscribe(writer.on_event)
+    stop_listening = neighbours.listen(writer.send_clients)
     try:
         yield proof.encode() + b"\n"
         while not writer.is_full and not neighbours.is_closed:

@@ -22,14 +22,14 @@ from crossclaw.gateway.edge import Endpoint
 from crossclaw.gateway.http.answers import problem
 from crossclaw.gateway.http.openai import failed
 from crossclaw.gateway.watchdog import Watchdog
-from crossclaw.ledger.watching import SeenRun
+from crossclaw.ledger.monitoring import RunRow
 from crossclaw.runs.feed import Feed
 
 Number = Callable[[], int]
-OpenRuns = Callable[[], Awaitable[list[SeenRun]]]
+OpenRuns = Callable[[], Awaitable[list[RunRow]]]
 
 
-async def _no_runs() -> list[SeenRun]:
+async def _no_runs() -> list[RunRow]:
     return []
 
 
@@ -118,7 +118,7 @@ def _samples(
     meter: EventCounter,
     status: dict[str, Any],
     troubles: Sequence[AttentionRow],
-    open_runs: Sequence[SeenRun],
+    open_runs: Sequence[RunRow],
 ) -> list[MetricSamples]:
     watchdog, disk = meter.watchdog, status["disk"]
     seconds = {kind: ms / 1000 for kind, ms in meter.seconds.items()}
@@ -155,7 +155,7 @@ def _samples(
     ]
 
 
-def _open(runs: Sequence[SeenRun]) -> MetricSamples:
+def _open(runs: Sequence[RunRow]) -> MetricSamples:
     """Open runs by status, in the words used everywhere: queued, running, waiting, needs approval."""
     counted = Counter(run.standing.name for run in runs if run.standing is not None)
     values: dict[tuple[str, ...], float] = {(name,): counted[name] for name in sorted(UNDER_WAY)}

@@ -77,11 +77,11 @@ class RunOutcome(msgspec.Struct, frozen=True):
     output_tokens: int = 0
 
 
-class HttpWay(NamedTuple, Generic[A]):
+class OpenAiEndpoint(NamedTuple, Generic[A]):
     """One of the two interfaces: how its body is read, and how it answers."""
 
     asked: type[A]
-    wish_of: Callable[[A], OpenAiRequest]
+    request_of: Callable[[A], OpenAiRequest]
     prefix: str
     """The prefix of the names of sessions that it begins."""
     stream: Callable[[Principal, RunUnderWay, A], AsyncGenerator[bytes]]
@@ -99,7 +99,9 @@ class OpenAiRuns:
         listed = await self._door.dispatch(Caller(principal=principal), "agents.list", {})
         return [MODEL, *(f"{MODEL}/{agent['id']}" for agent in listed.agents)]
 
-    async def answer(self, request: Request, principal: Principal, way: HttpWay[A]) -> Response:
+    async def answer(
+        self, request: Request, principal: Principal, way: OpenAiEndpoint[A]
+    ) -> Response:
         try:
             asked = msgspec.json.decode(await request.body(), type=way.asked)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -107,7 +109,7 @@ class OpenAiRuns:
         # A program that repeats a request under one key gets one run.
         run_id = request.headers.get("idempotency-key") or self._ids.new()
         try:
-            wish = way.wish_of(asked)
+            wish = way.request_of(asked)
             begun = await self.begin(request, principal, wish, run_id, way.prefix)
             if asked.stream:
                 return event_stream(way.stream(principal, begun, asked))

@@ -16,7 +16,7 @@ from crossclaw.gateway.http.openai import (
     DONE,
     MODEL,
     STILL_HERE,
-    HttpWay,
+    OpenAiEndpoint,
     OpenAiRequest,
     OpenAiRuns,
     RunOutcome,
@@ -43,7 +43,7 @@ class StreamOptions(msgspec.Struct, frozen=True):
     include_usage: bool = False
 
 
-class ChatAsked(msgspec.Struct, frozen=True):
+class ChatCompletionRequest(msgspec.Struct, frozen=True):
     """The fields of a request that are used; an agent has its own temperature and its own tools."""
 
     messages: list[ChatMessage]
@@ -82,10 +82,12 @@ class _ChatDoor:
         return json_answer({"object": "list", "data": listed})
 
     async def complete(self, request: Request, principal: Principal) -> Response:
-        way = HttpWay(ChatAsked, wish_of, "openai", self._stream, self._completion)
+        way = OpenAiEndpoint(
+            ChatCompletionRequest, request_of, "openai", self._stream, self._completion
+        )
         return await self._asking.answer(request, principal, way)
 
-    def _head(self, begun: RunUnderWay, asked: ChatAsked, kind: str) -> dict[str, Any]:
+    def _head(self, begun: RunUnderWay, asked: ChatCompletionRequest, kind: str) -> dict[str, Any]:
         return {
             "id": f"chatcmpl_{begun.run_id}",
             "object": kind,
@@ -93,14 +95,16 @@ class _ChatDoor:
             "model": asked.model,
         }
 
-    def _completion(self, begun: RunUnderWay, asked: ChatAsked, said: RunOutcome) -> dict[str, Any]:
+    def _completion(
+        self, begun: RunUnderWay, asked: ChatCompletionRequest, said: RunOutcome
+    ) -> dict[str, Any]:
         message = {"role": "assistant", "content": said.reply}
         choice = {"index": 0, "message": message, "finish_reason": "stop", "logprobs": None}
         head = self._head(begun, asked, "chat.completion")
         return {**head, "choices": [choice], "usage": _usage(said)}
 
     async def _stream(
-        self, principal: Principal, begun: RunUnderWay, asked: ChatAsked
+        self, principal: Principal, begun: RunUnderWay, asked: ChatCompletionRequest
     ) -> AsyncGenerator[bytes]:
         head = self._head(begun, asked, "chat.completion.chunk")
 
@@ -130,7 +134,7 @@ def _usage(said: RunOutcome) -> dict[str, int]:
     }
 
 
-def wish_of(asked: ChatAsked) -> OpenAiRequest:
+def request_of(asked: ChatCompletionRequest) -> OpenAiRequest:
     """The request in common form: the last message is what is asked; system messages go into the system prompt."""
     system = [text_of(m.content) for m in asked.messages if m.role in ("system", "developer")]
     spoken = [m for m in asked.messages if m.role not in ("system", "developer")]

@@ -15,7 +15,7 @@ from crossclaw.gateway.http.openai import (
     DONE,
     MODEL,
     STILL_HERE,
-    HttpWay,
+    OpenAiEndpoint,
     OpenAiRequest,
     OpenAiRuns,
     RunOutcome,
@@ -54,7 +54,9 @@ class _ResponsesDoor:
         self._clock = clock
 
     async def respond(self, request: Request, principal: Principal) -> Response:
-        way = HttpWay(ResponsesRequest, wish_of, "openresponses", self._stream, self._whole)
+        way = OpenAiEndpoint(
+            ResponsesRequest, request_of, "openresponses", self._stream, self._whole
+        )
         return await self._asking.answer(request, principal, way)
 
     def _whole(
@@ -173,7 +175,7 @@ def _usage(said: RunOutcome) -> dict[str, Any]:
     }
 
 
-def wish_of(asked: ResponsesRequest) -> OpenAiRequest:
+def request_of(asked: ResponsesRequest) -> OpenAiRequest:
     session = _session_of(asked.previous_response_id)
     if isinstance(asked.input, str):
         return OpenAiRequest(
@@ -193,10 +195,10 @@ def wish_of(asked: ResponsesRequest) -> OpenAiRequest:
             spoken.append((role, item))
         else:
             raise Invalid(f"an input item of type {role or 'nothing'} is not understood")
-    return _wish_of_items(asked, spoken, "\n\n".join(filter(None, system)), session)
+    return _request_of_items(asked, spoken, "\n\n".join(filter(None, system)), session)
 
 
-def _wish_of_items(
+def _request_of_items(
     asked: ResponsesRequest, spoken: list[tuple[str, ContentPart]], system: str, session: str | None
 ) -> OpenAiRequest:
     if not spoken or spoken[-1][0] not in ("user", "function_call_output"):

@@ -86,7 +86,7 @@ class AttentionMethods:
         rows = [row for source in self._sources for row in await source()]
         if params.kinds is not None:
             rows = [row for row in rows if row.kind in params.kinds]
-        gone = await self._ledger.watching.dismissed([row.id for row in rows])
+        gone = await self._ledger.monitoring.dismissed([row.id for row in rows])
         left = newest_first([row for row in rows if row.id not in gone])
         return AttentionResult(ts=self._clock.now_ms(), count=len(left), rows=left[: params.limit])
 

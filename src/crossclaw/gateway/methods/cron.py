@@ -9,7 +9,7 @@ import msgspec
 
 from crossclaw.config import Config
 from crossclaw.domain.aliases import Filled
-from crossclaw.domain.authority import Authority, Maker
+from crossclaw.domain.authority import Authority, CredentialRef
 from crossclaw.domain.errors import Invalid
 from crossclaw.domain.jobs import (
     AgentTurn,
@@ -125,17 +125,19 @@ class RunsResult(Result, frozen=True):
     entries: list[dict[str, Any]]
 
 
-NameMaker = Callable[[Maker], tuple[str, bool]]
+NameCredential = Callable[[CredentialRef], tuple[str, bool]]
 """A credential's name for people, and whether it counts as it was then."""
 
 
-def sorted_makers(authority: Authority) -> list[Maker]:
+def sorted_credentials(authority: Authority) -> list[CredentialRef]:
     return sorted(authority.made_by, key=lambda maker: maker.credential_id)
 
 
 class CronMethods:
-    def __init__(self, config: Config, jobs: Jobs, store: Path, name_maker: NameMaker) -> None:
-        self._name_maker = name_maker
+    def __init__(
+        self, config: Config, jobs: Jobs, store: Path, name_credential: NameCredential
+    ) -> None:
+        self._name_credential = name_credential
         self._config = config
         self._jobs = jobs
         self._store = store
@@ -228,7 +230,7 @@ class CronMethods:
     def _maker(self, job: Job) -> dict[str, Any]:
         """The fields about who made a job, whether its token has been changed since, and why the gateway has
         switched the job off."""
-        named = [self._name_maker(maker) for maker in sorted_makers(job.spec.authority)]
+        named = [self._name_credential(maker) for maker in sorted_credentials(job.spec.authority)]
         told: dict[str, Any] = {"madeBy": [name for name, _stands in named]}
         if job.enabled and not all(stands for _name, stands in named):
             told["earlierToken"] = True

@@ -85,7 +85,7 @@ class FigureMethods:
         require_person(self._resolver, caller)
         now = self._clock.now_ms()
         query = _query(params, now)
-        rows = await self._ledger.watching.figures(query)
+        rows = await self._ledger.monitoring.figures(query)
         return FiguresResult(
             ts=now,
             since=query.since,

@@ -19,7 +19,7 @@ from crossclaw.door.registry import Caller, Params, Result, method
 from crossclaw.door.resolver import Resolver
 from crossclaw.gateway.methods.table import SessionTable, TableRow
 from crossclaw.ledger.contract import Ledger
-from crossclaw.ledger.watching import RUNS_MAX, SeenRun, SeenSpawn, SeenWait
+from crossclaw.ledger.monitoring import RUNS_MAX, RunRow, SpawnRow, WaitRow
 
 SETTLED_MS = 30_000  # longer than a transaction lasts, and than clocks differ
 NODES_MAX = 1_000  # what a page draws at thirty frames a second
@@ -37,10 +37,10 @@ class MapResult(Result, frozen=True):
     since: int
     cursor: int
     nodes: list[TableRow]
-    runs: list[SeenRun]
-    open: list[SeenRun]
-    waits: list[SeenWait]
-    spawns: list[SeenSpawn]
+    runs: list[RunRow]
+    open: list[RunRow]
+    waits: list[WaitRow]
+    spawns: list[SpawnRow]
     totals: dict[str, int] | None = None
     """The number of sessions of each agent, those that are not named here included; in the first answer."""
     truncated: bool = False
@@ -52,7 +52,7 @@ class Map:
         self, ledger: Ledger, resolver: Resolver, table: SessionTable, clock: Clock
     ) -> None:
         self._ledger = ledger
-        self._watching = ledger.watching
+        self._watching = ledger.monitoring
         self._resolver = resolver
         self._table = table
         self._clock = clock
@@ -88,7 +88,7 @@ class Map:
             truncated=len(runs) >= RUNS_MAX,
         )
 
-    def _is_settled(self, run: SeenRun, now: int) -> bool:
+    def _is_settled(self, run: RunRow, now: int) -> bool:
         """Whether no run with a lower number can still turn up: where several gateways write, numbers are
         given before commits, and those of the last moments are sent again."""
         return not self._ledger.shared or run.created_at < now - SETTLED_MS
@@ -110,7 +110,7 @@ def require_person(resolver: Resolver, caller: Caller) -> None:
 
 
 def _named(
-    runs: Iterable[SeenRun], waits: Iterable[SeenWait], spawns: Iterable[SeenSpawn]
+    runs: Iterable[RunRow], waits: Iterable[WaitRow], spawns: Iterable[SpawnRow]
 ) -> list[str]:
     keys: dict[str, None] = {}
     for wait in waits:
@@ -122,7 +122,7 @@ def _named(
     return list(keys)
 
 
-def _shown(run: SeenRun) -> SeenRun:
+def _shown(run: RunRow) -> RunRow:
     """The run with the shared session under the name that people know."""
     if SHARED not in (run.key, run.source):
         return run

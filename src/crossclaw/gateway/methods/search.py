@@ -16,8 +16,8 @@ from crossclaw.gateway.messages import short_wire_message, waiting_message, wire
 from crossclaw.gateway.methods.map import require_person
 from crossclaw.gateway.publisher import shown_key
 from crossclaw.ledger.contract import Hit, Ledger
+from crossclaw.ledger.monitoring import ExchangeRow, RunRow
 from crossclaw.ledger.operations import Export
-from crossclaw.ledger.watching import SeenExchange, SeenRun
 from crossclaw.sessions.fitting import HistoryPage, PageWanted, read_page
 
 HITS_MAX = 100  # nobody reads more; another word narrows it
@@ -126,7 +126,7 @@ class EntriesResult(Result, frozen=True):
     """Pass it as `before` to read further back; missing at the beginning."""
     after: int | None = None
     """The number to pass as `after` to read on, in a page that was asked for with `after`; missing at the end."""
-    exchanges: list[SeenExchange] | None = None
+    exchanges: list[ExchangeRow] | None = None
 
 
 class TranscriptsParams(Params, frozen=True):
@@ -244,10 +244,10 @@ class Search:
 
     async def _with_exchanges(
         self, entries: list[ShownEntry], *, wanted: bool
-    ) -> tuple[list[ShownEntry], list[SeenExchange] | None]:
+    ) -> tuple[list[ShownEntry], list[ExchangeRow] | None]:
         if not wanted:
             return entries, None
-        watching = self._ledger.watching
+        watching = self._ledger.monitoring
         ids = list(dict.fromkeys(entry.run_id for entry in entries if entry.run_id))
         runs = {run.run_id: run for run in await watching.runs_by_id(ids)}
         named = [_belonging(entry, runs.get(entry.run_id or "")) for entry in entries]
@@ -334,12 +334,12 @@ def _context(text: str, query: str) -> str:
     return f"{before}{' '.join(text[begin:end].split())}{after}"
 
 
-def _belonging(entry: ShownEntry, run: SeenRun | None) -> ShownEntry:
+def _belonging(entry: ShownEntry, run: RunRow | None) -> ShownEntry:
     exchange = _exchange_of(run) if run else _reporter(entry)
     return msgspec.structs.replace(entry, run_kind=run.kind if run else None, exchange=exchange)
 
 
-def _exchange_of(run: SeenRun) -> str | None:
+def _exchange_of(run: RunRow) -> str | None:
     """The exchange of a run; for a child's runs the child's key. A run that a report begins in the parent has
     the child as its source."""
     if run.exchange_id is not None or run.kind not in ("spawn", "announce"):

@@ -14,7 +14,7 @@ from crossclaw.door.registry import Caller, Params, Result, method
 from crossclaw.door.resolver import Resolver
 from crossclaw.gateway.methods.sessions import SEARCH_CHARS_MAX
 from crossclaw.gateway.publisher import shown_key
-from crossclaw.ledger.watching import Lane, Order, Page, Watching
+from crossclaw.ledger.monitoring import Lane, MonitoringReads, Order, Page
 from crossclaw.sessions.rows import RowBasics, row_basics
 
 ROWS_MAX = 200  # a window shows forty; the next page is one call away
@@ -77,7 +77,7 @@ class TableResult(Result, frozen=True):
 class SessionTable:
     def __init__(
         self,
-        watching: Watching,
+        watching: MonitoringReads,
         resolver: Resolver,
         clock: Clock,
         model_of: Callable[[str, str | None], str],

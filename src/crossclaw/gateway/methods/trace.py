@@ -18,7 +18,7 @@ from crossclaw.gateway.messages import short_wire_message, waiting_message, wire
 from crossclaw.gateway.methods.map import require_person
 from crossclaw.gateway.methods.search import ENTRY_BYTES_MAX
 from crossclaw.ledger.contract import Ledger
-from crossclaw.ledger.watching import SeenDelivery, SeenExchange, SeenRun, SeenSpawn
+from crossclaw.ledger.monitoring import DeliveryRow, ExchangeRow, RunRow, SpawnRow
 from crossclaw.sessions.fitting import fitting, with_small_media
 
 CHAIN_MAX = 200  # runs of a cause; a cascade ends within twelve hops and a few rounds each
@@ -44,7 +44,7 @@ class ExchangeListParams(Params, frozen=True):
 
 
 class ExchangeListResult(Result, frozen=True):
-    exchanges: list[SeenExchange]
+    exchanges: list[ExchangeRow]
 
 
 class TraceEntry(Result, frozen=True):
@@ -65,17 +65,17 @@ class RunSpending(Result, frozen=True):
 
 
 class RunTrace(Result, frozen=True):
-    run: SeenRun
+    run: RunRow
     session_id: str
     attempt: int
     asked: dict[str, Any] | None
     """The message it answers, with its provenance."""
     entries: list[TraceEntry]
     spent: RunSpending
-    chain: list[SeenRun]
+    chain: list[RunRow]
     """The runs that led to it, first the one that began it all."""
-    caused: list[SeenRun]
-    deliveries: list[SeenDelivery]
+    caused: list[RunRow]
+    deliveries: list[DeliveryRow]
     reply: str | None = None
     model: str | None = None
 
@@ -83,10 +83,10 @@ class RunTrace(Result, frozen=True):
 class TraceStep(Result, frozen=True):
     """One run of an exchange or a spawn."""
 
-    run: SeenRun
+    run: RunRow
     text: str
     spent: RunSpending
-    deliveries: list[SeenDelivery]
+    deliveries: list[DeliveryRow]
     reply: str | None = None
 
 
@@ -103,7 +103,7 @@ class ExchangeTrace(Result, frozen=True):
     turn: int = 0
     announce: str | None = None
     ended_at: int | None = None
-    spawn: SeenSpawn | None = None
+    spawn: SpawnRow | None = None
     standing: State | None = None
     """The state of a failed exchange; None when all of it went well."""
 
@@ -111,7 +111,7 @@ class ExchangeTrace(Result, frozen=True):
 class Trace:
     def __init__(self, ledger: Ledger, resolver: Resolver) -> None:
         self._ledger = ledger
-        self._watching = ledger.watching
+        self._watching = ledger.monitoring
         self._resolver = resolver
 
     @method(
@@ -124,7 +124,7 @@ class Trace:
         require_person(self._resolver, caller)
         return await self._trace(*await self._get(caller, params.run_id))
 
-    async def _trace(self, run: Run, seen: SeenRun) -> RunTrace:
+    async def _trace(self, run: Run, seen: RunRow) -> RunTrace:
         entries = await self._watching.entries_of_run(run.session_id, run.run_id)
         return RunTrace(
             run=seen,
@@ -179,14 +179,14 @@ class Trace:
         runs = await self._watching.of_exchange(exchange.exchange_id)
         return _of_exchange(exchange, [await self._step(run) for run in runs])
 
-    async def _trace_spawn(self, spawn: SeenSpawn) -> ExchangeTrace:
+    async def _trace_spawn(self, spawn: SpawnRow) -> ExchangeTrace:
         """The child's first run, and what it said later."""
         first = await self._watching.runs_by_id([spawn.run_id])
         later = [run for each in first for run in await self._watching.caused_by(each)]
         own = [run for run in later if run.key == spawn.child_key]
         return _of_spawn(spawn, [await self._step(run) for run in [*first, *own]])
 
-    async def _get(self, caller: Caller, run_id: str) -> tuple[Run, SeenRun]:
+    async def _get(self, caller: Caller, run_id: str) -> tuple[Run, RunRow]:
         run, seen = await self._ledger.find_run(run_id), await self._watching.runs_by_id([run_id])
         if run is None or not seen:
             raise NotFound(f"there is no run {run_id}")
@@ -200,7 +200,7 @@ class Trace:
         run = await self._ledger.find_run(name)
         return await self._ledger.find_exchange(run.plan.exchange_id or "") if run else None
 
-    async def _step(self, seen: SeenRun) -> TraceStep:
+    async def _step(self, seen: RunRow) -> TraceStep:
         run = await self._ledger.find_run(seen.run_id)
         assert run is not None  # runs are never deleted
         entries = await self._watching.entries_of_run(run.session_id, run.run_id)
@@ -284,7 +284,7 @@ def _of_exchange(exchange: Exchange, steps: list[TraceStep]) -> ExchangeTrace:
     )
 
 
-def _of_spawn(spawn: SeenSpawn, steps: list[TraceStep]) -> ExchangeTrace:
+def _of_spawn(spawn: SpawnRow, steps: list[TraceStep]) -> ExchangeTrace:
     return ExchangeTrace(
         kind="spawn",
         requester=spawn.parent_key,

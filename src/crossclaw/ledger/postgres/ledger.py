@@ -11,6 +11,7 @@ import anyio.to_thread
 
 from crossclaw.ledger.gateways import TakeOver, TellGateways
 from crossclaw.ledger.hints import HearHints
+from crossclaw.ledger.monitoring import MonitoringReads
 from crossclaw.ledger.postgres.dialect import PgStatement
 from crossclaw.ledger.postgres.errors import READ_TROUBLE, explain
 from crossclaw.ledger.postgres.listener import HintListener
@@ -22,9 +23,8 @@ from crossclaw.ledger.postgres.wire import bound
 from crossclaw.ledger.postgres.writer import PostgresWriter
 from crossclaw.ledger.sqlite.damage import met
 from crossclaw.ledger.sqlite.ledger import HANDLERS
+from crossclaw.ledger.sqlite.monitoring import SqliteMonitoring
 from crossclaw.ledger.sqlite.store import FolderLock
-from crossclaw.ledger.sqlite.watching import SqliteWatching
-from crossclaw.ledger.watching import Watching
 from crossclaw.ledger.writing import LedgerWrites
 
 
@@ -50,7 +50,7 @@ class PostgresLedger(LedgerWrites, PostgresReads):
             unopened.pop_all()
         self.begin_writing(self._engine, inline=inline)
         self.owner = self._engine.name
-        self.watching: Watching = SqliteWatching(self.scan)
+        self.monitoring: MonitoringReads = SqliteMonitoring(self.scan)
         if shared:
             self.gateways = PostgresMembership(
                 address.connect, self.owner, partial(self.guard, IS_HERE, self.owner), inline=inline

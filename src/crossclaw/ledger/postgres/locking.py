@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from hashlib import blake2b
 
 from crossclaw.ledger.postgres.dialect import PgStatement
-from crossclaw.ledger.postgres.wire import Bound, bound
+from crossclaw.ledger.postgres.wire import BoundStatement, bound
 
 EVERYTHING_LOCK = 0x63726F7373636C62  # "crossclb": shared by whoever locks names
 
@@ -29,7 +29,7 @@ _NAMES = PgStatement(
 )
 
 
-def locks_for(touched: Iterable[set[str] | None]) -> list[Bound]:
+def locks_for(touched: Iterable[set[str] | None]) -> list[BoundStatement]:
     """The lock statements that come before all others in a transaction."""
     names: set[str] = set()
     for each in touched:

@@ -13,29 +13,29 @@ from greenlet import getcurrent, greenlet
 
 from crossclaw.ledger.postgres.dialect import translate
 from crossclaw.ledger.postgres.errors import ConnectionLost, ServerTrouble
-from crossclaw.ledger.postgres.wire import Answer, Bound, PgWire, bound
+from crossclaw.ledger.postgres.wire import BoundStatement, PgWire, StatementResult, bound
 from crossclaw.ledger.postgres.words import query_of
 
 T = TypeVar("T")
 
 
-class FlownRows:
+class PendingRows:
     """The rows of a statement that was sent, or still has to be."""
 
     __slots__ = ("_answer", "_database", "_next")
 
-    def __init__(self, database: "FlyingDatabase") -> None:
+    def __init__(self, database: "PipelinedDatabase") -> None:
         self._database = database
-        self._answer: Answer | None = None
+        self._answer: StatementResult | None = None
         self._next = 0
 
-    def land(self, answer: Answer) -> None:
+    def resolve(self, answer: StatementResult) -> None:
         self._answer = answer
 
     @property
-    def answer(self) -> Answer:
+    def answer(self) -> StatementResult:
         while self._answer is None:
-            self._database.stand_still()
+            self._database.wait_for_rows()
         return self._answer
 
     def fetchone(self) -> Any:
@@ -59,18 +59,18 @@ class FlownRows:
         return row[0] if row is not None and len(row) == 1 else row
 
 
-class FlyingDatabase:
+class PipelinedDatabase:
     """A `Database` over the network, for one handler."""
 
     def __init__(self, filename: str) -> None:
         self.filename = filename
-        self.waiting: list[tuple[Bound, FlownRows]] = []
+        self.waiting: list[tuple[BoundStatement, PendingRows]] = []
         self.has_written = False
         """Whether some of its writes were sent, which a rollback would have to undo."""
-        self._last: FlownRows | None = None
+        self._last: PendingRows | None = None
 
-    def execute(self, sql: str, values: Sequence[Any] = (), /) -> FlownRows:
-        rows = self._last = FlownRows(self)
+    def execute(self, sql: str, values: Sequence[Any] = (), /) -> PendingRows:
+        rows = self._last = PendingRows(self)
         statement = translate(sql)
         if statement.searches:
             values = (query_of(values[0]), *values[1:])
@@ -84,11 +84,11 @@ class FlyingDatabase:
     def changes(self) -> int:
         return self._last.answer.changes if self._last is not None else 0
 
-    def stand_still(self) -> None:
+    def wait_for_rows(self) -> None:
         """Pauses the handler until the next round trip is done."""
         getcurrent().parent.switch()
 
-    def take(self) -> list[tuple[Bound, FlownRows]]:
+    def take(self) -> list[tuple[BoundStatement, PendingRows]]:
         taken, self.waiting = self.waiting, []
         if not self.has_written:
             self.has_written = any(each.statement.writes for each, _ in taken)
@@ -98,8 +98,8 @@ class FlyingDatabase:
 class RuleRun(Generic[T]):
     """A handler or read under way."""
 
-    def __init__(self, work: Callable[[FlyingDatabase], T], filename: str) -> None:
-        self.database = FlyingDatabase(filename)
+    def __init__(self, work: Callable[[PipelinedDatabase], T], filename: str) -> None:
+        self.database = PipelinedDatabase(filename)
         self.result: T | None = None
         self.error: Exception | None = None
         self._work = work
@@ -135,7 +135,7 @@ def read_together(wire: PgWire, jobs: Sequence[RuleRun[Any]]) -> None:
     not."""
     flying = [(job, job.database.take()) for job in jobs]
     try:
-        fates = wire.fly([[each for each, _ in taken] for _, taken in flying])
+        fates = wire.run_pipelined([[each for each, _ in taken] for _, taken in flying])
     except ConnectionLost as lost:
         for job in jobs:
             job.fail(lost)
@@ -145,11 +145,11 @@ def read_together(wire: PgWire, jobs: Sequence[RuleRun[Any]]) -> None:
             job.fail(fate)
             continue
         for (_, rows), answer in zip(taken, fate, strict=True):
-            rows.land(answer)
+            rows.resolve(answer)
         job.advance()
 
 
-def read_alone(wire: PgWire, read: Callable[[FlyingDatabase], T], filename: str) -> T:
+def read_alone(wire: PgWire, read: Callable[[PipelinedDatabase], T], filename: str) -> T:
     job = RuleRun(read, filename)
     job.advance()
     while not job.is_over:

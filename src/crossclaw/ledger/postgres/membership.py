@@ -18,9 +18,9 @@ from crossclaw.ledger.gateways import (
     GATEWAYS_MAX,
     LANES_LOOKED_AT,
     LEASE_S,
-    Beat,
     GatewayFacts,
-    Share,
+    LeaseRenewal,
+    Partition,
     SharingGateway,
 )
 from crossclaw.ledger.postgres.errors import READ_TROUBLE, ConnectionLost, explain
@@ -123,20 +123,20 @@ class PostgresMembership:
     def _lease_ms(self) -> int:
         return int(self.lease_s * 1000)
 
-    async def beat(self) -> Beat:
+    async def beat(self) -> LeaseRenewal:
         rows = await self._ask(_BEAT, self._incarnation, self._lease_ms)
         if not rows:
             raise StoreFenced(
                 "this gateway was not heard of for too long; others go on with its runs, and it begins anew"
             )
         draining, has_dead = rows[0]
-        return Beat(draining=draining, has_dead=has_dead)
+        return LeaseRenewal(draining=draining, has_dead=has_dead)
 
-    async def tell_address(self, address: str) -> None:
+    async def publish_address(self, address: str) -> None:
         sql = "UPDATE gateways SET address = $1 WHERE incarnation = $2"
         await self._ask(sql, address, self._incarnation)
 
-    async def tell_config(self, keys: Mapping[str, str], digest: str, epoch: int) -> None:
+    async def publish_config(self, keys: Mapping[str, str], digest: str, epoch: int) -> None:
         sql = (
             "UPDATE gateways SET config_keys = $1, config_hash = $2, config_epoch = $3::bigint "
             "WHERE incarnation = $4"
@@ -149,11 +149,11 @@ class PostgresMembership:
         rows = await self._ask(sql, incarnation)
         return msgspec.json.decode(rows[0][0], type=dict[str, str]) if rows else {}
 
-    async def tell_agents(self, agents: Sequence[str]) -> None:
+    async def publish_agents(self, agents: Sequence[str]) -> None:
         sql = "UPDATE gateways SET agents = $1 WHERE incarnation = $2"
         await self._ask(sql, msgspec.json.encode(agents).decode(), self._incarnation)
 
-    async def tell_why_no_runs(self, why: str | None) -> None:
+    async def publish_why_no_runs(self, why: str | None) -> None:
         sql = "UPDATE gateways SET why_no_runs = $1 WHERE incarnation = $2"
         await self._ask(sql, why, self._incarnation)
 
@@ -198,7 +198,7 @@ class PostgresMembership:
         sql = "DELETE FROM roles WHERE name = $1 AND owner = $2"
         await self._ask(sql, name, self._incarnation)
 
-    async def list_claimable(self, share: Share = EVERYTHING) -> Sequence[SessionKey]:
+    async def list_claimable(self, share: Partition = EVERYTHING) -> Sequence[SessionKey]:
         agents = "" if share.agents is None else f"/{'/'.join(share.agents)}/"
         numbers = (share.count - share.place, share.count, share.width)
         rows = await self._ask(_CLAIMABLE, self._incarnation, LANES_LOOKED_AT, *numbers, agents)

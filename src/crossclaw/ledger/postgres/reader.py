@@ -13,7 +13,7 @@ import anyio.to_thread
 from crossclaw.domain.errors import Stopped
 from crossclaw.ledger.database import Database
 from crossclaw.ledger.postgres.errors import READ_TROUBLE, ConnectionLost, explain
-from crossclaw.ledger.postgres.lockstep import FlyingDatabase, RuleRun, read_alone, read_together
+from crossclaw.ledger.postgres.lockstep import PipelinedDatabase, RuleRun, read_alone, read_together
 from crossclaw.ledger.postgres.wire import PgWire
 from crossclaw.ledger.sqlite.reads import SCANS_AT_ONCE, ReadTable
 from crossclaw.ledger.threads import QueueThread, StepSignal
@@ -44,7 +44,7 @@ class SharedReader(QueueThread[_Asked]):
         self._wire: PgWire | None = None
         super().__init__("ledger reader")
 
-    async def read(self, read: Callable[[FlyingDatabase], T]) -> T:
+    async def read(self, read: Callable[[PipelinedDatabase], T]) -> T:
         self._refuse_closed()
         asked = _Asked(RuleRun(read, self._filename), self._done())
         self._queue.put(asked)

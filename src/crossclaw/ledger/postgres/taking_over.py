@@ -5,7 +5,7 @@ locks its row). From there on it writes nothing, whatever it still does.
 """
 
 from crossclaw.domain.runs import Run
-from crossclaw.domain.suspects import Died, Suspicion, suspects_after
+from crossclaw.domain.suspects import InterruptedRun, Suspicion, suspects_after
 from crossclaw.ledger.database import Database
 from crossclaw.ledger.gateways import TakeOver, TellGateways
 from crossclaw.ledger.operations import Recovered
@@ -32,7 +32,7 @@ def take_over(transaction: Transaction, op: TakeOver) -> Recovered:
     left = [run_of(row) for row in db.execute(_LEFT).fetchall()]
     at_work = [run for run in left if run.status != "queued"]  # else it waited for its turn
     idle = idle_runs(db, at_work)
-    died = [Died(run.run_id, run.attempt) for run in at_work if run.run_id not in idle]
+    died = [InterruptedRun(run.run_id, run.attempt) for run in at_work if run.run_id not in idle]
     before = find_suspicion(db)
     suspicion, fresh = _suspicion_after(db, before, died)
     given_up = keep_suspicion(db, before, suspicion)
@@ -66,7 +66,7 @@ def _queue_again(db: Database, run: Run, owner: str | None, was_idle: bool) -> N
 
 
 def _suspicion_after(
-    db: Database, before: Suspicion | None, died: list[Died]
+    db: Database, before: Suspicion | None, died: list[InterruptedRun]
 ) -> tuple[Suspicion | None, tuple[tuple[str, ...], ...]]:
     """What is suspected now, and the new groups of it. Suspects of a living gateway stay there."""
     alive = _held_elsewhere(db, before)

@@ -22,7 +22,7 @@ PREPARED_MAX = 1_000  # the rules have some hundreds; beyond, a text is sent who
 _MARK, _MARK_BYTES = "\uffff", "\uffff".encode()
 
 
-class Bound(NamedTuple):
+class BoundStatement(NamedTuple):
     """A statement with its values, ready to be sent."""
 
     statement: PgStatement
@@ -30,13 +30,13 @@ class Bound(NamedTuple):
     formats: list[int] | None = None
 
 
-class Answer(NamedTuple):
+class StatementResult(NamedTuple):
     rows: list[tuple[Any, ...]]
     changes: int
 
 
-StatementGroup = Sequence[Bound]
-Fate = list[Answer] | ServerTrouble
+StatementGroup = Sequence[BoundStatement]
+Fate = list[StatementResult] | ServerTrouble
 
 
 class PgWire:
@@ -95,12 +95,12 @@ class PgWire:
 
     def ask(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
         """Executes a single statement, in PostgreSQL's own SQL; returns its rows."""
-        (fate,) = self.fly([[bound(PgStatement(sql.encode(), writes=True), values)]])
+        (fate,) = self.run_pipelined([[bound(PgStatement(sql.encode(), writes=True), values)]])
         if isinstance(fate, ServerTrouble):
             raise fate
         return fate[0].rows
 
-    def fly(self, groups: Sequence[StatementGroup]) -> list[Fate]:
+    def run_pipelined(self, groups: Sequence[StatementGroup]) -> list[Fate]:
         """All of it in one round trip. A group that fails takes no other with it, unless they share a transaction."""
         connection = self._connection
         try:
@@ -151,7 +151,7 @@ class PgWire:
         return connection.get_result()
 
     def _receive(self, group: StatementGroup, expected: list[bool]) -> Fate:
-        answers: list[Answer] = []
+        answers: list[StatementResult] = []
         trouble: ServerTrouble | None = None
         for is_statement in expected:
             at = len(answers)
@@ -167,15 +167,15 @@ class PgWire:
             raise ConnectionLost(_text(self._connection.error_message) or "the pipeline broke")
         return answers if trouble is None else trouble
 
-    def _collect(self) -> tuple[Answer, ServerTrouble | None]:
+    def _collect(self) -> tuple[StatementResult, ServerTrouble | None]:
         """Reads all results up to the mark that ends a statement."""
-        answer, trouble = Answer([], 0), None
+        answer, trouble = StatementResult([], 0), None
         while (result := self._result()) is not None:
             status = result.status
             if status == pq.ExecStatus.TUPLES_OK:
-                answer = Answer(_rows(result), result.ntuples)
+                answer = StatementResult(_rows(result), result.ntuples)
             elif status == pq.ExecStatus.COMMAND_OK:
-                answer = Answer([], result.command_tuples or 0)
+                answer = StatementResult([], result.command_tuples or 0)
             elif status == pq.ExecStatus.FATAL_ERROR and trouble is None:
                 trouble = self._trouble(result)
         return answer, trouble
@@ -284,13 +284,15 @@ _DECODERS: dict[int, Callable[[bytes], Any]] = {
 }
 
 
-def bound(statement: PgStatement, values: Sequence[Any]) -> Bound:
+def bound(statement: PgStatement, values: Sequence[Any]) -> BoundStatement:
     """A statement with its encoded values. A wrong value raises here, and not in a round trip with
     others' statements."""
     if not values:
-        return Bound(statement)
+        return BoundStatement(statement)
     data = [_encode(value) for value in values]
-    return Bound(statement, data, [1 if isinstance(value, bytes) else 0 for value in values])
+    return BoundStatement(
+        statement, data, [1 if isinstance(value, bytes) else 0 for value in values]
+    )
 
 
 def _encode(value: Any) -> bytes | None:

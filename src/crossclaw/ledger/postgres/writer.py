@@ -21,10 +21,10 @@ from crossclaw.ledger.postgres.dialect import PgStatement, translate
 from crossclaw.ledger.postgres.errors import ConnectionLost, ServerTrouble
 from crossclaw.ledger.postgres.listener import CHANNEL, payload_of, without_claimed
 from crossclaw.ledger.postgres.locking import locks_for
-from crossclaw.ledger.postgres.lockstep import FlownRows, FlyingDatabase, RuleRun
+from crossclaw.ledger.postgres.lockstep import PendingRows, PipelinedDatabase, RuleRun
 from crossclaw.ledger.postgres.sharing import Sharing
 from crossclaw.ledger.postgres.store import WRITER_LOCKS
-from crossclaw.ledger.postgres.wire import Bound, PgWire, bound
+from crossclaw.ledger.postgres.wire import BoundStatement, PgWire, bound
 from crossclaw.ledger.postgres.words import vector_of
 from crossclaw.ledger.sqlite.figure_sums import CountedFigures, figure_writes
 from crossclaw.ledger.sqlite.writer import OpHandler, Transaction
@@ -54,7 +54,7 @@ class PostgresTransaction(Transaction):
     """A step's transaction. It defers nothing to its end: a write whose result nobody reads costs
     no round trip."""
 
-    def __init__(self, db: FlyingDatabase) -> None:
+    def __init__(self, db: PipelinedDatabase) -> None:
         super().__init__(db)
         self.hints: set[tuple[str, str]] = set()
 
@@ -89,8 +89,8 @@ _END_FORMER = (
 )
 
 
-def _command(sql: bytes) -> Bound:
-    return Bound(PgStatement(sql, writes=False))
+def _command(sql: bytes) -> BoundStatement:
+    return BoundStatement(PgStatement(sql, writes=False))
 
 
 _BEGIN, _COMMIT = _command(b"BEGIN"), _command(b"COMMIT")
@@ -122,13 +122,16 @@ class BatchTransaction:
     """One transaction on the server, from its first statement to its commit."""
 
     def __init__(
-        self, wire: PgWire, locks: Sequence[Bound] = (), guard: Bound | None = None
+        self,
+        wire: PgWire,
+        locks: Sequence[BoundStatement] = (),
+        guard: BoundStatement | None = None,
     ) -> None:
         """Begins with the locks, then the guard: a statement that must return a row."""
         self._wire = wire
-        self._ready: list[tuple[Bound, FlownRows | None]] = [(_BEGIN, None)]
+        self._ready: list[tuple[BoundStatement, PendingRows | None]] = [(_BEGIN, None)]
         self._ready += [(lock, None) for lock in locks]
-        self._guard = FlownRows(FlyingDatabase("")) if guard is not None else None
+        self._guard = PendingRows(PipelinedDatabase("")) if guard is not None else None
         if guard is not None:
             self._ready.append((guard, self._guard))
 
@@ -165,39 +168,43 @@ class BatchTransaction:
         job.database.waiting.clear()
         self._ready.append((_UNDO if job.error is not None else _KEEP, None))
 
-    def _waiting(self, jobs: Sequence[RuleRun[Any]]) -> list[tuple[Bound, FlownRows | None]]:
+    def _waiting(
+        self, jobs: Sequence[RuleRun[Any]]
+    ) -> list[tuple[BoundStatement, PendingRows | None]]:
         return [each for job in jobs for each in job.database.take()]
 
-    def _fly(self, statements: list[tuple[Bound, FlownRows | None]]) -> None:
+    def _fly(self, statements: list[tuple[BoundStatement, PendingRows | None]]) -> None:
         flying, self._ready = self._ready + statements, []
         if not flying:
             return
-        (fate,) = self._wire.fly([[each for each, _ in flying]])
+        (fate,) = self._wire.run_pipelined([[each for each, _ in flying]])
         if isinstance(fate, ServerTrouble):
             raise fate
         for (_, rows), answer in zip(flying, fate, strict=True):
             if rows is not None:
-                rows.land(answer)
+                rows.resolve(answer)
         if self._guard is not None:
             guarded, self._guard = self._guard, None
             if not guarded.fetchall():
                 raise StoreFenced(_FENCED)
 
-    def add(self, statements: Sequence[Bound]) -> None:
+    def add(self, statements: Sequence[BoundStatement]) -> None:
         """Queues writes whose result nobody reads, for the next round trip."""
         self._ready += [(each, None) for each in statements]
 
-    def commit(self, sign: Bound | None, notify: Bound | None = None) -> None:
+    def commit(self, sign: BoundStatement | None, notify: BoundStatement | None = None) -> None:
         """Commits, with this transaction's number if it has written anything. Others are notified
         after it, in the same round trip: inside it they would queue up for the one lock that
         notifications have, through every flush."""
         if self._guard is not None:
             self._fly([])
-        end: list[tuple[Bound, FlownRows | None]] = [(sign, None)] if sign is not None else []
+        end: list[tuple[BoundStatement, PendingRows | None]] = (
+            [(sign, None)] if sign is not None else []
+        )
         flying, self._ready = [*self._ready, *end, (_COMMIT, None)], []
         groups = [[each for each, _ in flying], *([[notify]] if notify is not None else [])]
         try:
-            fate = self._wire.fly(groups)[0]
+            fate = self._wire.run_pipelined(groups)[0]
         except ConnectionLost as lost:
             raise CommitLost from lost
         if isinstance(fate, ServerTrouble):
@@ -205,7 +212,7 @@ class BatchTransaction:
 
     def roll_back(self) -> None:
         self._ready = []
-        self._wire.fly([[_command(b"ROLLBACK")]])
+        self._wire.run_pipelined([[_command(b"ROLLBACK")]])
 
 
 def _drop(job: RuleRun[Any]) -> None:
@@ -230,7 +237,7 @@ class PostgresWriter:
     ) -> None:
         self._connect = connect
         self._shared = shared
-        self._guard: Bound | None = None
+        self._guard: BoundStatement | None = None
         self._handlers = handlers
         self._filename = filename
         self._sharing = Sharing()
@@ -241,7 +248,7 @@ class PostgresWriter:
             self._sign_in(wire)
         self._lost_at: float | None = None
 
-    def guard_by(self, statement: Bound) -> None:
+    def guard_by(self, statement: BoundStatement) -> None:
         """A transaction is stored only while this answers a row."""
         self._guard = statement
 
@@ -300,7 +307,7 @@ class PostgresWriter:
         locks = locks_for(touched) if self._shared else ()
         transaction = BatchTransaction(wire, locks, self._guard)
         self._appended: set[str] = set()
-        self._notification: Bound | None = None
+        self._notification: BoundStatement | None = None
         jobs: list[tuple[WriterStep, RuleRun[_Done]]] = []
         rounds = self._sharing.rounds(steps, touched) if together else [[step] for step in steps]
         try:
@@ -322,20 +329,20 @@ class PostgresWriter:
             self._sharing.learn(step)
         return self._appended
 
-    def _sign(self, jobs: Sequence[tuple[WriterStep, RuleRun[_Done]]]) -> Bound | None:
+    def _sign(self, jobs: Sequence[tuple[WriterStep, RuleRun[_Done]]]) -> BoundStatement | None:
         if not any(job.database.has_written for _, job in jobs):
             return None
         self._number += 1
         return bound(_SIGN, (self._number, self.name))
 
-    def _figures(self, jobs: Sequence[tuple[WriterStep, RuleRun[_Done]]]) -> list[Bound]:
+    def _figures(self, jobs: Sequence[tuple[WriterStep, RuleRun[_Done]]]) -> list[BoundStatement]:
         """The statements that add up what the steps have counted; they are sent with the commit."""
         ended = [job.result for _, job in jobs if job.result is not None and job.error is None]
         counted = [each for done in ended for each in done.counted]
         shard = crc32(self.name.encode()) % SHARDS if self._shared else 0
         return [bound(translate(sql), values) for sql, values in figure_writes(counted, shard)]
 
-    def _notify(self, jobs: Sequence[tuple[WriterStep, RuleRun[_Done]]]) -> Bound | None:
+    def _notify(self, jobs: Sequence[tuple[WriterStep, RuleRun[_Done]]]) -> BoundStatement | None:
         if not self._shared:
             return None
         done = [job.result for _, job in jobs if job.result is not None and job.error is None]
@@ -349,7 +356,7 @@ class PostgresWriter:
         if self._notification is None:
             return
         try:
-            self._connected().fly([[self._notification]])
+            self._connected().run_pipelined([[self._notification]])
         except (ConnectionLost, StoreError) as error:
             self._lose()
             log.debug("the other gateways are not notified: %s", error)
@@ -362,7 +369,7 @@ class PostgresWriter:
                 self._appended |= job.result.appended
 
     def _job(self, step: WriterStep) -> RuleRun[_Done]:
-        def work(database: FlyingDatabase) -> _Done:
+        def work(database: PipelinedDatabase) -> _Done:
             transaction = PostgresTransaction(database)
             results = [self._handlers[type(op)](transaction, op) for op in step.ops]
             transaction.index_numbered()

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from crossclaw.domain.budgets import Account, Allowance, Amount, Grant, Purse
+from crossclaw.domain.budgets import Account, Allowance, Amount, BudgetShare, Grant
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.runs import Run
 from crossclaw.ledger.database import Database
@@ -39,7 +39,7 @@ def open_account(transaction: Transaction, run: Run, allowance: Allowance, at: i
     outer = run.cause.purse
     if outer is not None and not _opens_within(outer, run, allowance):
         return run
-    purse = _purse(run, allowance, at, outer)
+    purse = _budget_share(run, allowance, at, outer)
     transaction.db.execute(
         "INSERT INTO accounts (account_id, agent_id, parent_id, tokens_max, cost_max, ends_at) "
         "VALUES (?,?,?,?,?,?)",
@@ -60,17 +60,19 @@ def open_account(transaction: Transaction, run: Run, allowance: Allowance, at: i
     return msgspec.structs.replace(run, cause=cause)
 
 
-def _opens_within(outer: Purse, run: Run, allowance: Allowance) -> bool:
+def _opens_within(outer: BudgetShare, run: Run, allowance: Allowance) -> bool:
     another = outer.account_id != run.run_id and outer.agent_id != run.key.agent_id
     return allowance.own and another and run.kind in ("send", "spawn")
 
 
-def _purse(run: Run, allowance: Allowance, at: int, outer: Purse | None) -> Purse:
+def _budget_share(
+    run: Run, allowance: Allowance, at: int, outer: BudgetShare | None
+) -> BudgetShare:
     """The budget share of a run. Its deadline is never later than that of the outer budget."""
-    mine = Purse(run.run_id, run.key.agent_id)
+    mine = BudgetShare(run.run_id, run.key.agent_id)
     if allowance.minutes is not None:
         ends_at = at + int(allowance.minutes * 60_000)
-        mine = Purse(run.run_id, run.key.agent_id, allowance.minutes, ends_at)
+        mine = BudgetShare(run.run_id, run.key.agent_id, allowance.minutes, ends_at)
     if outer is None or outer.ends_at_ms is None:
         return mine
     if mine.ends_at_ms is not None and mine.ends_at_ms <= outer.ends_at_ms:

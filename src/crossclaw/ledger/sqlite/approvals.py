@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from crossclaw.domain.approvals import Approval, ExecRule, StandingGrant, Wish
-from crossclaw.domain.authority import Authority, Maker
+from crossclaw.domain.approvals import Approval, ExecRule, ProposedCall, StandingGrant
+from crossclaw.domain.authority import Authority, CredentialRef
 from crossclaw.domain.errors import Busy, Invalid, NotFound
 from crossclaw.domain.keys import key_of
 from crossclaw.ledger.approvals import (
@@ -31,10 +31,10 @@ GRANT = (
     "grant_id, agent_id, tool, created_at, program, pattern, arguments, digest, rule, granted_by, "
     "makers, folder, sandboxed"
 )
-_wish = msgspec.json.Decoder(Wish)
+_wish = msgspec.json.Decoder(ProposedCall)
 _words = msgspec.json.Decoder(tuple[str, ...])
 _authority = msgspec.json.Decoder(Authority)
-_makers = msgspec.json.Decoder(tuple[Maker, ...])
+_makers = msgspec.json.Decoder(tuple[CredentialRef, ...])
 _rule = msgspec.json.Decoder(ExecRule)
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from crossclaw.domain.credentials import Credential, Particulars
+from crossclaw.domain.credentials import Credential, DeviceDescription
 from crossclaw.domain.errors import Fenced, NotFound
 from crossclaw.ledger.database import Database
 from crossclaw.ledger.gateways import CREDENTIALS
@@ -18,7 +18,7 @@ CREDENTIAL = (
     "details"
 )
 _scopes = msgspec.json.Decoder(tuple[str, ...])
-_particulars = msgspec.json.Decoder(Particulars)
+_particulars = msgspec.json.Decoder(DeviceDescription)
 
 
 _PUT = f"INSERT INTO credentials ({CREDENTIAL}) VALUES (?,?,?,?,?,?,?,?,?,?,?)"

@@ -39,6 +39,7 @@ from crossclaw.ledger.jobs import (
     TakeTick,
 )
 from crossclaw.ledger.media import DescribeMedia, DropMedia, KeepMedia
+from crossclaw.ledger.monitoring import MonitoringReads
 from crossclaw.ledger.pieces import (
     BeginPreview,
     DropPreview,
@@ -75,11 +76,10 @@ from crossclaw.ledger.sqlite import (
 )
 from crossclaw.ledger.sqlite.damage import met
 from crossclaw.ledger.sqlite.errors import READ_TROUBLE, explain
+from crossclaw.ledger.sqlite.monitoring import SqliteMonitoring
 from crossclaw.ledger.sqlite.reads import SqliteReads
 from crossclaw.ledger.sqlite.store import FolderLock, merge_log, open_writer
-from crossclaw.ledger.sqlite.watching import SqliteWatching
 from crossclaw.ledger.sqlite.writer import OpHandler, SqliteWriter
-from crossclaw.ledger.watching import Watching
 from crossclaw.ledger.writing import LedgerWrites
 
 HANDLERS: dict[type, OpHandler] = {
@@ -182,7 +182,7 @@ class SqliteLedger(LedgerWrites, SqliteReads):
             raise
         self.shared = False
         self.begin_writing(SqliteWriter(db, HANDLERS, inline=inline), inline=inline)
-        self.watching: Watching = SqliteWatching(self.scan)
+        self.monitoring: MonitoringReads = SqliteMonitoring(self.scan)
 
     def unreadable(self) -> Mapping[str, int]:
         return met(str(self._reader.filename))

@@ -10,7 +10,7 @@ from crossclaw.ledger.operations import (
     PutDelivery,
     SettleDelivery,
     TakeDelivery,
-    Taken,
+    TakenDelivery,
     media_holder,
 )
 from crossclaw.ledger.sqlite.damage import read_rows
@@ -60,7 +60,7 @@ def put_delivery(transaction: Transaction, op: PutDelivery) -> bool:
     return made is not None
 
 
-def take_delivery(transaction: Transaction, op: TakeDelivery) -> Taken | None:
+def take_delivery(transaction: Transaction, op: TakeDelivery) -> TakenDelivery | None:
     row = transaction.db.execute(
         "UPDATE outbox SET state = 'sending', attempt = attempt + 1, updated_at = ?1, "
         "tried_at = coalesce(tried_at, ?1) "
@@ -71,7 +71,7 @@ def take_delivery(transaction: Transaction, op: TakeDelivery) -> Taken | None:
         return None
     taken = delivery_of(row)
     preview = find_preview(transaction.db, taken.delivery_key)
-    return Taken(taken, _session_of(transaction.db, taken.key), preview)
+    return TakenDelivery(taken, _session_of(transaction.db, taken.key), preview)
 
 
 def _session_of(db: Database, key: SessionKey) -> Session | None:

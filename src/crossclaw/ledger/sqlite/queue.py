@@ -61,12 +61,12 @@ def _take(transaction: Transaction, op: Claim, number: int) -> Claimed:
     """Claims one run, and moves its message into the transcript if it has not begun before."""
     agent_id, session_id = session_of_key(transaction, op.key)
     run = _begin(transaction, op, number, session_id)
-    letter = take_inbox_message(transaction, run.run_id)
-    if letter is None:
+    inbox_entry = take_inbox_message(transaction, run.run_id)
+    if inbox_entry is None:
         _follow_epoch(transaction, run)
         return Claimed(run, None)
     where = _Where(transaction, agent_id, run.session_id, op.at, op.now)
-    return Claimed(run, where.put(run.run_id, where.addressed(letter, run, first=True)))
+    return Claimed(run, where.put(run.run_id, where.addressed(inbox_entry, run, first=True)))
 
 
 def _begin(transaction: Transaction, op: Claim, number: int, session_id: str) -> Run:
@@ -173,11 +173,11 @@ class _Where(NamedTuple):
     def enter(self, waiting: Sequence[_Waiting], carrier: Run | None = None) -> list[Entry]:
         entries: list[Entry] = []
         for each in waiting:
-            letter = take_inbox_message(self.transaction, each.run.run_id)
-            if letter is not None:
+            inbox_entry = take_inbox_message(self.transaction, each.run.run_id)
+            if inbox_entry is not None:
                 first = carrier is not None and each.run.run_id == carrier.run_id
                 entries.append(
-                    self.put(each.run.run_id, self.addressed(letter, each.run, first=first))
+                    self.put(each.run.run_id, self.addressed(inbox_entry, each.run, first=first))
                 )
         return entries
 
@@ -203,19 +203,21 @@ class _Where(NamedTuple):
         whole."""
         if not short:
             return []
-        letters = [take_inbox_message(self.transaction, each.run.run_id) for each in short]
-        messages = [_message_of(letter) for letter in letters if letter is not None]
+        inbox_entries = [take_inbox_message(self.transaction, each.run.run_id) for each in short]
+        messages = [
+            _message_of(inbox_entry) for inbox_entry in inbox_entries if inbox_entry is not None
+        ]
         summary = summary_of(messages, settings.cap, self.at)
         new = NewEntry(entry_id=entry_id_of("summary", carrier.run_id), message=summary)
         entry = self.put(carrier.run_id, self.addressed(new, carrier, first=True))
-        for each, letter in zip(short, letters, strict=True):
-            self._keep_for_people(each.run.run_id, letter)
+        for each, inbox_entry in zip(short, inbox_entries, strict=True):
+            self._keep_for_people(each.run.run_id, inbox_entry)
         return [entry]
 
-    def _keep_for_people(self, run_id: str, letter: NewEntry | None) -> None:
-        if letter is not None:
-            note = {"kind": "queue-overflow", "message": msgspec.to_builtins(letter.message)}
-            self.put(run_id, NewEntry(entry_id=letter.entry_id, note=note, type="note"))
+    def _keep_for_people(self, run_id: str, inbox_entry: NewEntry | None) -> None:
+        if inbox_entry is not None:
+            note = {"kind": "queue-overflow", "message": msgspec.to_builtins(inbox_entry.message)}
+            self.put(run_id, NewEntry(entry_id=inbox_entry.entry_id, note=note, type="note"))
 
     def enter_early(self, waiting: _Waiting) -> Entry:
         """Puts the message into the transcript now; its own run follows, which begins with a
@@ -266,6 +268,6 @@ def _mode(run: Run) -> str | None:
     return None if run.plan.queue is None else run.plan.queue.mode
 
 
-def _message_of(letter: NewEntry) -> UserMessage:
-    assert isinstance(letter.message, UserMessage)
-    return letter.message
+def _message_of(inbox_entry: NewEntry) -> UserMessage:
+    assert isinstance(inbox_entry.message, UserMessage)
+    return inbox_entry.message

@@ -10,7 +10,7 @@ from crossclaw.domain.ids import entry_id_of
 from crossclaw.domain.messages import AssistantMessage, ToolResultMessage, decode_message
 from crossclaw.domain.runs import CALLS_AT_ONCE, Run
 from crossclaw.domain.sessions import NewEntry
-from crossclaw.domain.suspects import Died, Suspicion, suspects_after
+from crossclaw.domain.suspects import InterruptedRun, Suspicion, suspects_after
 from crossclaw.ledger.database import Database
 from crossclaw.ledger.operations import NoteUptime, Recover, Recovered, SetAsideDamaged
 from crossclaw.ledger.sqlite.approvals import count_waiting_calls, withdraw_approvals
@@ -43,7 +43,7 @@ def recover(transaction: Transaction, op: Recover) -> Recovered:
             "UPDATE runs SET status = 'queued', owner = NULL, attempt = ? WHERE run_id = ?",
             (max(run.attempt - (run.run_id in idle), 0), run.run_id),
         )
-    died = [Died(run.run_id, run.attempt) for run in held if run.run_id not in idle]
+    died = [InterruptedRun(run.run_id, run.attempt) for run in held if run.run_id not in idle]
     before = find_suspicion(db)
     suspicion = suspects_after(before, died)
     given_up = keep_suspicion(db, before, suspicion)

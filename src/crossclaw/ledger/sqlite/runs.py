@@ -144,12 +144,12 @@ def _find_duplicate(transaction: Transaction, op: Submit) -> str | None:
 def take_inbox_message(transaction: Transaction, run_id: str) -> NewEntry | None:
     """Takes a run's message out of the inbox. Its entry is named after the run, and not by a
     number: that would count everybody's messages."""
-    letter = transaction.db.execute(
+    inbox_entry = transaction.db.execute(
         "DELETE FROM inbox WHERE run_id = ? RETURNING message", (run_id,)
     ).fetchone()
-    if letter is None:
+    if inbox_entry is None:
         return None
-    return NewEntry(message=_readable(letter[0]), entry_id=entry_id_of("message", run_id))
+    return NewEntry(message=_readable(inbox_entry[0]), entry_id=entry_id_of("message", run_id))
 
 
 def _readable(body: bytes) -> Message:
@@ -159,7 +159,7 @@ def _readable(body: bytes) -> Message:
         raise msgspec.ValidationError(f"a message of which {why_of(error)}") from error
 
 
-def _last_letter(transaction: Transaction, run_id: str) -> NewEntry | None:
+def _last_inbox_entry(transaction: Transaction, run_id: str) -> NewEntry | None:
     """The message of a run that ends without having begun. An unreadable one stays in the inbox,
     for whoever inspects the store, and a note says so."""
     try:
@@ -188,14 +188,14 @@ def end_open_run(transaction: Transaction, op: EndOpenRun) -> OpenEnd:
             raise Fenced(f"run {op.run_id} has ended; what would follow from another end is void")
         return OpenEnd([], [])
     agent_id, session_id = before.key.agent_id, before.session_id
-    letter = _last_letter(transaction, op.run_id)
-    if letter is not None:
+    inbox_entry = _last_inbox_entry(transaction, op.run_id)
+    if inbox_entry is not None:
         agent_id, session_id = session_of_key(transaction, before.key)
     if before.kind == "command":
-        letter = None  # its note says it; a model has no use for it
+        inbox_entry = None  # its note says it; a model has no use for it
     entries = [
         put_entry(transaction, agent_id, session_id, op.run_id, entry, op.at)
-        for entry in (*filter(None, [letter]), *op.entries)
+        for entry in (*filter(None, [inbox_entry]), *op.entries)
     ]
     return OpenEnd(end(transaction, op.run_id, before.epoch, op), entries)
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import apsw
 
+from crossclaw.disk.free_space import free_disk_bytes
 from crossclaw.disk.private import make_file, make_folder
-from crossclaw.disk.room import room_bytes
 from crossclaw.domain.errors import StoreError, StoreFull, StoreLocked
 from crossclaw.ledger.sqlite.migrate import migrate
 
@@ -96,7 +96,7 @@ def open_writer(path: Path, *, half_moved: bool = False) -> apsw.Connection:
         db.pragma("temp_store", "memory")
         migrate(db)
     except apsw.Error as error:
-        if isinstance(error, apsw.FullError) or room_bytes(path.parent) < ROOM_BYTES_MIN:
+        if isinstance(error, apsw.FullError) or free_disk_bytes(path.parent) < ROOM_BYTES_MIN:
             raise StoreFull(f"the store {path} cannot be opened: the disk is full") from error
         raise StoreError(
             f"the store {path} cannot be opened: {error}. If it is damaged, move it away and "

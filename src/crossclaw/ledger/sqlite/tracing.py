@@ -5,9 +5,10 @@ from typing import Any
 
 from crossclaw.domain.sessions import Entry
 from crossclaw.ledger.database import Database
+from crossclaw.ledger.monitoring import RunRow, TraceRows, WaitRow
 from crossclaw.ledger.sqlite.damage import read_rows
 from crossclaw.ledger.sqlite.rows import ENTRY, damaged_entry, entry_of, to_json
-from crossclaw.ledger.sqlite.seen import (
+from crossclaw.ledger.sqlite.run_rows import (
     DELIVERY_SEEN,
     SEEN,
     SPAWN_SEEN,
@@ -15,7 +16,6 @@ from crossclaw.ledger.sqlite.seen import (
     seen_run,
     seen_spawn,
 )
-from crossclaw.ledger.watching import SeenRun, SeenWait, TraceRows
 
 FAR = 2**53  # no transcript is that long
 SLACK_MS = 60_000  # a clock that was set back a little in between
@@ -49,7 +49,7 @@ def trace_rows(db: Database, root: str, limit: int) -> TraceRows:
     )
 
 
-def _entries(db: Database, runs: Sequence[SeenRun], ids: str, limit: int) -> Iterator[Entry]:
+def _entries(db: Database, runs: Sequence[RunRow], ids: str, limit: int) -> Iterator[Entry]:
     """The entries of these runs. Entries have no index by run, so in each transcript those since
     the first of its runs are read."""
     rows: Any = db.execute(
@@ -102,9 +102,9 @@ def _deliveries(db: Database, ids: str, limit: int) -> list[Any]:
     return read_rows(db, "outbox", sql, (ids, limit), seen_delivery)
 
 
-def _waits(db: Database, ids: str, limit: int) -> list[SeenWait]:
+def _waits(db: Database, ids: str, limit: int) -> list[WaitRow]:
     sql = (
         "SELECT run_id, key, target_run_id, target_key, begun_at FROM waits "
         "WHERE run_id IN (SELECT value FROM json_each(?)) LIMIT ?"
     )
-    return read_rows(db, "waits", sql, (ids, limit), lambda row: SeenWait(*row))
+    return read_rows(db, "waits", sql, (ids, limit), lambda row: WaitRow(*row))

@@ -1,4 +1,4 @@
-"""Lines to a model service: HTTP connections that are kept for the next call.
+"""Connections to a model service: HTTP connections that are kept for the next call.
 
 Each line is an HTTP client with a connection of its own. One client for all of them would go
 through its whole pool at the beginning and at the end of every call: at 64 calls at once that is a

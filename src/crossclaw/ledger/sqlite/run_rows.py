@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from crossclaw.domain.runs import Outcome
 from crossclaw.domain.states import State, delivery_state, end_state, run_state
-from crossclaw.ledger.watching import SeenDelivery, SeenRun, SeenSpawn
+from crossclaw.ledger.monitoring import DeliveryRow, RunRow, SpawnRow
 
 # The run right before, of a cause that can be read.
 BEFORE = "CASE WHEN json_valid(r.cause) THEN json_extract(r.cause, '$.chain[#-1]') END"
@@ -34,19 +34,19 @@ DELIVERY_SEEN = (
 )
 
 
-def seen_run(row: tuple[Any, ...]) -> SeenRun:
+def seen_run(row: tuple[Any, ...]) -> RunRow:
     *known, asks = row
     status, error = row[5], row[14]
     standing = None if status == "ok" else run_state(status, error, asks=asks)
-    return SeenRun(**dict(zip(SeenRun.__struct_fields__, (*known, standing), strict=True)))
+    return RunRow(**dict(zip(RunRow.__struct_fields__, (*known, standing), strict=True)))
 
 
-def seen_spawn(row: tuple[Any, ...]) -> SeenSpawn:
-    return replace(SeenSpawn(*row), standing=unless_ok(spawn_standing(row[4], row[7])))
+def seen_spawn(row: tuple[Any, ...]) -> SpawnRow:
+    return replace(SpawnRow(*row), standing=unless_ok(spawn_standing(row[4], row[7])))
 
 
-def seen_delivery(row: tuple[Any, ...]) -> SeenDelivery:
-    return replace(SeenDelivery(*row), standing=unless_ok(delivery_state(row[4], row[8], row[5])))
+def seen_delivery(row: tuple[Any, ...]) -> DeliveryRow:
+    return replace(DeliveryRow(*row), standing=unless_ok(delivery_state(row[4], row[8], row[5])))
 
 
 def unless_ok(state: State) -> State | None:
@@ -64,5 +64,5 @@ def spawn_standing(state: str, outcome: str | None) -> State:
     return end_state(ended.status, ended.error)
 
 
-def seen_damaged(row: tuple[Any, ...]) -> SeenRun:
+def seen_damaged(row: tuple[Any, ...]) -> RunRow:
     return seen_run((*row[:-2], "its stored form is damaged; crossclaw doctor names it", None))

@@ -1,4 +1,4 @@
-"""Room: how many tokens an answer may take, thinking included.
+"""Answer limits: how many tokens an answer may take, thinking included.
 
 On every service thinking counts against the limit of the answer. A limit that leaves no room for it
 brings an empty answer that was paid for; one that is never reached costs nothing.
@@ -24,7 +24,7 @@ MORE_LEAST = 32_000
 """The least tokens to think after an answer that was cut before its first word."""
 
 
-def room_to_think(facts: ModelFacts, level: ThinkingLevel, *, more: bool = False) -> int:
+def thinking_tokens(facts: ModelFacts, level: ThinkingLevel, *, more: bool = False) -> int:
     """Tokens that thinking may take beside the text."""
     room = _usual_room(facts, level)
     if more:
@@ -44,7 +44,7 @@ def _usual_room(facts: ModelFacts, level: ThinkingLevel) -> int:
 
 def answer_limit(request: ModelRequest, facts: ModelFacts) -> int:
     """The limit to send. If a model cannot write so much, the text keeps its share first."""
-    wanted = request.output_tokens_max + room_to_think(
+    wanted = request.output_tokens_max + thinking_tokens(
         facts, request.thinking, more=request.more_room
     )
     return min(wanted, facts.output) if facts.output else wanted

@@ -9,7 +9,7 @@ from crossclaw.channels.registry import channel_name, named_address
 from crossclaw.config import Config
 from crossclaw.domain.addresses import Address
 from crossclaw.domain.agents import normalize_agent_id
-from crossclaw.domain.authority import Authority, Maker
+from crossclaw.domain.authority import Authority, CredentialRef
 from crossclaw.domain.jobs import (
     ACK_CHARS_MAX,
     AgentTurn,
@@ -39,7 +39,7 @@ NO_ADDRESS = (
 )
 
 
-class Work:
+class JobRuns:
     def __init__(
         self,
         context: ServiceContext,
@@ -149,18 +149,18 @@ class Work:
         words = beyond_heartbeat(outcome.reply or outcome.error or "", ACK_CHARS_MAX)
         if not words or await self._ledger.find_session(key) is None:
             return []
-        note = told_of_run(f"Cron {job.spec.name}", run.key, outcome, words, self._clock.now_ms())
+        note = report_of_run(f"Cron {job.spec.name}", run.key, outcome, words, self._clock.now_ms())
         entry = NewEntry(entry_id=self._ids.short(), message=note)
         return [Inject(key=key, entries=[entry], at=self._clock.now_ms())]
 
 
 def _authority(job: Job) -> Authority:
     """The authority of a tick: its maker's, as long as that exists: replacing the token does not end it."""
-    makers = frozenset(Maker(maker.credential_id) for maker in job.spec.authority.made_by)
+    makers = frozenset(CredentialRef(maker.credential_id) for maker in job.spec.authority.made_by)
     return msgspec.structs.replace(job.spec.authority, made_by=makers)
 
 
-def told_of_run(name: str, key: SessionKey, outcome: Outcome, words: str, at: int) -> UserMessage:
+def report_of_run(name: str, key: SessionKey, outcome: Outcome, words: str, at: int) -> UserMessage:
     """A run's words as a message to the main session: another run's words, not the owner's."""
     state = "" if outcome.status == "ok" else f" ({outcome.status})"
     text = f"{name}{state}: {words[-NOTICE_CHARS_MAX:]}"

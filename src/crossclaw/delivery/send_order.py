@@ -1,4 +1,4 @@
-"""Turns: send the messages of one account one after the other, if its platform does not know our
+"""Send order: send the messages of one account one after the other, if its platform does not know our
 delivery keys.
 
 A process that dies then leaves one message that may have arrived, not sixty.
@@ -11,7 +11,7 @@ import anyio
 TURN_S_MAX = 2.0  # a platform answers in a tenth of that; what takes longer goes on beside the next
 
 
-class Turns:
+class SendOrder:
     """The order of one account's messages, as they were asked for."""
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ class Turns:
 class SendSlot:
     """`async with` it; in between it may be ended, for a pause, and begun again."""
 
-    def __init__(self, turns: Turns) -> None:
+    def __init__(self, turns: SendOrder) -> None:
         self._turns = turns
         self._over = anyio.Event()
         self._began_s = 0.0

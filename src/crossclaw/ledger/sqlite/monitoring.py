@@ -19,6 +19,20 @@ from crossclaw.domain.states import (
 from crossclaw.ledger.attention import TightBudget, TroubledDelivery
 from crossclaw.ledger.database import Database
 from crossclaw.ledger.figures import FigureQuery, FigureRow
+from crossclaw.ledger.monitoring import (
+    CAUSED_WITHIN,
+    REQUEST_CHARS,
+    RUNS_MAX,
+    DeliveryRow,
+    ExchangeRow,
+    Lane,
+    Order,
+    Page,
+    RunRow,
+    SpawnRow,
+    TraceRows,
+    WaitRow,
+)
 from crossclaw.ledger.sqlite import attention
 from crossclaw.ledger.sqlite.damage import read_rows
 from crossclaw.ledger.sqlite.figures import figures_over_time
@@ -31,7 +45,7 @@ from crossclaw.ledger.sqlite.rows import (
     session_of,
     to_json,
 )
-from crossclaw.ledger.sqlite.seen import (
+from crossclaw.ledger.sqlite.run_rows import (
     ASKS,
     BEFORE,
     DELIVERY_SEEN,
@@ -45,20 +59,6 @@ from crossclaw.ledger.sqlite.seen import (
 )
 from crossclaw.ledger.sqlite.sessions import SessionFilter
 from crossclaw.ledger.sqlite.tracing import trace_rows
-from crossclaw.ledger.watching import (
-    CAUSED_WITHIN,
-    REQUEST_CHARS,
-    RUNS_MAX,
-    Lane,
-    Order,
-    Page,
-    SeenDelivery,
-    SeenExchange,
-    SeenRun,
-    SeenSpawn,
-    SeenWait,
-    TraceRows,
-)
 
 T = TypeVar("T")
 
@@ -100,7 +100,7 @@ class Scan(Protocol):
     def __call__(self, read: Callable[[Database], T]) -> Awaitable[T]: ...
 
 
-class SqliteWatching:
+class SqliteMonitoring:
     def __init__(self, scan: Scan) -> None:
         self._scan = scan
 
@@ -135,7 +135,7 @@ class SqliteWatching:
     async def lanes(self, keys: Sequence[str]) -> dict[str, Lane]:
         return await self._scan(lambda db: _lanes(db, keys))
 
-    async def runs(self, *, since: int, after: int = 0, limit: int = RUNS_MAX) -> list[SeenRun]:
+    async def runs(self, *, since: int, after: int = 0, limit: int = RUNS_MAX) -> list[RunRow]:
         # By number first: the newest are at the end of the table, and an old `since` must not read
         # the whole past.
         sql = (
@@ -144,17 +144,17 @@ class SqliteWatching:
         )
         return await self._all(sql, (after, limit, since), seen_run, damaged=seen_damaged)
 
-    async def open_runs(self, *, limit: int = RUNS_MAX) -> list[SeenRun]:
+    async def open_runs(self, *, limit: int = RUNS_MAX) -> list[RunRow]:
         return await self._all(
             f"{SEEN} WHERE r.ended_at IS NULL LIMIT ?", (limit,), seen_run, damaged=seen_damaged
         )
 
-    async def runs_by_id(self, run_ids: Sequence[str]) -> list[SeenRun]:
+    async def runs_by_id(self, run_ids: Sequence[str]) -> list[RunRow]:
         sql = f"{SEEN} WHERE r.run_id IN (SELECT value FROM json_each(?))"
         found = {run.run_id: run for run in await self._all(sql, (_json(run_ids),), seen_run)}
         return [found[run_id] for run_id in run_ids if run_id in found]
 
-    async def caused_by(self, run: SeenRun) -> list[SeenRun]:
+    async def caused_by(self, run: RunRow) -> list[RunRow]:
         sql = f"{SEEN} WHERE r.id > ? AND r.id <= ? AND {BEFORE} = ? ORDER BY r.id"
         return await self._all(
             sql,
@@ -163,7 +163,7 @@ class SqliteWatching:
             damaged=seen_damaged,
         )
 
-    async def of_exchange(self, exchange_id: str) -> list[SeenRun]:
+    async def of_exchange(self, exchange_id: str) -> list[RunRow]:
         return await self._all(
             f"{SEEN} WHERE r.exchange_id = ? ORDER BY r.id",
             (exchange_id,),
@@ -171,27 +171,27 @@ class SqliteWatching:
             damaged=seen_damaged,
         )
 
-    async def exchanges(self, *, limit: int) -> list[SeenExchange]:
+    async def exchanges(self, *, limit: int) -> list[ExchangeRow]:
         return await self._scan(lambda db: _newest_exchanges(db, limit))
 
-    async def exchanges_by_id(self, ids: Sequence[str]) -> list[SeenExchange]:
+    async def exchanges_by_id(self, ids: Sequence[str]) -> list[ExchangeRow]:
         return await self._scan(lambda db: _exchanges(db, _NAMED, _json(ids)))
 
-    async def waits(self, *, limit: int = RUNS_MAX) -> list[SeenWait]:
+    async def waits(self, *, limit: int = RUNS_MAX) -> list[WaitRow]:
         sql = (
             "SELECT run_id, key, target_run_id, target_key, begun_at FROM waits "
             "ORDER BY begun_at LIMIT ?"
         )
-        return await self._all(sql, (limit,), lambda row: SeenWait(*row))
+        return await self._all(sql, (limit,), lambda row: WaitRow(*row))
 
-    async def spawns(self, *, since: int, limit: int = RUNS_MAX) -> list[SeenSpawn]:
+    async def spawns(self, *, since: int, limit: int = RUNS_MAX) -> list[SpawnRow]:
         sql = (
             f"{SPAWN_SEEN} WHERE ended_at IS NULL OR ended_at >= ?1 OR created_at >= ?1 "
             "ORDER BY created_at DESC LIMIT ?2"
         )
         return await self._all(sql, (since, limit), seen_spawn)
 
-    async def find_spawn(self, name: str) -> SeenSpawn | None:
+    async def find_spawn(self, name: str) -> SpawnRow | None:
         sql = f"{SPAWN_SEEN} WHERE child_key = ?1 OR run_id = ?1"
         found = await self._all(sql, (name,), seen_spawn)
         return found[0] if found else None
@@ -218,7 +218,7 @@ class SqliteWatching:
         sql = f"SELECT {ENTRY} FROM entries WHERE session_id = ? AND run_id = ? ORDER BY seq"
         return await self._all(sql, (session_id, run_id), entry_of, "entries", damaged_entry)
 
-    async def deliveries_of_run(self, key: str, run_id: str) -> list[SeenDelivery]:
+    async def deliveries_of_run(self, key: str, run_id: str) -> list[DeliveryRow]:
         sql = f"{DELIVERY_SEEN} WHERE key = ? AND run_id = ? ORDER BY id"
         return await self._all(sql, (key, run_id), seen_delivery)
 
@@ -242,21 +242,21 @@ def _json(values: Sequence[str]) -> str:
     return to_json(list(values))
 
 
-def _newest_exchanges(db: Database, limit: int) -> list[SeenExchange]:
+def _newest_exchanges(db: Database, limit: int) -> list[ExchangeRow]:
     # By the numbers of their first runs: those are in the order of time, ids are not.
     newest = _exchanges(db, _NEWEST, limit)
     return sorted(newest, key=lambda each: -each.created_at)[:limit]
 
 
-def _exchanges(db: Database, reads: tuple[str, str], which: int | str) -> list[SeenExchange]:
-    found: list[SeenExchange] = []
+def _exchanges(db: Database, reads: tuple[str, str], which: int | str) -> list[ExchangeRow]:
+    found: list[ExchangeRow] = []
     for sql in reads:
-        found += read_rows(db, "runs", sql, (REQUEST_CHARS, which), lambda row: SeenExchange(*row))
+        found += read_rows(db, "runs", sql, (REQUEST_CHARS, which), lambda row: ExchangeRow(*row))
     runs = _runs_of(db, found)
     return [replace(each, standing=_standing(each, runs.get(each.id, []))) for each in found]
 
 
-def _runs_of(db: Database, exchanges: list[SeenExchange]) -> dict[str, list[Any]]:
+def _runs_of(db: Database, exchanges: list[ExchangeRow]) -> dict[str, list[Any]]:
     """The status, reason and id of the runs of exchanges, and what those wait for."""
     ids = (_json([each.id for each in exchanges]),)
     runs: dict[str, list[Any]] = {}
@@ -271,7 +271,7 @@ def _runs_of(db: Database, exchanges: list[SeenExchange]) -> dict[str, list[Any]
     return runs
 
 
-def _standing(exchange: SeenExchange, runs: list[Any]) -> State | None:
+def _standing(exchange: ExchangeRow, runs: list[Any]) -> State | None:
     states = [
         run_state(status, error, waits_for=msgspec.json.decode(waits), asks=asks, run_id=run_id)
         for status, error, run_id, waits, asks in runs

@@ -31,7 +31,7 @@ _STEADY_S = 5.0  # a connection that lasted this long: the next one may be tried
 FindGateway = Callable[[], GatewayAddress]
 
 
-class GatewayLine:
+class ReconnectingPeer:
     """A lasting connection. `away_s` is how long a caller or listener waits for a gateway that is away; 0:
     not at all, the first lost connection is the last."""
 
@@ -168,17 +168,17 @@ class GatewayLine:
 
 
 @asynccontextmanager
-async def open_line(
+async def open_reconnecting(
     find: FindGateway,
     scopes: Sequence[str],
     *,
     name: ClientName | None = None,
     away_s: float = AWAY_S_MAX,
     tell: Tell | None = None,
-) -> AsyncGenerator[GatewayLine]:
+) -> AsyncGenerator[ReconnectingPeer]:
     """Opens a lasting connection. `tell` is called with a sentence for a person when the gateway goes away or
     comes back."""
-    line = GatewayLine(find, scopes, name or ClientName(), away_s, tell)
+    line = ReconnectingPeer(find, scopes, name or ClientName(), away_s, tell)
     with plain_errors():
         async with anyio.create_task_group() as tasks:
             await tasks.start(line.serve)

@@ -1,4 +1,4 @@
-"""Carrying: executes one due delivery, from the claim to the stored result.
+"""Sender: executes one due delivery, from the claim to the stored result.
 
 `sending` is stored before the channel is called. What is longer than one message goes in pieces,
 each with its own state. What follows from a failure depends on its kind: retry later, give up, or
@@ -17,7 +17,7 @@ from crossclaw.channels.contract import OutgoingFile, Piece
 from crossclaw.delivery.pacing import Paces
 from crossclaw.delivery.pieces import PieceText, may_be_several, messages_of
 from crossclaw.delivery.previews import LOST, Previews
-from crossclaw.delivery.turns import SendSlot
+from crossclaw.delivery.send_order import SendSlot
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import (
     Busy,
@@ -39,7 +39,7 @@ from crossclaw.ledger.operations import (
     Op,
     SettleDelivery,
     TakeDelivery,
-    Taken,
+    TakenDelivery,
     media_holder,
 )
 from crossclaw.ledger.pieces import (
@@ -72,7 +72,7 @@ RESHAPED = "an earlier attempt may have arrived as one message, and it would be 
 ANOTHER = "its account has another token since, and is another one at its platform; resend it to have the new one say it"
 
 
-MayDeliver = Callable[[Taken], Awaitable[Decision]]
+MayDeliver = Callable[[TakenDelivery], Awaitable[Decision]]
 """Asks the send policy at delivery: it may have changed since the reply was written."""
 AsSaid = Callable[[str, LiveAccount, SessionKey, Session | None], str]
 """The text of a reply as an account sends it: with the config's prefix."""
@@ -90,7 +90,7 @@ class ClaimedDelivery(msgspec.Struct, frozen=True):
         return self.preview if piece is None or piece.number == 1 else None
 
 
-class Carrier:
+class DeliverySender:
     def __init__(
         self,
         ledger: Ledger,
@@ -147,7 +147,7 @@ class Carrier:
         elif await self._send(errand, None) is not None:
             await self._note_sent(errand.live)
 
-    async def _errand_of(self, taken: Taken) -> ClaimedDelivery | None:
+    async def _errand_of(self, taken: TakenDelivery) -> ClaimedDelivery | None:
         delivery, live = taken.delivery, await self._account_for(taken)
         if live is None:
             return None
@@ -166,7 +166,7 @@ class Carrier:
         with anyio.move_on_after(LAST_S, shield=True):
             await self.settle(delivery, "pending", tried=False)
 
-    async def _account_for(self, taken: Taken) -> LiveAccount | None:
+    async def _account_for(self, taken: TakenDelivery) -> LiveAccount | None:
         """The account that delivers it; None if it was settled, because none may or can."""
         delivery = taken.delivery
         live = self._accounts.find(delivery.address)

@@ -1,4 +1,4 @@
-"""Spreading: which of several gateways takes which waiting runs.
+"""Partitioning: which of several gateways takes which waiting runs.
 
 All of them find the same lanes at the same moment. If all tried to take them, a hundred would ask
 the database for what one gets. So each looks at its share first, which a few have in common; at
@@ -10,12 +10,12 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from hashlib import blake2b
 
 from crossclaw.domain.keys import SessionKey
-from crossclaw.ledger.gateways import Share, SharingGateway
+from crossclaw.ledger.gateways import Partition, SharingGateway
 
 IN_COMMON = 3  # one may be full, another may have stopped a moment ago
 
 
-class Spreading:
+class Partitioner:
     """Chooses the waiting sessions that this gateway looks at. `owner` is its own incarnation;
     `agents`: whose runs it takes, None for all."""
 
@@ -43,17 +43,17 @@ class Spreading:
 
     async def choose(
         self,
-        find: Callable[[Share], Awaitable[Sequence[SessionKey]]],
+        find: Callable[[Partition], Awaitable[Sequence[SessionKey]]],
         may_claim: Callable[[SessionKey], bool],
     ) -> list[SessionKey]:
         """The waiting sessions that this gateway takes now. A guest's session is for whichever
         gateway has the guest."""
         if len(self._takers) <= IN_COMMON:
-            return list(filter(may_claim, await find(Share(agents=self._agents))))
-        share = Share(len(self._takers), self._place, IN_COMMON, self._agents)
+            return list(filter(may_claim, await find(Partition(agents=self._agents))))
+        share = Partition(len(self._takers), self._place, IN_COMMON, self._agents)
         if ours := list(filter(may_claim, await find(share))):
             return ours
         before = self._seen
-        waiting = list(filter(may_claim, await find(Share(agents=self._agents))))
+        waiting = list(filter(may_claim, await find(Partition(agents=self._agents))))
         self._seen = set(waiting)
         return [key for key in waiting if key in before or key.is_guest]

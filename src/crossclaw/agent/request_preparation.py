@@ -11,7 +11,7 @@ from crossclaw.domain.sessions import Entry
 from crossclaw.runs.run_store import RunStore
 
 
-class BeforeAsking:
+class RequestPreparation:
     def __init__(
         self, files: SessionFiles, transcribing: Transcribing, run_store: RunStore, ids: Ids
     ) -> None:
@@ -27,4 +27,4 @@ class BeforeAsking:
         them."""
         if changed := await self._files.changed(run):
             await self._run_store.append(run, self._files.entry(run, changed, self._ids.short()))
-            self._files.note_told(run)
+            self._files.note_reported(run)

@@ -1,4 +1,4 @@
-"""Watching: reads that show the whole gateway: who is at work, who waits for whom, what caused
+"""Monitoring: reads that show the whole gateway: who is at work, who waits for whom, what caused
 what. They only read, are bounded, and run beside the writer."""
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ CAUSED_WITHIN = 20_000  # runs after a run among which its effects are looked fo
 Order = Literal["updated", "cost", "tokens"]
 
 
-class SeenRun(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+class RunRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """A run as others see it, with the run and the session that caused it."""
 
     number: int
@@ -43,7 +43,7 @@ class SeenRun(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, ren
     """The state of the run; None if it ended well."""
 
 
-class SeenWait(msgspec.Struct, frozen=True, rename="camel"):
+class WaitRow(msgspec.Struct, frozen=True, rename="camel"):
     run_id: str
     key: str
     target_run_id: str
@@ -51,7 +51,7 @@ class SeenWait(msgspec.Struct, frozen=True, rename="camel"):
     since: int
 
 
-class SeenSpawn(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
+class SpawnRow(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     child_key: str
     parent_key: str
     run_id: str
@@ -66,7 +66,7 @@ class SeenSpawn(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel")
     """The state of the task; None if it ended well."""
 
 
-class SeenExchange(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
+class ExchangeRow(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     """A send or a spawn in one line."""
 
     id: str
@@ -84,7 +84,7 @@ class SeenExchange(msgspec.Struct, frozen=True, omit_defaults=True, rename="came
     if all did."""
 
 
-class SeenDelivery(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
+class DeliveryRow(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     run_id: str
     channel: str
     to: str
@@ -118,17 +118,17 @@ class Page(msgspec.Struct, frozen=True):
 class TraceRows(msgspec.Struct, frozen=True):
     """The runs of one root cause and all that is known of them."""
 
-    runs: list[SeenRun]
+    runs: list[RunRow]
     """The runs in the order in which they were accepted; the first is the root."""
     entries: dict[str, list[Entry]]
     """The entries of each run."""
-    deliveries: list[SeenDelivery]
-    spawns: list[SeenSpawn]
-    waits: list[SeenWait]
+    deliveries: list[DeliveryRow]
+    spawns: list[SpawnRow]
+    waits: list[WaitRow]
     truncated: bool = False
 
 
-class Watching(Protocol):
+class MonitoringReads(Protocol):
     async def page(
         self,
         *,
@@ -157,38 +157,38 @@ class Watching(Protocol):
         """What goes on in these sessions, by key; an idle one has none."""
         ...
 
-    async def runs(self, *, since: int, after: int = 0, limit: int = RUNS_MAX) -> list[SeenRun]:
+    async def runs(self, *, since: int, after: int = 0, limit: int = RUNS_MAX) -> list[RunRow]:
         """The newest runs that were accepted since then, oldest first; only those numbered above
         `after`."""
         ...
 
-    async def open_runs(self, *, limit: int = RUNS_MAX) -> list[SeenRun]: ...
+    async def open_runs(self, *, limit: int = RUNS_MAX) -> list[RunRow]: ...
 
-    async def runs_by_id(self, run_ids: Sequence[str]) -> list[SeenRun]:
+    async def runs_by_id(self, run_ids: Sequence[str]) -> list[RunRow]:
         """Runs in the order asked for; unknown ones are left out."""
         ...
 
-    async def caused_by(self, run: SeenRun) -> list[SeenRun]:
+    async def caused_by(self, run: RunRow) -> list[RunRow]:
         """The runs that a run has caused directly."""
         ...
 
-    async def of_exchange(self, exchange_id: str) -> list[SeenRun]: ...
+    async def of_exchange(self, exchange_id: str) -> list[RunRow]: ...
 
-    async def exchanges(self, *, limit: int) -> list[SeenExchange]:
+    async def exchanges(self, *, limit: int) -> list[ExchangeRow]:
         """Exchanges, the newest first."""
         ...
 
-    async def exchanges_by_id(self, ids: Sequence[str]) -> list[SeenExchange]:
+    async def exchanges_by_id(self, ids: Sequence[str]) -> list[ExchangeRow]:
         """Exchanges by the ids of sends and the keys of children, as far as they exist."""
         ...
 
-    async def waits(self, *, limit: int = RUNS_MAX) -> list[SeenWait]: ...
+    async def waits(self, *, limit: int = RUNS_MAX) -> list[WaitRow]: ...
 
-    async def spawns(self, *, since: int, limit: int = RUNS_MAX) -> list[SeenSpawn]:
+    async def spawns(self, *, since: int, limit: int = RUNS_MAX) -> list[SpawnRow]:
         """Spawns under way, and those that began or ended since then."""
         ...
 
-    async def find_spawn(self, name: str) -> SeenSpawn | None:
+    async def find_spawn(self, name: str) -> SpawnRow | None:
         """A spawn, by the child's key or by the run that works on the task."""
         ...
 
@@ -218,4 +218,4 @@ class Watching(Protocol):
 
     async def entries_of_run(self, session_id: str, run_id: str) -> list[Entry]: ...
 
-    async def deliveries_of_run(self, key: str, run_id: str) -> list[SeenDelivery]: ...
+    async def deliveries_of_run(self, key: str, run_id: str) -> list[DeliveryRow]: ...

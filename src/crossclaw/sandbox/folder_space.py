@@ -1,4 +1,4 @@
-"""Room: the space limit of a sandboxed workspace.
+"""Folder space: the space limit of a sandboxed workspace.
 
 A quota of the kernel is enforced by itself (`quota.py`). Elsewhere the folder is measured: before a
 command starts, and while it runs by its keeper. A full folder takes nothing more, and can be
@@ -21,12 +21,12 @@ SHARE = 20  # a larger one after so many times what it takes, so that measuring 
 MB = 2**20
 
 
-class Size(msgspec.Struct, frozen=True):
+class FolderSize(msgspec.Struct, frozen=True):
     bytes: int
     files: int
 
 
-class Room:
+class LimitedFolder:
     """The space limit of one folder; 0 means no limit."""
 
     def __init__(self, folder: Path, bytes_max: int, files_max: int) -> None:
@@ -36,7 +36,7 @@ class Room:
         self._lock = threading.Lock()
         """Protects the measurements: several tools of one folder may ask at once, each in a
         thread."""
-        self._size: Size | None = None
+        self._size: FolderSize | None = None
         self._free = (0, 0)
         self._measured_at = self._took_s = 0.0
         self._has_run = False
@@ -48,7 +48,7 @@ class Room:
             now = self._look()
             if self._quota is not None and keeper.free_room(str(self._folder))[0] < size:
                 raise Forbidden(self._told())
-            more = Size(now.bytes + size, now.files + 1)
+            more = FolderSize(now.bytes + size, now.files + 1)
             if self._is_over(more):
                 raise Forbidden(self._told())
             self._size = more
@@ -79,11 +79,11 @@ class Room:
     def _watches_files(self) -> bool:
         return bool(self._files_max) and not (self._quota and self._quota.files)
 
-    def _is_over(self, size: Size) -> bool:
+    def _is_over(self, size: FolderSize) -> bool:
         too_large = self._watches_bytes and size.bytes > self._bytes_max
         return too_large or (self._watches_files and size.files > self._files_max)
 
-    def _look(self) -> Size:
+    def _look(self) -> FolderSize:
         """The measured size, measured again if it may have changed: because a command has run,
         because that is long ago, or because half of the disk's free space is gone."""
         if self._size is None or self._is_stale(self._size):
@@ -91,11 +91,11 @@ class Room:
             self._quota = hold_quota(self._folder, self._bytes_max, self._files_max)
             self._free, self._measured_at = keeper.free_room(str(self._folder)), time.monotonic()
             watched = self._watches_bytes or self._watches_files
-            self._size = measured(self._folder) if watched else Size(0, 0)
+            self._size = measured(self._folder) if watched else FolderSize(0, 0)
             self._took_s, self._has_run = time.thread_time() - began, False
         return self._size
 
-    def _is_stale(self, size: Size) -> bool:
+    def _is_stale(self, size: FolderSize) -> bool:
         if self._is_over(size) or (self._has_run and self._took_s < CHEAP_S):
             return True
         if time.monotonic() - self._measured_at > SHARE * max(self._took_s, CHEAP_S):
@@ -118,10 +118,10 @@ class Room:
         )
 
 
-def measured(folder: Path) -> Size:
+def measured(folder: Path) -> FolderSize:
     walk = keeper.measure(str(folder))
     while True:
         try:
             next(walk)
         except StopIteration as done:
-            return Size(*done.value)
+            return FolderSize(*done.value)
