@@ -37,7 +37,7 @@ PUT_TOGETHER = {
     "sqlite/sessions.py": {"clauses", "assignments", "by_id", "text"},
     "sqlite/spawns.py": {"only"},
     "sqlite/waiting.py": {"of"},
-    "sqlite/watching.py": {"where", "by"},
+    "sqlite/monitoring.py": {"where", "by"},
 }
 """What f-strings of SQL hold beside constants, by file. Each was looked at: a fixed text chosen by the code, names of our own
 tables and columns, marks for values that are bound, or a number that was counted. Nothing that anybody sent."""
