@@ -108,8 +108,8 @@ def test_watch_goes_on_after_the_gateway_took_over_a_changed_config(tmp_path: Pa
 def test_watch_ends_when_the_gateway_stays_away(tmp_path: Path) -> None:
     someone = Person(tmp_path)
     impatient = (
-        "import sys; from crossclaw.client import line; from crossclaw.cli.main import main;"
-        "line.AWAY_S_MAX = 0.3; sys.argv[0] = 'crossclaw'; sys.exit(main())"
+        "import sys; from crossclaw.client import reconnecting; from crossclaw.cli.main import main;"
+        "reconnecting.AWAY_S_MAX = 0.3; sys.argv[0] = 'crossclaw'; sys.exit(main())"
     )
     with running(someone, "gateway", "--port", str(someone.port)):
         watcher = someone.begins("-c", impatient, "watch", name="python")

@@ -92,7 +92,7 @@ async def _settle(gateway: Gateway) -> None:
 
 
 async def _in_two_steps(self: Any, job: Any, at: int, next_at: Any, missed: Any, **_: Any) -> str:
-    arrival = await self._work.begin(job, TickId(job.job_id, at))
+    arrival = await self._job_runs.begin(job, TickId(job.job_id, at))
     tick = Tick(job_id=job.job_id, at=at, status="running", run_id=arrival.run_id)
     await self._ledger.do(TakeTick(job=job, tick=tick, next_at=next_at, missed=missed))
     await anyio.sleep(0.02)
