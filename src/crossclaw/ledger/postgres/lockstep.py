@@ -1,8 +1,8 @@
-"""Lockstep: many handlers advance together, and their statements share round trips ("flights").
+"""Lockstep: many handlers advance together, and their statements share round trips.
 
 A handler is a plain function that executes one statement after the other. Here each runs in a
-greenlet: its writes are only queued, and when it reads rows it pauses until the next flight has
-brought them. So the rules are the same lines that SQLite runs, a flight serves all that wait, and a
+greenlet: its writes are only queued, and when it reads rows it pauses until the next one has
+brought them. So the rules are the same lines that SQLite runs, one round trip serves all that wait, and a
 write whose result nobody reads costs no round trip.
 """
 
@@ -133,14 +133,14 @@ class RuleRun(Generic[T]):
 def read_together(wire: PgWire, jobs: Sequence[RuleRun[Any]]) -> None:
     """One round trip for several reads, after which each advances. If one fails, the others do
     not."""
-    flying = [(job, job.database.take()) for job in jobs]
+    sent = [(job, job.database.take()) for job in jobs]
     try:
-        fates = wire.run_pipelined([[each for each, _ in taken] for _, taken in flying])
+        fates = wire.run_pipelined([[each for each, _ in taken] for _, taken in sent])
     except ConnectionLost as lost:
         for job in jobs:
             job.fail(lost)
         raise
-    for (job, taken), fate in zip(flying, fates, strict=True):
+    for (job, taken), fate in zip(sent, fates, strict=True):
         if isinstance(fate, ServerTrouble):
             job.fail(fate)
             continue

@@ -174,13 +174,13 @@ class BatchTransaction:
         return [each for job in jobs for each in job.database.take()]
 
     def _fly(self, statements: list[tuple[BoundStatement, PendingRows | None]]) -> None:
-        flying, self._ready = self._ready + statements, []
-        if not flying:
+        sent, self._ready = self._ready + statements, []
+        if not sent:
             return
-        (fate,) = self._wire.run_pipelined([[each for each, _ in flying]])
+        (fate,) = self._wire.run_pipelined([[each for each, _ in sent]])
         if isinstance(fate, ServerTrouble):
             raise fate
-        for (_, rows), answer in zip(flying, fate, strict=True):
+        for (_, rows), answer in zip(sent, fate, strict=True):
             if rows is not None:
                 rows.resolve(answer)
         if self._guard is not None:
@@ -201,8 +201,8 @@ class BatchTransaction:
         end: list[tuple[BoundStatement, PendingRows | None]] = (
             [(sign, None)] if sign is not None else []
         )
-        flying, self._ready = [*self._ready, *end, (_COMMIT, None)], []
-        groups = [[each for each, _ in flying], *([[notify]] if notify is not None else [])]
+        sent, self._ready = [*self._ready, *end, (_COMMIT, None)], []
+        groups = [[each for each, _ in sent], *([[notify]] if notify is not None else [])]
         try:
             fate = self._wire.run_pipelined(groups)[0]
         except ConnectionLost as lost:
