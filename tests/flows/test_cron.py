@@ -293,6 +293,20 @@ async def test_whoever_follows_a_session_hears_of_words_that_wait_for_its_next_r
 
 
 @pytest.mark.anyio
+async def test_a_tick_whose_words_wait_is_told_as_begun_and_then_as_over_once(
+    tmp_path: Path,
+) -> None:
+    heard: list[Any] = []
+    async with open_gateway(tmp_path, ScriptedProvider(lambda _: "noted")) as gateway:
+        gateway.feed.subscribe(heard.append, JobNews)
+        event = {"kind": "systemEvent", "text": "the bell rings"}
+        await add(gateway, payload=event, sessionTarget="main", wakeMode="next-heartbeat")
+        await anyio.sleep(70)
+
+    assert [each.action for each in heard] == ["added", "started", "finished"]
+
+
+@pytest.mark.anyio
 @pytest.mark.spec("G2")
 async def test_a_job_is_changed_run_by_hand_and_removed(tmp_path: Path) -> None:
     heard: list[FeedEvent] = []

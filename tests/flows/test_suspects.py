@@ -5,13 +5,15 @@ from pathlib import Path
 import anyio
 import pytest
 
+from crossclaw.domain.events import EntryAppended
 from crossclaw.domain.keys import SessionKey
-from crossclaw.domain.messages import AssistantMessage, Text, ToolUse
-from crossclaw.domain.sessions import NewEntry
+from crossclaw.domain.messages import AssistantMessage, Message, Text, ToolUse, UserMessage
+from crossclaw.domain.sessions import Entry, NewEntry
 from crossclaw.domain.suspects import SUSPECT_AFTER
 from crossclaw.ledger.opening import open_ledger
 from crossclaw.ledger.operations import Append, BeginWait, Recover
 from crossclaw.providers.contract import ModelRequest, TellPiece, UserTurn
+from crossclaw.runs.suspects import Suspects
 from crossclaw.testing import open_gateway, submit
 from tests.flows.crashing import crashed_copy
 from tests.flows.talking import say, two_agents
@@ -99,6 +101,24 @@ async def test_a_command_in_a_suspects_session_does_not_let_it_begin_before_its_
     assert (answered.status, answered.kind) == ("ok", "command")
     assert now is not None
     assert now.status == "queued"
+
+
+def test_what_others_say_in_a_suspects_session_does_not_clear_it() -> None:
+    suspects = Suspects()
+    suspects.put([[ANA], [BEN]], window_s=2.0)
+    suspects._unknown = {ANA}
+
+    def stored(message: Message | None) -> EntryAppended:
+        entry = Entry(
+            session_id="s", seq=1, entry_id="e", at=1, type="message", run_id="r", message=message
+        )
+        return EntryAppended(ANA, entry)
+
+    for message in (None, UserMessage("hello")):
+        suspects.on_event(stored(message))
+        assert suspects._unknown == {ANA}
+    suspects.on_event(stored(AssistantMessage([Text("I am here")])))
+    assert suspects._unknown == set()
 
 
 @pytest.mark.spec("B1")

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from crossclaw.domain.authority import Authority
-from crossclaw.domain.errors import Invalid
+from crossclaw.domain.authority import Authority, CredentialRef
+from crossclaw.domain.errors import CredentialEnded, Invalid
 from crossclaw.domain.keys import SessionKey
 from crossclaw.door.dispatch import Door, read_params
 from crossclaw.door.principal import Scope, person_principal, session_principal
@@ -221,3 +221,25 @@ async def test_what_a_call_began_and_lives_on_does_not_hold_the_connection_that_
 
     assert len(begun) == 1
     assert gone() is None
+
+
+async def test_a_call_within_a_call_that_ends_their_credential_is_answered_to_both() -> None:
+    ledger: Any = None  # for refusals alone
+    credentials = Credentials()
+    credentials.put("token", 1)
+    door = Door(Registry([]), ledger, VirtualClock(), credentials)
+    made_by = frozenset({CredentialRef("token", 1)})
+    principal = person_principal("p", {"operator.admin"})
+    authority = msgspec.structs.replace(principal.authority, made_by=made_by)
+    caller = Caller(principal=msgspec.structs.replace(principal, authority=authority))
+
+    async def end() -> str:
+        credentials.drop("token")
+        return "ended"
+
+    async def ask() -> str:
+        return await door.enter(caller, "inner", end)
+
+    assert await door.enter(caller, "outer", ask) == "ended"
+    with pytest.raises(CredentialEnded):
+        await door.enter(caller, "next", ask)

@@ -1,5 +1,6 @@
 """Providers are found by name, made once, capped, and speak up when something is missing."""
 
+import os
 import subprocess
 import sys
 
@@ -204,3 +205,14 @@ def test_what_a_first_call_needs_is_loaded_before_it_and_only_where_it_is_over_h
         [sys.executable, "-c", LOADS, *models], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == loaded
+
+
+def test_certificates_that_are_not_there_keep_no_gateway_from_starting() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LOADS, "own/any"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "SSL_CERT_FILE": "/nonexistent.pem"},
+    )
+    assert done.stdout.strip() == "True"

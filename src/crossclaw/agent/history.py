@@ -103,6 +103,7 @@ class History:
         """The entries that a model may still be shown unchanged, oldest first: all since the newest
         compaction, however large. Reads only what came since the last call."""
         if session_id in self._unchanged:
+            self._held.move_to_end(session_id)
             return self._held[session_id]
         last_append = self._last_append[0]
         entries = await self._look(session_id)

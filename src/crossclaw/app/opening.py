@@ -142,8 +142,11 @@ async def _load_for_models(resources: Resources) -> None:
     """Load what the first call to each agent's model needs. Begins when the gateway has started, for which people wait."""
     await anyio.sleep(LOAD_AFTER_S)
     config, environ = resources.config, resources.inputs.environ
-    models = {config.model_for(each, environ).primary for each in config.agents.ids()}
-    await resources.providers.load(sorted(models))
+    try:
+        models = {config.model_for(each, environ).primary for each in config.agents.ids()}
+        await resources.providers.load(sorted(models))
+    except Exception as error:  # noqa: BLE001  the first message says what is missing; no start fails by it
+        log.info("what model calls need is loaded with the first of them: %s", error)
 
 
 async def _start_in_role(

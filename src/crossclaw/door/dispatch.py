@@ -126,8 +126,10 @@ def require_scope(principal: Principal, scope: Scope | None) -> None:
 
 
 def _remember_who_ended() -> None:
-    if (call := _CALL.get()) is not None:
+    call = _CALL.get()
+    while call is not None:
         call.ended_a_credential = True
+        call = call.outer
 
 
 def read_params(method: Method[Any], params: Any) -> Any:

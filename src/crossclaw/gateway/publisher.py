@@ -187,7 +187,8 @@ class EventPublisher:
         run = heard.run
         run_events = self._open_runs.pop(run.run_id, None) or RunEvents(run.run_id)
         self._unfinished.pop(run.run_id, None)
-        self._silenced.discard(run.key)
+        if run.started_at is not None:  # a command or a notice says nothing of the run under way
+            self._silenced.discard(run.key)
         listeners = self._audience.of_run(run.run_id, run.key)
         if run.merged_into is not None and run.status == "ok":
             # Who follows the session has heard the words with the run that carried them, and would

@@ -109,6 +109,11 @@ async def _stay_there(response: "httpx2.Response") -> None:
         )
 
 
+def forget_client() -> None:
+    """Has the certificates read anew by the next that asks."""
+    _trust.cache_clear()
+
+
 @cache
 def _trust() -> ssl.SSLContext:
     try:

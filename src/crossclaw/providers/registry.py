@@ -30,7 +30,7 @@ from crossclaw.providers.contract import ModelRequest, Provider, TellPiece
 from crossclaw.providers.discovery import Discovery
 from crossclaw.providers.failures import where_the_key_goes
 from crossclaw.providers.gemini import GeminiProvider
-from crossclaw.providers.kept_connections import load_client
+from crossclaw.providers.kept_connections import forget_client, load_client
 from crossclaw.providers.keys import Key, KeyRotation, keys_of
 from crossclaw.providers.listing import describe, list_models
 from crossclaw.providers.local import LocalProvider
@@ -155,10 +155,11 @@ class Providers:
     async def load(self, addresses: Iterable[str]) -> None:
         """Load what calls to these models need, so that the first message need not wait for it. What is missing is
         told with that message, and not here."""
-        with suppress(CrossclawError):
-            for address in addresses:
-                name = address.partition("/")[0]
-                if name in self._settings and name not in self._extra:
+        forget_client()  # certificates may have changed since the gateway was last opened
+        for address in addresses:
+            name = address.partition("/")[0]
+            if name in self._settings and name not in self._extra:
+                with suppress(CrossclawError, OSError, ImportError):
                     await load_client()
                     await self.price(address, Usage())
 

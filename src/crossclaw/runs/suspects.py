@@ -7,7 +7,7 @@ import anyio
 
 from crossclaw.domain.events import EntryAppended, FeedEvent, RunEnded
 from crossclaw.domain.keys import SessionKey
-from crossclaw.domain.messages import UserMessage
+from crossclaw.domain.messages import AssistantMessage, ToolResultMessage
 from crossclaw.domain.suspects import WINDOW_MS_MAX
 
 
@@ -69,7 +69,7 @@ class Suspects:
         await self._more.wait()
 
     def on_event(self, event: FeedEvent) -> None:
-        """What a suspect itself does: it has begun before, and what it stores is no person's message. A command, or a message
+        """What a suspect itself does: it has begun before, and what it stores is a model's or a tool's. A command, or a message
         that is withdrawn, says nothing of the run that stands first in its lane."""
         if isinstance(event, RunEnded) and event.run.started_at is not None:
             self._begin(event.run.key)  # it was stopped before its turn: its lane is free
@@ -77,7 +77,7 @@ class Suspects:
         elif (
             isinstance(event, EntryAppended)
             and event.entry.run_id is not None
-            and not isinstance(event.entry.message, UserMessage)
+            and isinstance(event.entry.message, AssistantMessage | ToolResultMessage)
         ):
             self._settle(event.key)
 

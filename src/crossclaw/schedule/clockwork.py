@@ -275,6 +275,8 @@ class Clockwork:
         if not isinstance(heard, RunEnded) or (tick := heard.run.plan.tick) is None:
             return
         self.wake()
+        if heard.run.started_at is None and heard.run.status == "ok":
+            return  # words that wait for the next run: whoever has begun the tick tells of its end
         if tick.job_id.startswith(PREFIX):
             self._feed.publish(_beat_news(heard.run))
         else:

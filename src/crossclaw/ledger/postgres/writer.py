@@ -247,6 +247,7 @@ class PostgresWriter:
         if wire is not None:
             self._sign_in(wire)
         self._lost_at: float | None = None
+        self._appended: set[str] = set()
 
     def guard_by(self, statement: BoundStatement) -> None:
         """A transaction is stored only while this answers a row."""
@@ -269,7 +270,8 @@ class PostgresWriter:
         except (
             StoreError
         ) as error:  # fenced, or another gateway has it, or nobody knows what became of a commit
-            return _fail(steps, error)
+            _fail(steps, error)
+            return self._appended  # which may be stored: whoever holds such a session looks again
 
     def close(self) -> None:
         if self._wire is not None:
@@ -306,7 +308,7 @@ class PostgresWriter:
         touched = self._sharing.touched(steps)
         locks = locks_for(touched) if self._shared else ()
         transaction = BatchTransaction(wire, locks, self._guard)
-        self._appended: set[str] = set()
+        self._appended = set()
         self._notification: BoundStatement | None = None
         jobs: list[tuple[WriterStep, RuleRun[_Done]]] = []
         rounds = self._sharing.rounds(steps, touched) if together else [[step] for step in steps]
