@@ -7,6 +7,7 @@ import pytest
 
 from crossclaw.domain.events import EntryAppended
 from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.messages import AssistantMessage, Text
 from crossclaw.domain.sessions import Entry
 from crossclaw.runs.suspects import Suspects
 
@@ -37,13 +38,17 @@ async def test_a_group_that_says_nothing_is_waited_for_a_while_and_no_longer() -
 async def test_the_next_group_begins_as_soon_as_all_of_the_last_have_got_on() -> None:
     suspects, began = Suspects(), anyio.current_time()
     suspects.put([[ANA, BEN], [CHO]], window_s=5)
-    entry = Entry(session_id="s", seq=1, entry_id="e", at=1, type="message", run_id="r")
+    said = AssistantMessage([Text("I am here")])
+    entry = Entry(
+        session_id="s", seq=1, entry_id="e", at=1, type="message", run_id="r", message=said
+    )
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(suspects.serve)
         await anyio.wait_all_tasks_blocked()
-        note = msgspec.structs.replace(entry, run_id=None)
-        for key, each in ((ANA, entry), (BEN, note)):
+        of_no_run = msgspec.structs.replace(entry, run_id=None)
+        of_a_command = msgspec.structs.replace(entry, message=None)
+        for key, each in ((ANA, entry), (BEN, of_no_run), (BEN, of_a_command)):
             suspects.on_event(EntryAppended(key, each))
         await anyio.wait_all_tasks_blocked()
         assert CHO in suspects, "a note is no progress of a run"
