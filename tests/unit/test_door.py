@@ -2,14 +2,16 @@
 
 import gc
 import weakref
+from contextlib import suppress
 from contextvars import Context, copy_context
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
 from crossclaw.domain.authority import Authority, CredentialRef
-from crossclaw.domain.errors import CredentialEnded, Invalid
+from crossclaw.domain.errors import CredentialEnded, Forbidden, Invalid
 from crossclaw.domain.keys import SessionKey
 from crossclaw.door.dispatch import Door, read_params
 from crossclaw.door.principal import Scope, person_principal, session_principal
@@ -25,8 +27,10 @@ from crossclaw.door.registry import (
     method,
     methods_of,
 )
+from crossclaw.ledger.opening import open_ledger
 from crossclaw.policy.credentials import Credentials
 from crossclaw.testing import VirtualClock
+from tests.stores import look_into
 
 
 class Inner(Params, frozen=True):
@@ -243,3 +247,32 @@ async def test_a_call_within_a_call_that_ends_their_credential_is_answered_to_bo
     assert await door.enter(caller, "outer", ask) == "ended"
     with pytest.raises(CredentialEnded):
         await door.enter(caller, "next", ask)
+
+
+async def test_a_refusal_within_a_call_stands_in_the_audit_once_and_another_one_too(
+    tmp_path: Path,
+) -> None:
+    ledger = open_ledger(tmp_path / "ledger.sqlite", inline=True)
+    door = Door(Registry([]), ledger, VirtualClock(), Credentials())
+    caller = Caller(principal=person_principal("p", {"operator.admin"}))
+
+    async def refuse() -> None:
+        raise Forbidden("not this")
+
+    async def ask() -> None:
+        await door.enter(caller, "inner", refuse)
+
+    async def ask_twice() -> None:
+        with suppress(Forbidden):
+            await door.enter(caller, "inner", refuse)
+        raise Forbidden("nor that")
+
+    for work in (ask, ask_twice):
+        with pytest.raises(Forbidden):
+            await door.enter(caller, "outer", work)
+    db = look_into(tmp_path / "ledger.sqlite")
+    rows = list(db.execute("SELECT action, reason FROM audit ORDER BY id"))
+    db.close()
+    await ledger.close()
+
+    assert rows == [("inner", "not this"), ("inner", "not this"), ("outer", "nor that")]
