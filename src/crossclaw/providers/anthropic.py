@@ -1,6 +1,6 @@
 """Anthropic: the Messages API, for Claude and for servers that imitate it.
 
-The request is translated by plain functions, the stream of events is put together by `_Answer`.
+The request is translated by plain functions, the stream of events is put together by `_AnswerBuilder`.
 """
 
 from collections.abc import Iterable
@@ -53,7 +53,7 @@ _STOP: dict[str, StopReason] = {
 REFUSAL = "refusal"
 
 
-class _Answer(WireAnswer):
+class _AnswerBuilder(WireAnswer):
     """The message under construction: blocks by their index, each a list of what arrived for it."""
 
     def __init__(self, request: ModelRequest) -> None:
@@ -176,7 +176,7 @@ class _Answer(WireAnswer):
 
 
 class AnthropicProvider(WireProvider):
-    answer = _Answer
+    answer = _AnswerBuilder
     wire = "the Anthropic Messages API"
     official = "https://api.anthropic.com"
     path = "/v1/messages"

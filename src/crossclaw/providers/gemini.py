@@ -42,7 +42,7 @@ _MALFORMED = ("MALFORMED_FUNCTION_CALL", "MALFORMED_RESPONSE", "UNEXPECTED_TOOL_
 _UNSPECIFIED = ("FINISH_REASON_UNSPECIFIED", "OTHER", "CONTINUATION")
 
 
-class _Answer(WireAnswer):
+class _AnswerBuilder(WireAnswer):
     """The message under construction. Parts come one after the other; text of one kind is joined
     until another kind comes."""
 
@@ -117,7 +117,7 @@ class _Answer(WireAnswer):
 
 
 class GeminiProvider(WireProvider):
-    answer = _Answer
+    answer = _AnswerBuilder
     wire = "Google's Gemini API"
     official = "https://generativelanguage.googleapis.com/v1beta"
 

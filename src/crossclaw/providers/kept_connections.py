@@ -12,7 +12,8 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
-from weakref import WeakSet
+from urllib.request import getproxies
+from weakref import WeakKeyDictionary, WeakSet
 
 import anyio
 import anyio.to_thread
@@ -22,6 +23,8 @@ from crossclaw.domain.errors import ProviderMissing, ProviderRefused
 
 if TYPE_CHECKING:
     import httpx2
+
+    from crossclaw.providers.direct import DirectTransport
 
 KEPT_S = 30.0  # without a call; services hang up after about a minute, and sockets are not free
 
@@ -42,6 +45,7 @@ class KeptConnections:
         self._idle: deque[_Idle] = deque()
         """Idle connections; the one used last is on the right and is taken first."""
         self._used: WeakSet[httpx2.AsyncClient] = WeakSet()
+        self._direct: WeakKeyDictionary[httpx2.AsyncClient, DirectTransport] = WeakKeyDictionary()
         self._trust: ssl.SSLContext | None = None
         self._loading = anyio.Lock()
 
@@ -57,26 +61,36 @@ class KeptConnections:
 
     def was_used(self, client: "httpx2.AsyncClient") -> bool:
         """Whether its connection may be an old one, which the server has closed meanwhile."""
-        return client in self._used
+        direct = self._direct.get(client)
+        return client in self._used if direct is None else direct.is_reusing
 
     async def close(self) -> None:
         while self._idle:
             await self._idle.pop().client.aclose()
 
     async def _close_unused(self) -> None:
-        while self._idle[0].since < anyio.current_time() - KEPT_S:
+        while self._idle and self._idle[0].since < anyio.current_time() - KEPT_S:
             await self._idle.popleft().client.aclose()
 
     def _open(self, trust: ssl.SSLContext) -> "httpx2.AsyncClient":
         import httpx2  # noqa: PLC0415  # loaded by now
 
-        return httpx2.AsyncClient(
+        from crossclaw.providers.direct import DirectTransport  # noqa: PLC0415  # likewise
+
+        # Which requests go by a proxy is for the client to say, so then it has its own transport for all of them.
+        proxied = getproxies().keys() & {"http", "https", "all"}
+        direct = None if proxied else DirectTransport(trust, KEPT_S)
+        client = httpx2.AsyncClient(
             verify=trust,
+            mounts=None if direct is None else {"all://": direct},
             timeout=httpx2.Timeout(self._silence_s, connect=self._connect_s),
             limits=httpx2.Limits(max_connections=1, keepalive_expiry=KEPT_S),
             follow_redirects=True,
             event_hooks={"response": [_stay_there]},
         )
+        if direct is not None:
+            self._direct[client] = direct
+        return client
 
     async def _load(self) -> ssl.SSLContext:
         async with self._loading:

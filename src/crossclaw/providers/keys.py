@@ -21,6 +21,7 @@ from crossclaw.providers.listing import describe, list_models
 
 log = logging.getLogger(__name__)
 
+PAUSED = "%s: key %s is paused for %.0f s, and the next is used (%s)"
 LIMITED_S = 60.0
 LIMITED_S_MAX = 3_600.0  # each time in a row five times as long
 REFUSED_S = 5 * 3_600.0
@@ -54,7 +55,7 @@ class Key(msgspec.Struct, frozen=True):
     provider: Provider
 
 
-class _Rest(msgspec.Struct):
+class _Pause(msgspec.Struct):
     until: float = 0.0
     times: int = 0
 
@@ -65,7 +66,7 @@ class KeyRotation:
     def __init__(self, keys: Sequence[Key]) -> None:
         self.name = keys[0].provider.name
         self._keys = keys
-        self._rests: dict[str, _Rest] = {key.label: _Rest() for key in keys}
+        self._pauses: dict[str, _Pause] = {key.label: _Pause() for key in keys}
 
     async def complete(self, request: ModelRequest, tell: TellPiece) -> AssistantMessage:
         order = self._awake_first()
@@ -73,13 +74,13 @@ class KeyRotation:
             try:
                 answer = await key.provider.complete(request, tell)
             except (KeyRefused, RateLimited) as error:  # an outage meets every key alike
-                self._rest(key, error)
+                pause_s = self._pause(key, error)
                 if place == len(order) - 1:
                     raise
-                log.warning("%s: key %s rests (%s)", self.name, key.label, error.in_short)
+                log.warning(PAUSED, self.name, key.label, pause_s, error.in_short)
                 tell(CallRestarted(str(error)))
                 continue
-            self._rests[key.label].times = 0
+            self._pauses[key.label].times = 0
             return answer
         raise AssertionError("there is at least one key")
 
@@ -97,12 +98,14 @@ class KeyRotation:
         """All keys, the usable ones first. If all are paused, the one whose pause ends first is
         tried."""
         now_s = anyio.current_time()
-        return sorted(self._keys, key=lambda key: max(0.0, self._rests[key.label].until - now_s))
+        return sorted(self._keys, key=lambda key: max(0.0, self._pauses[key.label].until - now_s))
 
-    def _rest(self, key: Key, error: ProviderError) -> None:
-        rest = self._rests[key.label]
-        rest.times += 1
-        own_s = min(LIMITED_S * TIMES ** (rest.times - 1), LIMITED_S_MAX)
+    def _pause(self, key: Key, error: ProviderError) -> float:
+        """Uses a key no more for a time; returns the seconds."""
+        pause = self._pauses[key.label]
+        pause.times += 1
+        own_s = min(LIMITED_S * TIMES ** (pause.times - 1), LIMITED_S_MAX)
         asked_s = error.retry_after_s if isinstance(error, RateLimited) else None
         wait_s = REFUSED_S if isinstance(error, KeyRefused) else max(own_s, asked_s or 0.0)
-        rest.until = anyio.current_time() + wait_s
+        pause.until = anyio.current_time() + wait_s
+        return wait_s

@@ -53,7 +53,7 @@ class LocalProvider:
     async def complete(self, request: ModelRequest, tell: TellPiece) -> AssistantMessage:
         if request.model != MODEL:
             raise ProviderMissing(f"there is one local model, {self.name}/{MODEL}")
-        answer, stopped = _Answer(tell), threading.Event()
+        answer, stopped = _AnswerBuilder(tell), threading.Event()
         try:
             # A cancelled run need not wait: the thread ends at the model's next word.
             await anyio.to_thread.run_sync(
@@ -135,7 +135,7 @@ def _load() -> Any:
         raise ProviderError(f"the local model could not be loaded: {error}") from error
 
 
-class _Answer:
+class _AnswerBuilder:
     """The message under construction; `add` is called on the loop, chunk by chunk."""
 
     def __init__(self, tell: TellPiece) -> None:

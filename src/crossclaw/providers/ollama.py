@@ -53,7 +53,7 @@ is sent meanwhile."""
 _STOP: dict[str, StopReason] = {"stop": "end_turn", "length": "max_tokens"}
 
 
-class _Answer(WireAnswer):
+class _AnswerBuilder(WireAnswer):
     def __init__(self, request: ModelRequest) -> None:
         super().__init__(request)
         self._thinking: list[str] = []
@@ -112,7 +112,7 @@ class _Answer(WireAnswer):
 
 
 class OllamaProvider(WireProvider):
-    answer = _Answer
+    answer = _AnswerBuilder
     wire = "the Ollama API"
     official = "http://127.0.0.1:11434"
     path = "/api/chat"

@@ -84,7 +84,7 @@ class ProviderSettings(msgspec.Struct, frozen=True):
 _BUILT_IN = {name: ProviderSettings(name) for name in (*NEED_KEYS, "ollama")}
 
 
-class _Made(NamedTuple):
+class _ProviderPair(NamedTuple):
     asked: Provider
     """The provider with retries and a cap on calls."""
     bare: Provider
@@ -118,8 +118,8 @@ class Providers:
         self._prices = prices or Prices(Models())
         self._patience = patience
         self._calls_max = calls_max
-        self._made: dict[tuple[str, str], _Made] = {}
-        self._left: list[_Made] = []  # of older keys; calls may be under way by them
+        self._made: dict[tuple[str, str], _ProviderPair] = {}
+        self._left: list[_ProviderPair] = []  # of older keys; calls may be under way by them
 
     @property
     def names(self) -> list[str]:
@@ -191,10 +191,10 @@ class Providers:
         """The endpoint that transcribes recordings."""
         settings = self._settings.get(name)
         if settings is None or name in self._extra:
-            raise ProviderMissing(reference_fault(f"{name}/any", self.names) or f"{name} writes no recordings down")  # fmt: skip
+            raise ProviderMissing(reference_fault(f"{name}/any", self.names) or f"{name} does not transcribe recordings")  # fmt: skip
         api = self._api(name, "")
         if api not in ("openai-responses", "openai-completions"):
-            raise ProviderRefused(f"{name} does not write recordings down as OpenAI does ({api})")
+            raise ProviderRefused(f"{name} ({api}) does not transcribe recordings as OpenAI does: name another service in tools.media")  # fmt: skip
         keys = [key for _label, key in self._keys(settings, api)]
         base_url = self._base_url(name) or OpenAIProvider.official
         return SpeechEndpoint(name, base_url, keys, dict(settings.options.shared.headers))
@@ -208,13 +208,13 @@ class Providers:
             for provider in [*unasked, *(each.asked for each in (*left, *made.values()))]:
                 closing.push_async_callback(provider.close)
 
-    def _found(self, name: str, api: str) -> _Made:
+    def _found(self, name: str, api: str) -> _ProviderPair:
         if (name, api) not in self._made:
             bare = self._extra.get(name) or self._keyed(self._settings[name], api)
             settings = self._settings.get(name)
             calls_max = settings.calls_max if settings else self._calls_max
             capped = ConcurrencyLimit(Adapting(bare), calls_max)
-            self._made[name, api] = _Made(Retrying(capped, self._patience), bare)
+            self._made[name, api] = _ProviderPair(Retrying(capped, self._patience), bare)
         return self._made[name, api]
 
     def _api(self, name: str, model: str) -> str:

@@ -85,12 +85,12 @@ class Retrying:
         attempt = 0
         while True:
             attempt += 1
-            telling = _Telling(tell)
+            watcher = _PieceWatcher(tell)
             try:
-                return await self._provider.complete(request, telling)
+                return await self._provider.complete(request, watcher)
             except ProviderError as error:
                 patience = _patience(self._patience, request, error)
-                wait_s = self._wait_s(patience, error, attempt, began_s, spoke=telling.spoke)
+                wait_s = self._wait_s(patience, error, attempt, began_s, spoke=watcher.spoke)
                 log.warning(
                     "%s: attempt %d failed (%s), again in %.1f s",
                     self.name, attempt, error.in_short, wait_s,
@@ -133,7 +133,9 @@ class Retrying:
         return longest_s * (0.5 + self._jitter() / 2)
 
 
-class _Telling:
+class _PieceWatcher:
+    """Hands on a call's pieces, and knows whether the model has said anything."""
+
     def __init__(self, tell: TellPiece) -> None:
         self._tell = tell
         self.spoke = False

@@ -17,14 +17,8 @@ import msgspec
 from crossclaw.domain import untrusted
 from crossclaw.domain.errors import ProviderError, ProviderRefused
 from crossclaw.domain.messages import Usage
-from crossclaw.providers.contract import (
-    LostSpending,
-    ModelPiece,
-    TellPiece,
-    TextPiece,
-    ThinkingPiece,
-    ToolPiece,
-)
+from crossclaw.providers.contract import LostSpending, ModelPiece, TellPiece
+from crossclaw.providers.event_stream import EventStream, EventTooLarge, StreamedEvent
 from crossclaw.providers.failures import (
     ErrorAnswer,
     Failures,
@@ -35,6 +29,7 @@ from crossclaw.providers.failures import (
     where_the_key_goes,
 )
 from crossclaw.providers.kept_connections import KeptConnections
+from crossclaw.providers.spending import HeardChars, estimated_usage
 
 if TYPE_CHECKING:
     import httpx2
@@ -61,9 +56,6 @@ ANSWER_CHARS_MAX = (
 ERROR_BYTES_MAX = 64 * 1024
 
 _END = "[DONE]"  # OpenAI's wire says it before the end of the body
-
-CHARS_A_TOKEN = 4
-PICTURE_CHARS = 6_400  # as much as the 1,600 tokens that a picture of the usual size counts
 
 _encode = msgspec.json.Encoder().encode
 
@@ -136,20 +128,22 @@ class ModelService:
         """Asks the service. On return the answer is finished, and its pieces were passed to `tell`,
         also the cost of a call that failed. `in_lines`: one JSON a line instead of server-sent
         events."""
-        heard = _Heard(tell)
+        heard = HeardChars(tell)
         try:
             with self._in_time():
                 await self._ask(
-                    _Asked(_encode(params), headers or {}, url, in_lines), _Noting(answer), heard
+                    _CallParts(_encode(params), headers or {}, url, in_lines),
+                    _BegunAnswer(answer),
+                    heard,
                 )
         except BaseException as error:
             if isinstance(error, ProviderRefused) and error.place:
                 error.part = part_at(params, error.place)
             if heard.said or answer.usage is not None:
-                tell(LostSpending(answer.usage or _estimated(params, heard.said)))
+                tell(LostSpending(answer.usage or estimated_usage(params, heard.said)))
             raise
 
-    async def _ask(self, asked: "_Asked", answer: "_Noting", tell: TellPiece) -> None:
+    async def _ask(self, asked: "_CallParts", answer: "_BegunAnswer", tell: TellPiece) -> None:
         async with self._lines.hold() as client:
             with self._explained(answer):
                 response = await self._begin(client, asked)
@@ -210,7 +204,7 @@ class ModelService:
 
     # ── the request ────────────────────────────────────────────────────────────────────────────
 
-    async def _begin(self, client: "httpx2.AsyncClient", asked: "_Asked") -> "httpx2.Response":
+    async def _begin(self, client: "httpx2.AsyncClient", asked: "_CallParts") -> "httpx2.Response":
         """Sends the request until an answer begins. Nothing was streamed before, so a failure can
         be waited out."""
         import httpx2  # noqa: PLC0415  # loaded by now
@@ -226,7 +220,7 @@ class ModelService:
             await anyio.sleep(wait_s)
         return await self._accepted(await self._send(client, asked))
 
-    async def _send(self, client: "httpx2.AsyncClient", asked: "_Asked") -> "httpx2.Response":
+    async def _send(self, client: "httpx2.AsyncClient", asked: "_CallParts") -> "httpx2.Response":
         import httpx2  # noqa: PLC0415  # loaded by now
 
         self._address = self._address or httpx2.URL(self._url)
@@ -256,7 +250,11 @@ class ModelService:
     # ── the answer ─────────────────────────────────────────────────────────────────────────────
 
     async def _heard_whole(
-        self, response: "httpx2.Response", content_type: str, answer: "_Noting", tell: TellPiece
+        self,
+        response: "httpx2.Response",
+        content_type: str,
+        answer: "_BegunAnswer",
+        tell: TellPiece,
     ) -> bool:
         """Whether the service answered with one JSON document: an error under the status 200, or an
         answer from a server that does not stream."""
@@ -275,7 +273,7 @@ class ModelService:
         return True
 
     async def _listen_to_lines(
-        self, response: "httpx2.Response", answer: "_Noting", tell: TellPiece
+        self, response: "httpx2.Response", answer: "_BegunAnswer", tell: TellPiece
     ) -> None:
         chars = 0
         async for line in _lines(response):
@@ -286,32 +284,39 @@ class ModelService:
                 tell(piece)
 
     async def _listen(
-        self, response: "httpx2.Response", answer: "_Noting", tell: TellPiece
+        self, response: "httpx2.Response", answer: "_BegunAnswer", tell: TellPiece
     ) -> None:
-        import httpx2  # noqa: PLC0415  # loaded by now
-
-        # Whatever a server calls its stream, it is read as one.
-        response.headers["content-type"], response.encoding = "text/event-stream", "utf-8"
-        chars = 0
+        """Reads events: whatever a server calls its stream, it is read as one."""
+        stream, chars = EventStream(EVENT_BYTES_MAX), 0
         with anyio.CancelScope() as lingering:
-            async for event in httpx2.EventSource(response, EVENT_BYTES_MAX):
-                chars += len(event.data)
-                if chars > ANSWER_CHARS_MAX:
-                    raise self._failures.garbled(begun=answer.begun)
-                for piece in self._read(response, answer, event):
-                    tell(piece)
-                if answer.finished:
-                    lingering.deadline = anyio.current_time() + LINGER_S
+            async for chunk in response.aiter_bytes():
+                chars += len(chunk)
+                for event in self._events(stream, chunk, chars, answer):
+                    for piece in self._read(response, answer, event):
+                        tell(piece)
+                    if answer.finished:
+                        lingering.deadline = anyio.current_time() + LINGER_S
+
+    def _events(
+        self, stream: EventStream, chunk: bytes, so_far: int, answer: "_BegunAnswer"
+    ) -> list[StreamedEvent]:
+        try:
+            events = stream.feed(chunk)
+        except EventTooLarge:
+            raise self._failures.garbled(begun=answer.begun) from None
+        if so_far > ANSWER_CHARS_MAX:
+            raise self._failures.garbled(begun=answer.begun)
+        return events
 
     def _read(
-        self, response: "httpx2.Response", answer: "_Noting", event: "httpx2.ServerSentEvent"
+        self, response: "httpx2.Response", answer: "_BegunAnswer", event: StreamedEvent
     ) -> list[ModelPiece]:
-        if not event.data or event.event == "ping":
+        if not event.data or event.name == "ping":
             return []
         if event.data.startswith(_END):
             answer.end()
             return []
-        if event.event == "error":
+        if event.name == "error":
             raise self._failures.answered(_answer_of(response, event.data))
         return self._understood(response, event.data, answer, answer.add)
 
@@ -319,7 +324,7 @@ class ModelService:
         self,
         response: "httpx2.Response",
         text: str,
-        answer: "_Noting",
+        answer: "_BegunAnswer",
         read: Callable[[Any], list[ModelPiece]],
     ) -> list[ModelPiece]:
         try:
@@ -334,7 +339,7 @@ class ModelService:
             raise self._failures.garbled(begun=answer.begun) from None
 
     @contextmanager
-    def _explained(self, answer: "_Noting | None" = None) -> Iterator[None]:
+    def _explained(self, answer: "_BegunAnswer | None" = None) -> Iterator[None]:
         """Turns the HTTP client's errors into ours, `from None`: theirs may quote the request."""
         import httpx2  # noqa: PLC0415  # loaded by now
 
@@ -351,20 +356,20 @@ class ModelService:
                 return self._failures.silent(self._patience.silence_s)
             case httpx2.ReadError() | httpx2.WriteError() | httpx2.RemoteProtocolError():
                 return self._failures.cut()
-            case httpx2.SSEError() | httpx2.DecodingError() | httpx2.TooManyRedirects():
+            case httpx2.DecodingError() | httpx2.TooManyRedirects():
                 return self._failures.garbled(begun=begun)
             case _:
                 return self._failures.unreachable()
 
 
-class _Asked(NamedTuple):
+class _CallParts(NamedTuple):
     body: bytes
     headers: Mapping[str, str]
     url: str | None
     in_lines: bool
 
 
-class _Noting:
+class _BegunAnswer:
     """An answer under construction, and whether it has begun properly: then nonsense after that was
     garbled on the way, even before the first word."""
 
@@ -386,35 +391,6 @@ class _Noting:
 
     def end(self) -> None:
         self._answer.end()
-
-
-class _Heard:
-    """Counts the characters of an answer as they pass."""
-
-    def __init__(self, tell: TellPiece) -> None:
-        self._tell = tell
-        self.said = 0
-
-    def __call__(self, piece: ModelPiece) -> None:
-        match piece:
-            case TextPiece(text=text) | ThinkingPiece(thinking=text) | ToolPiece(name=text):
-                self.said += len(text)
-        self._tell(piece)
-
-
-def _estimated(params: Mapping[str, Any], said_chars: int) -> Usage:
-    """The estimated usage, if the service did not count: what it must have read and has said."""
-    return Usage(input=_chars(params) // CHARS_A_TOKEN, output=said_chars // CHARS_A_TOKEN + 1)
-
-
-def _chars(value: Any) -> int:
-    if isinstance(value, str):
-        return len(value) if not value.startswith("data:") else PICTURE_CHARS
-    if isinstance(value, dict):
-        return sum(
-            PICTURE_CHARS if name == "data" else _chars(part) for name, part in value.items()
-        )
-    return sum(map(_chars, value)) if isinstance(value, list | tuple) else 4
 
 
 def _may_pass(response: "httpx2.Response") -> bool:
