@@ -7,7 +7,7 @@ N ?= 50
 # Where an image forbids them, every process compiled everything anew: a third of the time of the tests, half of a start.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup run demo extras postgres-driver bubblewrap test trio yielding walk proof timed guards mutants audit check check-python check-web browser channels cluster cluster-bench cluster-faults scale bench package matrix crash conformance local-model local-demo live docs pictures lock new release clean
+.PHONY: help setup run demo extras postgres-driver bubblewrap test trio yielding walk proof timed guards mutants audit check check-python check-web browser channels cluster cluster-bench cluster-faults scale bench bench-against package matrix crash conformance local-model local-demo live docs pictures lock new release clean
 
 ##@ Run it
 
@@ -158,6 +158,9 @@ audit: setup ## licences and known vulnerabilities of the locked packages; none 
 
 bench: setup ## measure; prints ratios and compares with the recorded run
 	$(BIN)/python -m bench $(ARGS)
+
+bench-against: setup ## TREE=../other: this tree beside another that is set up, every work in turn, the best of five by processor time
+	$(BIN)/python -m bench.against $(TREE) $(ARGS)
 
 package: setup ## build the wheel, install it by pip, pipx and uv into clean places, and use it
 	$(BIN)/python -m pytest tests/package.py --timeout 600 $(ARGS)
