@@ -1,8 +1,9 @@
 """The client against the real program: what it does, and that a kill -9 loses and doubles nothing."""
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,65 @@ def test_a_program_finds_the_gateway_as_the_command_line_does_and_talks_with_it(
     assert said[-1][1] == "two"
 
 
+@pytest.mark.spec("C2", "K6")
+def test_an_agent_beside_a_session_means_the_same_session_by_name_key_and_id(
+    folder: Folder,
+) -> None:
+    with connect(environ=environ(folder)) as client:
+        client.send("say: begun", "agent:main:papers")
+        before = client.sessions()
+        session_id = _session_id(client, "agent:main:papers")
+        names = ("papers", "agent:main:papers", session_id, f" {session_id.upper()} ")
+        with client.subscribe(session_id, agent="main") as entries:
+            for name in names:
+                *_, streamed = client.stream("say: streamed", name, agent="Main")
+                client.wait(client.submit("say: waited", name, agent="main"))
+                assert isinstance(streamed, RunReply)
+                assert (streamed.session_key, streamed.text) == ("agent:main:papers", "streamed")
+                assert client.history(name, agent="main", limit=1)[0].text == "waited"
+            followed = [next(entries).text for _ in range(4 * len(names))]
+
+        assert followed[1::2] == ["streamed", "waited"] * len(names)
+        assert {row.key for row in client.sessions()} == {row.key for row in before}
+
+
+@pytest.mark.spec("C2", "K6")
+def test_an_agent_beside_another_agents_session_is_refused_and_nothing_is_said(
+    folder: Folder,
+) -> None:
+    with connect(environ=environ(folder)) as client:
+        client.send("say: begun", "agent:main:papers")
+        listed = [row.key for row in client.sessions()]
+        session_id = _session_id(client, "agent:main:papers")
+        refusals: dict[str, str] = {}
+        for name, agent in [
+            ("agent:main:papers", "librarian"),
+            (session_id, "librarian"),
+            ("agent:main:", "main"),
+            ("papers", "no agent"),
+            ("00000000-0000-4000-8000-000000000000", "main"),
+        ]:
+            asks: list[Callable[..., object]] = [
+                partial(client.send, "x"),
+                partial(client.submit, "x"),
+                lambda *a, **k: list(client.stream("x", *a, **k)),
+                client.history,
+            ]
+            for ask in asks:
+                with pytest.raises(CallRefused) as refused:
+                    ask(name, agent=agent)
+                assert refused.value.code == "INVALID_REQUEST"
+                refusals[name] = str(refused.value)
+        assert [row.key for row in client.sessions()] == listed
+
+    belongs = "agent:main:papers belongs to the agent main, not to librarian"
+    assert refusals["agent:main:papers"] == refusals[session_id] == belongs
+
+
+def _session_id(client: GatewayClient, key: str) -> str:
+    return str(client.call("sessions.entries", {"key": key, "limit": 1})["sessionId"])
+
+
 @pytest.mark.spec("P2", "P6")
 def test_a_spawned_child_reports_into_the_session_that_is_subscribed_to(folder: Folder) -> None:
     with connect(environ=environ(folder)) as client:
@@ -100,6 +160,47 @@ def test_errors_say_what_happened_and_what_a_timeout_means(folder: Folder, tmp_p
     assert "gateway-token" in str(wrong.value.hint)
     with pytest.raises(GatewayDown), connect("ws://127.0.0.1:9", token="any"):
         pass
+
+
+@pytest.mark.spec("C2")
+def test_a_run_that_takes_too_long_ends_alike_for_who_waits_and_who_asks_again(
+    folder: Folder,
+) -> None:
+    words, key = "wait: 60\nsay: never", "agent:main:overdue"
+    with connect(environ=environ(folder)) as client:
+        params = {"sessionKey": key, "message": words, "idempotencyKey": "o1", "timeoutMs": 300}
+        client.call("chat.send", params)
+        with pytest.raises(ReplyFailed) as waited:
+            client.wait(RunReply(key, "o1"))
+        with pytest.raises(ReplyFailed) as asked:
+            client.send(words, key, key="o1", timeout_s=20)
+
+    ends = [(failed.value.reply.status, str(failed.value)) for failed in (waited, asked)]
+    assert ends == [("error", "the run was stopped: the time that a run may take was over")] * 2
+
+
+@pytest.mark.spec("C2", "S4")
+def test_a_message_whose_run_is_over_is_answered_from_what_is_stored(folder: Folder) -> None:
+    with connect(environ=environ(folder)) as client:
+        first = client.send("say: once", "again", key="a1")
+        second = client.send("say: once", "again", key="a1", timeout_s=20)
+        *_, third = client.stream("say: once", "again", key="a1", timeout_s=20)
+        said = client.history("again")
+
+    assert first == second == third
+    assert len(said) == 2
+
+
+@pytest.mark.spec("C2")
+@pytest.mark.parametrize("session", ["fresh", "known"])
+def test_a_stop_word_begins_no_run_to_wait_for(folder: Folder, session: str) -> None:
+    with connect(environ=environ(folder)) as client:
+        client.send("say: I am here.", "known")
+        stopped = client.submit("stop", session)
+        waited = client.wait(stopped, timeout_s=20)
+        sent = client.send("stop", session, timeout_s=20)
+
+    assert (waited.status, waited.text) == (sent.status, sent.text) == ("ok", "")
 
 
 def _streamed(client: GatewayClient, pieces: list[StreamPiece]) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from websockets.sync.server import ServerConnection, serve
 
-from crossclaw.client import GatewayClient, GatewayDown, RunReply, connect
+from crossclaw.client import GatewayClient, GatewayDown, ReplyFailed, RunReply, connect
 from tests.cli.fake_gateway import TOKEN, Chat, FakeGateway, Frame
 from tests.ending import beside
 
@@ -110,3 +110,54 @@ def test_after_a_gap_in_the_events_the_reply_is_read_from_what_is_stored(
     assert isinstance(pieces[-1], RunReply)
     assert pieces[-1].text == "All of it."
     assert len(gateway.params_of("agent.wait")) == (1 if has_gap else 0)
+
+
+OVERDUE = "the run was stopped: the time that a run may take was over"
+ENDS: dict[str, tuple[Frame, Frame, tuple[str, str | None]]] = {
+    "ok": ({"status": "ok"}, {"state": "final"}, ("ok", None)),
+    "overdue": (
+        {"status": "error", "stopReason": "timeout", "error": "timeout"},
+        {"state": "aborted", "stopReason": "timeout"},
+        ("error", OVERDUE),
+    ),
+    "aborted": (
+        {"status": "error", "stopReason": "aborted", "error": "stopped by the client"},
+        {"state": "aborted", "stopReason": "rpc"},
+        ("aborted", "the run was aborted"),
+    ),
+    "failed": (
+        {"status": "error", "error": "no luck"},
+        {"state": "error", "errorMessage": "no luck"},
+        ("error", "no luck"),
+    ),
+}
+"""How a run ends: what `agent.wait` says, what the event says, and what a program is told."""
+
+
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize(
+    "way", ["wait", "send", "stream", "send after a gap", "stream after a gap"]
+)
+def test_a_run_has_one_end_however_the_client_learns_of_it(
+    gateway: CuttingGateway, client: GatewayClient, end: str, way: str
+) -> None:
+    waited, event, told = ENDS[end]
+    gateway.answers |= {"agent.wait": waited, "chat.history": {"messages": []}}
+    gateway.chat = lambda chat: chat.cut() if "gap" in way else chat.end(**event)
+
+    assert _end(client, way) == told
+
+
+def _end(client: GatewayClient, way: str) -> tuple[str, str | None]:
+    try:
+        if way == "wait":
+            reply = client.wait(client.submit("Hello"))
+        elif way.startswith("send"):
+            reply = client.send("Hello", timeout_s=20)
+        else:
+            *_, last = client.stream("Hello", timeout_s=20)
+            assert isinstance(last, RunReply)
+            reply = last
+    except ReplyFailed as failed:
+        reply = failed.reply
+    return reply.status, reply.error

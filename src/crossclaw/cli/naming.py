@@ -2,7 +2,8 @@
 session, a label, the id of an agent (its main session); anything else is a new name."""
 
 import difflib
-import re
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Any
 
 from crossclaw.cli.exits import CommandFailed, UsageError
@@ -10,16 +11,17 @@ from crossclaw.cli.peer import failed_by
 from crossclaw.cli.place import find_served_place
 from crossclaw.cli.say import cleaned, note
 from crossclaw.client.errors import CallRefused
+from crossclaw.client.naming import key_of_id, refuse_other_agent
 from crossclaw.client.peer import GatewayPeer
 from crossclaw.domain.agents import normalize_agent_id
 from crossclaw.domain.errors import InvalidKey
+from crossclaw.domain.ids import is_session_id
 from crossclaw.domain.keys import MAIN, SessionKey
 from crossclaw.domain.sessions import LABEL_CHARS_MAX
 
 _LISTED = 500  # sessions among which a misspelt one is looked for: the newest
 _NEAR_MAX = 3  # more would be the list itself
 _PIECE_CHARS = 3  # of a name, to be taken for it: less is in all of them
-_SESSION_ID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}(?:-\d{1,6})?", re.I)
 
 
 async def name_session(peer: GatewayPeer, session: str | None, agent: str | None) -> str:
@@ -27,7 +29,7 @@ async def name_session(peer: GatewayPeer, session: str | None, agent: str | None
     name, but somebody's label, means that one."""
     agent_id = await _configured(peer, agent) if agent else None
     text = (session or MAIN).strip()
-    if _SESSION_ID.fullmatch(text):
+    if is_session_id(text):
         return await _of_id(peer, text, agent_id)
     try:
         key = parse_reference(text, agent_id or peer.defaults.agent_id)
@@ -35,7 +37,8 @@ async def name_session(peer: GatewayPeer, session: str | None, agent: str | None
         if labelled := await _labelled(peer, text, agent_id):
             return labelled
         raise
-    _refuse_other_agent(key, agent_id)
+    with _as_usage():
+        refuse_other_agent(key, agent_id)
     if key.text == f"agent:{peer.defaults.agent_id}:{MAIN}":
         return peer.defaults.main_key
     if agent_id is None and key.text.startswith("agent:"):
@@ -49,7 +52,7 @@ async def name_session(peer: GatewayPeer, session: str | None, agent: str | None
 async def find_session(peer: GatewayPeer, reference: str) -> str:
     """The full key of a session that must exist, by key, name, session id or label."""
     text = reference.strip()
-    if _SESSION_ID.fullmatch(text):
+    if is_session_id(text):
         return await _of_id(peer, text, None)
     try:
         key = parse_reference(text, peer.defaults.agent_id)
@@ -111,7 +114,7 @@ async def find_transcript(peer: GatewayPeer, reference: str) -> str:
     text = reference.strip()
     if ":" in text or text == MAIN:
         return await find_session(peer, text)
-    is_id = _SESSION_ID.fullmatch(text) is not None
+    is_id = is_session_id(text)
     try:
         found = await peer.call("sessions.entries", {"key": text, "limit": 1})
     except CallRefused as refusal:
@@ -171,26 +174,30 @@ def _is_unknown(refusal: CallRefused) -> bool:
 
 
 def parse_reference(text: str, agent_id: str) -> SessionKey:
-    try:
-        return SessionKey.parse(text, agent_id=agent_id)
-    except InvalidKey as error:
-        if ":" in text or not text:
-            raise UsageError(str(error)) from None
-    try:
+    with _as_usage():
+        try:
+            return SessionKey.parse(text, agent_id=agent_id)
+        except InvalidKey:
+            if ":" in text or not text:
+                raise
         return SessionKey.named(agent_id, text)
+
+
+@contextmanager
+def _as_usage() -> Generator[None]:
+    """Ends the command with a usage error where what was typed can be no session, or not that agent's."""
+    try:
+        yield
     except InvalidKey as error:
         raise UsageError(str(error)) from None
 
 
 async def _of_id(peer: GatewayPeer, session_id: str, agent_id: str | None) -> str:
     try:
-        found = await peer.call("sessions.resolve", {"sessionId": session_id.lower()})
+        with _as_usage():
+            return await key_of_id(peer, session_id, agent_id)
     except CallRefused as refusal:
         raise _no_such_id(refusal, session_id) from None
-    key = str(found["key"])
-    if key.startswith("agent:"):
-        _refuse_other_agent(SessionKey.parse(key), agent_id)
-    return key
 
 
 def _no_such_id(refusal: CallRefused, session_id: str) -> Exception:
@@ -216,8 +223,3 @@ async def _configured(peer: GatewayPeer, agent: str) -> str:
             else f"To add it: crossclaw agents add {wanted}",
         )
     return wanted
-
-
-def _refuse_other_agent(key: SessionKey, agent_id: str | None) -> None:
-    if agent_id and key.text.startswith("agent:") and key.agent_id != agent_id:
-        raise UsageError(f"{key} belongs to the agent {key.agent_id}, not to {agent_id}")

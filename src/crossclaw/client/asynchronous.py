@@ -1,7 +1,7 @@
 """The client for async programs. It runs on asyncio, directly or by anyio."""
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -13,6 +13,7 @@ from crossclaw.client.finding import ConnectOptions, find_serving
 from crossclaw.client.following import follow_entries
 from crossclaw.client.history import read_history
 from crossclaw.client.location import find_place
+from crossclaw.client.naming import name_for_gateway
 from crossclaw.client.peer import (
     MISSED,
     READ,
@@ -23,7 +24,7 @@ from crossclaw.client.peer import (
     GatewayPeer,
 )
 from crossclaw.client.reconnecting import AWAY_S_MAX, open_reconnecting
-from crossclaw.client.replies import RunReply, StreamPiece, reply_pieces, written_reply
+from crossclaw.client.replies import RunReply, StreamPiece, begun_by, find_end, reply_pieces
 from crossclaw.client.rows import (
     EntryCursor,
     HistoryMessage,
@@ -41,7 +42,7 @@ class AsyncGatewayClient:
     """Everything that a program can ask of a gateway.
 
     A `session` is a key (`agent:main:main`), a session id, or any new name; left out, it is the main session of
-    the default agent, or of `agent`.
+    the default agent, or of `agent`. With `agent` a name is that agent's, and a key or an id must be.
     """
 
     def __init__(self, peer: GatewayPeer) -> None:
@@ -79,36 +80,23 @@ class AsyncGatewayClient:
     ) -> RunReply:
         """Sends a message and does not wait: it is stored when this returns. `key` is its idempotency key:
         the same one again, in a week even, is the same message and not said twice."""
-        params = self._message(text, session, agent, key)
-        answer = await self._peer.call("chat.send", params)
-        return RunReply(params["sessionKey"], answer.get("runId") or params["idempotencyKey"])
+        params = await self._message(text, session, agent, key)
+        return begun_by(await self._peer.call("chat.send", params), params)
 
     async def wait(self, run: RunReply, *, timeout_s: float = REPLY_S) -> RunReply:
         """Waits for the reply to what was submitted. Reads what is stored: a restart of the gateway changes
         nothing."""
+        ended: RunReply | None = run if run.over else None
         until = anyio.current_time() + timeout_s
-        while True:
+        while ended is None:
             left_s = max(0.0, until - anyio.current_time())
             slice_s = min(left_s, _WAIT_S_MAX)
-            waited = await self._peer.call(
-                "agent.wait",
-                {"runId": run.run_id, "timeoutMs": int(slice_s * 1000)},
-                timeout_s=slice_s + 30,
-                repeat=True,
-            )
-            if waited["status"] != "timeout":
-                break
-            if left_s <= slice_s:
+            ended = await find_end(self._peer, run, slice_s)
+            if ended is None and left_s <= slice_s:
                 raise WaitTimeout(
                     f"no reply within {timeout_s:g} s; the run goes on", run_id=run.run_id
                 )
-        ended = RunReply(run.session_key, run.run_id)
-        ended.text = await written_reply(self._peer, ended)
-        if waited["status"] != "ok":
-            ended.status = "aborted" if waited.get("stopReason") else "error"
-            ended.error = str(waited.get("error") or waited.get("stopReason") or "the run failed")
-            raise ReplyFailed(ended)
-        return ended
+        return _good(ended)
 
     async def send(
         self,
@@ -124,11 +112,9 @@ class AsyncGatewayClient:
         async for piece in self.stream(text, session, agent=agent, timeout_s=timeout_s, key=key):
             reply = piece
         assert isinstance(reply, RunReply), "the last piece is the reply"
-        if reply.status != "ok":
-            raise ReplyFailed(reply)
-        return reply
+        return _good(reply)
 
-    def stream(
+    async def stream(
         self,
         text: str,
         session: str | None = None,
@@ -139,7 +125,10 @@ class AsyncGatewayClient:
     ) -> AsyncGenerator[StreamPiece]:
         """Sends a message and yields the reply as it is written; the last piece is the RunReply, whatever its
         status."""
-        return reply_pieces(self._peer, self._message(text, session, agent, key), timeout_s)
+        params = await self._message(text, session, agent, key)
+        async with aclosing(reply_pieces(self._peer, params, timeout_s)) as pieces:
+            async for piece in pieces:
+                yield piece
 
     async def abort(self, run: RunReply) -> None:
         params = {"sessionKey": run.session_key, "runId": run.run_id}
@@ -157,7 +146,8 @@ class AsyncGatewayClient:
         self, session: str | None = None, *, limit: int = 200, agent: str | None = None
     ) -> list[HistoryMessage]:
         """The newest messages of a session, oldest first."""
-        answer = await read_history(self._peer, self._key(session, agent), limit)
+        name = await name_for_gateway(self._peer, session, agent)
+        answer = await read_history(self._peer, name, limit)
         return [read_row(message, HistoryMessage) for message in answer["messages"]]
 
     async def spawn(
@@ -175,7 +165,7 @@ class AsyncGatewayClient:
         session. `agent` is who does it, `timeout_s` how long the child may take."""
         params = _given(
             task=task,
-            sessionKey=self._key(session, None),
+            sessionKey=await name_for_gateway(self._peer, session, None),
             agentId=agent,
             label=label,
             model=model,
@@ -189,17 +179,20 @@ class AsyncGatewayClient:
             )
         return read_row(answer, SpawnedChild)
 
-    def subscribe(
+    @asynccontextmanager
+    async def subscribe(
         self,
         session: str | None = None,
         *,
         after: EntryCursor | None = None,
         agent: str | None = None,
-    ) -> AbstractAsyncContextManager[AsyncGenerator[SessionEntry]]:
+    ) -> AsyncGenerator[AsyncGenerator[SessionEntry]]:
         """The entries of a session as they are written from now on, each once and in order. Keep
         `entry.cursor` and pass it as `after`, and nothing is missed between two calls, or two starts of your
         program."""
-        return follow_entries(self._peer, self._key(session, agent), after)
+        name = await name_for_gateway(self._peer, session, agent)
+        async with follow_entries(self._peer, name, after) as entries:
+            yield entries
 
     @asynccontextmanager
     async def events(self) -> AsyncGenerator[AsyncGenerator[Event]]:
@@ -216,22 +209,15 @@ class AsyncGatewayClient:
                 await self._peer.call("sessions.subscribe", {}, repeat=True)
             yield event
 
-    def _message(
+    async def _message(
         self, text: str, session: str | None, agent: str | None, key: str
     ) -> dict[str, Any]:
         return {
-            "sessionKey": self._key(session, agent),
+            "sessionKey": await name_for_gateway(self._peer, session, agent),
             "message": text,
             "idempotencyKey": key or str(uuid4()),
             "deliver": False,
         }
-
-    def _key(self, session: str | None, agent: str | None) -> str:
-        if session is None and agent is None:
-            return self.defaults.main_key
-        if agent is None:
-            return str(session)
-        return f"agent:{agent}:{session or 'main'}"
 
 
 @asynccontextmanager
@@ -262,6 +248,12 @@ def _read(file: str | Path) -> str:
         return Path(file).read_text("utf-8").strip()
     except OSError as error:
         raise GatewayDown(f"the token cannot be read from {file}: {error.strerror}") from None
+
+
+def _good(reply: RunReply) -> RunReply:
+    if reply.status != "ok":
+        raise ReplyFailed(reply)
+    return reply
 
 
 def _given(**params: Any) -> dict[str, Any]:

@@ -73,6 +73,8 @@ class RunReply:
     text: str = ""
     error: str | None = None
     tools: list[dict[str, Any]] = field(default_factory=list)
+    over: bool = False
+    """Whether there is nothing to wait for: the run has ended, or the message was a stop word, which begins none."""
 
 
 StreamPiece = MessageAccepted | ReplyText | ToolStep | ModelTrouble | CompactionStep | RunReply
@@ -104,32 +106,37 @@ class _Follower:
         self._by_agent_events = False
 
     async def pieces(self) -> AsyncGenerator[StreamPiece]:
-        if not await self._send():
-            yield self._reply  # a stop word: it has aborted what ran, and starts nothing
-            return
+        is_new = await self._send()
+        if not self._reply.over:
+            async for piece in self._until_over(is_new):
+                yield piece
+        yield self._reply
+
+    async def _until_over(self, is_new: bool) -> AsyncGenerator[StreamPiece]:
         yield self._accepted()
-        ended = False
-        while not ended:
+        pieces: list[StreamPiece] = [] if is_new else await self._stored()
+        while not self._reply.over:
+            for piece in pieces:
+                yield piece
             event = await self._next()
             if event.name == MISSED:
                 await self._send()
                 yield self._accepted()
-                pieces, ended = await self._stored()
+                pieces = await self._stored()
             else:
-                pieces, ended = self._heard(event)
-            for piece in pieces:
-                yield piece
-        yield self._reply
+                pieces = self._heard(event)
+        for piece in pieces:
+            yield piece
 
     async def _send(self) -> bool:
+        """Sends the message; says whether it is new to the gateway. Of one that was sent before, the run may have ended."""
         try:
             answer = await self._peer.call("chat.send", self._params, timeout_s=self._left_s(30))
         except GatewayDown as down:
             raise self._away(down) from None
-        if not answer.get("runId"):
-            return False
-        self._reply.run_id = answer["runId"]
-        return True
+        begun = begun_by(answer, self._params)
+        self._reply.run_id, self._reply.over = begun.run_id, begun.over
+        return bool(answer.get("status", "started") == "started")
 
     def _accepted(self) -> MessageAccepted:
         return MessageAccepted(self._reply.session_key, self._reply.run_id)
@@ -169,31 +176,27 @@ class _Follower:
             f"{down}. {FATE}", hint=how_to_see_later(self._reply.session_key), may_have_arrived=True
         )
 
-    async def _stored(self) -> tuple[list[StreamPiece], bool]:
-        """Whether the run ended while nothing was received, and then its words from the transcript."""
-        waited = await self._peer.call(
-            "agent.wait", {"runId": self._reply.run_id, "timeoutMs": 0}, repeat=True
-        )
-        if waited["status"] == "timeout":
-            return [], False
-        if waited["status"] != "ok":
-            stopped = waited.get("stopReason")
-            self._fail("aborted" if stopped else "error", stopped, waited.get("error"))
-        return self._text(await written_reply(self._peer, self._reply)), True
+    async def _stored(self) -> list[StreamPiece]:
+        """The words from the transcript, if the run ended while nothing was received."""
+        ended = await find_end(self._peer, self._reply)
+        if ended is None:
+            return []
+        self._end(ended.status, ended.error)
+        return self._text(ended.text)
 
-    def _heard(self, event: Event) -> tuple[list[StreamPiece], bool]:
+    def _heard(self, event: Event) -> list[StreamPiece]:
+        about = event.payload
         if event.name == "agent":
-            return self._agent(event.payload.get("stream"), event.payload.get("data") or {}), False
+            return self._agent(about.get("stream"), about.get("data") or {})
         if event.name != "chat":
-            return [], False
-        state, text = event.payload.get("state"), message_text(event.payload.get("message"))
+            return []
+        state, text = about.get("state"), message_text(about.get("message"))
         if state == "delta" and self._by_agent_events:
-            return [], False
-        pieces = self._text(text) if state in ("delta", "final", "aborted") else []
-        if state in ("error", "aborted"):
-            about = event.payload
-            self._fail(str(state), about.get("stopReason"), about.get("errorMessage"))
-        return pieces, state in ("final", "error", "aborted")
+            return []
+        if state in ("final", "error", "aborted"):
+            stopped = (about.get("stopReason") or state) if state == "aborted" else None
+            self._end(*_end_of(state == "final", stopped, about.get("errorMessage")))
+        return self._text(text) if state in ("delta", "final", "aborted") else []
 
     def _agent(self, stream: Any, data: dict[str, Any]) -> list[StreamPiece]:
         match stream:
@@ -226,11 +229,29 @@ class _Follower:
         goes_on = text.startswith(before)
         return [ReplyText(text, text[len(before) :] if goes_on else text, not goes_on)]
 
-    def _fail(self, state: str, stop_reason: Any, error: Any) -> None:
-        self._reply.status, self._reply.error = _bad_end(state, stop_reason, error)
+    def _end(self, status: ReplyStatus, error: str | None) -> None:
+        self._reply.status, self._reply.error, self._reply.over = status, error, True
 
 
-async def written_reply(peer: GatewayPeer, reply: RunReply) -> str:
+def begun_by(answer: dict[str, Any], params: dict[str, Any]) -> RunReply:
+    """The run that a message has begun, from the answer to `chat.send`. A stop word has aborted what ran, and
+    begins none."""
+    run_id = answer.get("runId")
+    return RunReply(params["sessionKey"], run_id or params["idempotencyKey"], over=not run_id)
+
+
+async def find_end(peer: GatewayPeer, run: RunReply, wait_s: float = 0.0) -> RunReply | None:
+    """The end of a run, with its words from the transcript; None if it has not ended within `wait_s`."""
+    params = {"runId": run.run_id, "timeoutMs": int(wait_s * 1000)}
+    waited = await peer.call("agent.wait", params, timeout_s=wait_s + 30, repeat=True)
+    if waited["status"] == "timeout":
+        return None
+    status, error = _end_of(waited["status"] == "ok", waited.get("stopReason"), waited.get("error"))
+    text = await _written_reply(peer, run)
+    return RunReply(run.session_key, run.run_id, status, text, error, over=True)
+
+
+async def _written_reply(peer: GatewayPeer, reply: RunReply) -> str:
     """The last words of a run in its transcript."""
     answer = await peer.call("chat.history", {"sessionKey": reply.session_key}, repeat=True)
     own = [m for m in answer["messages"] if m.get("__openclaw", {}).get("runId") == reply.run_id]
@@ -239,12 +260,15 @@ async def written_reply(peer: GatewayPeer, reply: RunReply) -> str:
     return "" if is_silent(text) else text
 
 
-def _bad_end(state: str, stop_reason: Any, error: Any) -> tuple[ReplyStatus, str]:
-    if state == "error":
-        return "error", str(error or "the run failed")
-    if stop_reason == "timeout":
+def _end_of(ok: bool, stopped: Any, error: Any) -> tuple[ReplyStatus, str | None]:
+    """How a run ended, in a program's words. `stopped` says why it was stopped, if it was."""
+    if ok:
+        return "ok", None
+    if stopped == "timeout":
         return "error", "the run was stopped: the time that a run may take was over"
-    return "aborted", "the run was aborted"
+    if stopped:
+        return "aborted", "the run was aborted"
+    return "error", str(error or "the run failed")
 
 
 def how_to_see_later(session_key: str) -> str:
