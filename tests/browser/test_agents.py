@@ -11,7 +11,7 @@ import pytest
 from crossclaw.client import CallRefused
 from crossclaw.testing import FakeModelServer
 from tests.browser.conftest import Visit
-from tests.browser.visiting import CONFIG, MAIN, Place, Visitor, open_place, route
+from tests.browser.visiting import CONFIG, MAIN, HeldAnswers, Place, Visitor, open_place, route
 
 pytestmark = pytest.mark.spec("B7")
 KEY = "sk-right-key-1"
@@ -78,6 +78,28 @@ def test_an_agent_is_added_its_model_tried_and_its_words_written(
     visitor.see("#toasts", has_text="SOUL.md is saved")
     file = ask(place, "agents.files.get", {"agentId": "gardener", "name": "SOUL.md"})
     assert file["file"]["content"] == "Be kind to snails."
+
+
+def test_nothing_can_be_typed_that_a_file_on_its_way_would_replace(
+    visit: Visit, place: Place
+) -> None:
+    visitor = visit()
+    held = HeldAnswers(visitor, "agents.files.get")
+    visitor.page.reload()
+    visitor.go(route("operations", "agents"))
+    dialog = edit(visitor, "The librarian")
+    words = dialog.get_by_label("Text of the file")
+    save = dialog.get_by_text("Save the file")
+
+    assert words.is_disabled()
+    assert save.is_disabled()
+    dialog.get_by_label("File", exact=True).select_option("SOUL.md")
+    held.let_go()
+    words.fill("Be kind to readers.")  # waits until it can be typed into
+    save.click()
+    visitor.see("#toasts", has_text="SOUL.md is saved")
+    file = ask(place, "agents.files.get", {"agentId": "librarian", "name": "SOUL.md"})
+    assert file["file"]["content"] == "Be kind to readers."
 
 
 def test_an_agent_s_name_model_tools_reach_and_budget_are_changed_and_it_is_removed(

@@ -9,6 +9,7 @@ from tests.browser.visiting import (
     HARBOUR,
     LIBRARIAN,
     MAIN,
+    HeldAnswers,
     Place,
     Visitor,
     ask_script,
@@ -146,6 +147,32 @@ def test_who_waits_for_whom_is_on_the_map_in_words_too(visit: Visit, place: Plac
     place.client.call("chat.abort", {"sessionKey": MAIN})
     place.settle()
     visitor.find(".side .state[data-state=waiting]").wait_for(state="detached")
+
+
+def test_what_happens_while_the_map_is_being_read_is_not_passed_over(
+    visit: Visit, place: Place
+) -> None:
+    visitor = visit()
+    held = HeldAnswers(visitor, "map.get")
+    visitor.page.reload()
+    visitor.go(route("map"))
+    held.wait_for(1)
+    text = ask_script("harbour", "High water?", "wait: 600\nsay: At ten.", "At ten.")
+    place.client.submit(text, MAIN, key="while-read-1")
+
+    visitor.until(
+        "async () => { const { gateway } = await import(new URL('static/gateway.js', document.baseURI));"
+        " return gateway.recent.some(row => row.standing?.name === 'waiting') }"
+    )
+    held.let_go()
+    try:
+        visitor.until(
+            "() => document.querySelector('canvas').ariaLabel.includes('1 at work, 1 waiting')"
+        )
+    finally:
+        for key in (HARBOUR, MAIN):
+            place.client.call("chat.abort", {"sessionKey": key})
+        place.settle()
 
 
 def test_the_last_hour_is_replayed(visit: Visit, place: Place) -> None:

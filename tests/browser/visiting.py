@@ -212,3 +212,47 @@ class Visitor:
         script = "items => items.map(i => i.querySelector('.body').textContent.trim())"
         texts: list[str] = self.find(".log > .message").evaluate_all(script)
         return texts
+
+
+class HeldAnswers:
+    """The page's way to the gateway, on which the answers to one method wait until they are let go."""
+
+    def __init__(self, visitor: Visitor, method: str) -> None:
+        self._page = visitor.page
+        self._method = method
+        self._is_held = True
+        self._asked: set[str] = set()
+        self._held: list[tuple[Any, Any]] = []
+        visitor.page.route_web_socket("**/*", self._dial)
+
+    def _dial(self, socket: Any) -> None:
+        server = socket.connect_to_server()
+
+        def ask(frame: Any) -> None:
+            request = json.loads(frame)
+            if request.get("method") == self._method:
+                self._asked.add(request["id"])
+            server.send(frame)
+
+        def answer(frame: Any) -> None:
+            if self._is_held and json.loads(frame).get("id") in self._asked:
+                self._held.append((socket, frame))
+            else:
+                socket.send(frame)
+
+        socket.on_message(ask)
+        server.on_message(answer)
+
+    def wait_for(self, number: int) -> None:
+        for _ in range(PATIENCE_MS // 50):
+            if len(self._held) >= number:
+                return
+            self._page.wait_for_timeout(50)
+        raise AssertionError(f"{self._method} was answered {len(self._held)} times, not {number}")
+
+    def let_go(self) -> None:
+        """In the order in which they came."""
+        self._is_held = False
+        for socket, frame in self._held:
+            socket.send(frame)
+        self._held.clear()

@@ -173,20 +173,27 @@ function words(agentId, files) {
     files.map((each) => h("option", { value: each.name }, `${each.name}${each.missing ? " (not there)" : ""}`)),
   );
   const save = h("button", { type: "button", onclick: () => keep() }, "Save the file");
-  let hash = null;
+  let hash = null,
+    shown = 0; // files so far: an answer about one that is not shown any more changes nothing
   async function show() {
+    const mine = ++shown;
+    text.value = "";
+    text.disabled = save.disabled = true; // what is typed before the file has come would be lost
     try {
       const { file } = await wire.call("agents.files.get", { agentId, name: which.value, withHash: true });
+      if (mine !== shown) return;
       text.value = file.content || "";
       hash = file.hash;
+      text.disabled = save.disabled = false;
     } catch (error) {
       complain(error);
     }
   }
   async function keep() {
+    const mine = shown;
     try {
       const { file } = await wire.call("agents.files.set", { agentId, name: which.value, content: text.value, expectedHash: hash, withHash: true });
-      hash = file.hash;
+      if (mine === shown) hash = file.hash;
       notice(`${file.name} is saved: sessions that begin now read it.`);
     } catch (error) {
       complain(error);

@@ -305,17 +305,31 @@ export function empty(title, text, ...more) {
   return h("div", { cls: "empty" }, h("p", { cls: "title" }, t(title)), h("p", null, t(text)), ...more);
 }
 
+/** Calls the work once for all calls within a time. It never begins while it is still under way: of two answers to the
+ * same question the older one could come last, and stay.
+ * @param {() => unknown} work @param {number} ms */
 export function debounce(work, ms) {
-  let timer = null;
+  let timer = null,
+    underWay = false,
+    again = false;
+  const begin = async () => {
+    timer = null;
+    underWay = true;
+    try {
+      await work();
+    } finally {
+      underWay = false;
+      if (again) call();
+    }
+  };
   const call = () => {
-    timer ??= setTimeout(() => {
-      timer = null;
-      work();
-    }, ms);
+    again = underWay;
+    if (!underWay) timer ??= setTimeout(begin, ms);
   };
   call.cancel = () => {
     clearTimeout(timer);
     timer = null;
+    again = false;
   };
   return call;
 }

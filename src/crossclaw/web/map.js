@@ -201,7 +201,10 @@ export class MapView extends Part {
     const after = this.cursor;
     try {
       const seen = await wire.call("map.get", after ? { after, sinceMs: Date.now() - HOUR } : {});
-      if (after !== this.cursor) return;
+      if (after !== this.cursor) {
+        this.soon(); // another answer came before this one: what is new since then is asked for, not passed over
+        return;
+      }
       if (!after) this.forget(seen);
       this.take(seen);
     } catch (error) {

@@ -54,6 +54,6 @@ function fold(map, agent, nodes, shown) {
   shown.set(key, known);
 }
 
-/** Children that were put away count among the shown, not among the idle. */
+/** Archived children count among the shown, not among the idle. */
 const countOf = (agent, shown) =>
   [...shown.values()].filter(({ row }) => agentOfRow(row) === agent && !row.archivedAt && !row.ghost).length;

@@ -257,7 +257,7 @@ class Trace extends Part {
     const rows = [];
     for (let i = first; i < last; i++) rows.push(this.row(this.rows[i], i));
     fill(this.body, ...rows);
-    if (!this.rows.length) this.body.append(empty("No span is like that", "Fewer conditions show more."));
+    if (!this.rows.length) this.body.append(empty("No span matches", "Fewer conditions show more."));
   }
 
   drawAxis() {
