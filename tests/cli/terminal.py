@@ -43,6 +43,12 @@ class Terminal:
     def types(self, keys: str) -> None:
         os.write(self._descriptor, keys.encode())
 
+    @property
+    def echoes(self) -> bool:
+        """Whether the terminal itself would show a key that is typed now."""
+        local_flags: int = termios.tcgetattr(self._descriptor)[3]
+        return bool(local_flags & termios.ECHO)
+
     def waits_for(self, line: str) -> None:
         """A whole line, or the beginning of one that ends with …"""
         until = time.monotonic() + PATIENCE_S

@@ -1,6 +1,7 @@
 """`chat` on a real terminal, with prompt-toolkit: what stands on the screen."""
 
 import signal
+import threading
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,27 @@ def test_a_chat_goes_on_over_a_restart_and_nothing_typed_stands_in_a_reply(tmp_p
         *("› say: Two.", "Two."),
         "› /quit",
     ]
+
+
+def test_between_a_reply_and_the_next_prompt_nothing_is_echoed(tmp_path: Path) -> None:
+    person, echoed, over = Person(tmp_path), list[bool](), threading.Event()
+    with at_a_terminal(person, "chat") as terminal:
+
+        def look() -> None:
+            while not over.is_set():
+                echoed.append(terminal.echoes)
+
+        terminal.waits_for("›")
+        watch = threading.Thread(target=look)
+        watch.start()
+        for number in range(10):
+            terminal.types(f"say: Reply {number}\r")
+            terminal.waits_for(f"Reply {number}")
+        over.set()
+        watch.join()
+
+    assert len(echoed) > 100
+    assert not any(echoed)
 
 
 def test_ctrl_c_stops_a_reply_without_a_mark_of_its_own(tmp_path: Path) -> None:

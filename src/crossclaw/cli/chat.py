@@ -47,7 +47,7 @@ class InputLines(Protocol):
         """The next message; None at the end."""
 
     def hush(self) -> AbstractContextManager[None]:
-        """Suppresses the input's echo while a reply is written."""
+        """Suppresses the terminal's own echo: between two prompts it would stand in a reply."""
 
 
 class TerminalLines:
@@ -202,14 +202,12 @@ async def _converse(peer: GatewayPeer, arguments: Arguments, notes: HeldNotes) -
     if on_terminal() and await _is_scripted(peer):
         note("No model is set up. /rehearse shows what agents do together, without a key.")
     asking = await _asking(conversation)
-    while True:
-        notes.hold()
-        line = await asking.next()
-        notes.release()
-        if line is None:
-            return Exit.OK
-        with asking.hush():
-            if not await conversation.take(line):
+    with asking.hush():
+        while True:
+            notes.hold()
+            line = await asking.next()
+            notes.release()
+            if line is None or not await conversation.take(line):
                 return Exit.OK
 
 

@@ -62,7 +62,8 @@ class Prompt:
     @contextmanager
     def hush(self) -> Generator[None]:
         """Hides typed keys outside the prompt: their echo would stand in the middle of a reply. What is typed
-        meanwhile waits, and the next prompt shows it."""
+        meanwhile waits, and the next prompt shows it. For the whole conversation, since keys can come in the
+        moment between a reply and the next prompt."""
         import termios  # noqa: PLC0415
 
         keyboard = sys.stdin.fileno()
