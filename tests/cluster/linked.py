@@ -72,7 +72,7 @@ async def linked(
             door_digests, is_agreed=False
         )
         server = app.build_server(config, outside, gateway, door_digests, key)
-        connected.begin(server)
+        connected.begin(server.presence, server.clients)
         scope = anyio.CancelScope()
 
         async def serve(*, task_status: anyio.abc.TaskStatus[int]) -> None:

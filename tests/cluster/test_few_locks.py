@@ -29,4 +29,4 @@ async def test_a_batch_that_needs_more_locks_than_there_are_is_stored_in_pieces(
 
         assert [len(await ledger.list_open_runs(key)) for key in keys] == [1] * COUNT
         await ledger.close()
-    assert "stored in two halves" in caplog.text
+    assert "stored in two transactions" in caplog.text

@@ -22,7 +22,7 @@ from crossclaw.ledger.operations import DeleteCredential, PutCredential
 from crossclaw.ledger.postgres import listener
 from crossclaw.providers.contract import ModelRequest, Provider, TellPiece
 from crossclaw.runs import lanes
-from crossclaw.testing import MemoryChannel, ScriptedProvider, heard, open_gateway
+from crossclaw.testing import OPEN_TO_ALL, MemoryChannel, ScriptedProvider, heard, open_gateway
 from tests.cluster.devices import device_of_an_owner
 from tests.cluster.test_gateways import ask
 from tests.ending import SOON_S
@@ -270,7 +270,7 @@ async def test_agents_talk_over_gateways(opened: Open) -> None:
 async def test_an_account_is_one_gateways_and_replies_of_the_other_go_out_by_it(
     url: str, tmp_path: Path
 ) -> None:
-    chats = {name: MemoryChannel("memory", knows_key_s=1e9) for name in "ab"}
+    chats = {name: MemoryChannel(knows_key_s=1e9, settings=OPEN_TO_ALL) for name in "ab"}
     models = {name: ScriptedProvider(lambda _request: "hi there") for name in "ab"}
     async with (
         apart(tmp_path, url, "a", models["a"], channels=[chats["a"]]) as (a, _ended),

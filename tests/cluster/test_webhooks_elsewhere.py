@@ -13,7 +13,7 @@ from crossclaw.channels.contract import WebhookAnswer, WebhookRequest
 from crossclaw.channels.manifest import Traits
 from crossclaw.domain.addresses import Address, Inbound
 from crossclaw.domain.errors import StoreError
-from crossclaw.testing import MemoryChannel, ScriptedProvider
+from crossclaw.testing import OPEN_TO_ALL, MemoryChannel, ScriptedProvider
 from tests.cluster.linked import Linked, linked, see_each_other, until
 from tests.flows.talking import call
 from tests.wire.served_gateway import TOKEN
@@ -27,7 +27,8 @@ class HookedChannel(MemoryChannel):
     """A platform that calls; what it sends is `<message id> <words>`, and a wrong secret is refused."""
 
     def __init__(self) -> None:
-        super().__init__("memory", knows_key_s=1e9, traits=Traits(webhook=PATH))
+        traits = Traits(webhook=PATH)
+        super().__init__("memory", knows_key_s=1e9, settings=OPEN_TO_ALL, traits=traits)
         self.fault: Exception | None = None
         self.called = 0
 

@@ -7,10 +7,12 @@ from crossclaw.domain.authority import Authority
 from crossclaw.domain.errors import Busy, Fenced, KeyReused, NotFound
 from crossclaw.domain.messages import UserMessage
 from crossclaw.domain.runs import Cause, NewRun, Outcome, RunPlan
+from crossclaw.domain.sessions import NewEntry
 from crossclaw.domain.sight import EVERYTHING
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.operations import (
     LANE_RUNS_MAX,
+    AlreadyAccepted,
     Append,
     Claim,
     Dedupe,
@@ -90,11 +92,28 @@ async def test_a_full_lane_refuses_more_and_says_so(ledger: Ledger) -> None:
 async def test_the_same_dedupe_key_is_one_run(ledger: Ledger) -> None:
     key = Dedupe("chat", "k", "digest")
 
-    first = await submit(ledger, "r1", dedupe=key)
-    again = await submit(ledger, "r2", dedupe=key)
+    assert (await submit(ledger, "r1", dedupe=key)).run_id == "r1"
+    with pytest.raises(AlreadyAccepted, match="r1") as known:
+        await submit(ledger, "r2", dedupe=key)
 
-    assert (first.duplicate, again.duplicate, again.run_id) == (False, True, "r1")
+    assert known.value.run_id == "r1"
     assert [each.run_id for each in await ledger.list_open_runs(ANA)] == ["r1"]
+
+
+async def test_of_a_repeated_message_nothing_else_is_stored_either(ledger: Ledger) -> None:
+    key, note = Dedupe("chat", "k", "digest"), NewEntry(entry_id="n1", type="note", note={"a": 1})
+    await submit(ledger, "r1", dedupe=key)
+
+    for ops in (
+        (Inject(key=ANA, entries=[note], at=2), Submit(new=run("r2"), at=2, dedupe=key)),
+        (Submit(new=run("r2"), at=2, dedupe=key), Inject(key=ANA, entries=[note], at=2)),
+    ):
+        with pytest.raises(AlreadyAccepted):
+            await ledger.commit(*ops)
+
+    found = await ledger.find_session(ANA)
+    assert found is not None
+    assert await ledger.list_entries(found.session_id, limit=10) == []
 
 
 async def test_a_dedupe_key_with_another_payload_is_refused_and_nothing_is_stored(

@@ -18,6 +18,7 @@ from crossclaw.domain.runs import Outcome, Run
 from crossclaw.domain.sight import EVERYTHING
 from crossclaw.ledger.opening import open_ledger
 from crossclaw.ledger.operations import (
+    AlreadyAccepted,
     Append,
     Claim,
     Dedupe,
@@ -87,10 +88,11 @@ class LedgerMachine(RuleBasedStateMachine):
             with pytest.raises(KeyReused):
                 self._do(op)
             return
-        (submitted,) = self._do(op)
         if known:
-            assert (submitted.run_id, submitted.duplicate) == (known[0], True)
+            with pytest.raises(AlreadyAccepted, match=known[0]):
+                self._do(op)
             return
+        (submitted,) = self._do(op)
         assert (submitted.run_id, submitted.duplicate) == (run_id, False)
         self.lanes[key].append(run_id)
         self.unread[run_id] = text

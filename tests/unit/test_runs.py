@@ -684,45 +684,42 @@ async def test_history_hears_of_entries_and_reads_what_it_did_not_hear_of(tmp_pa
     await ledger.close()
 
 
-async def test_a_history_to_which_nothing_came_is_not_asked_for_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ledger = open_ledger(tmp_path / "l.sqlite", inline=True)
-    history, looks = History(ledger), 0
+async def test_a_history_to_which_nothing_came_is_not_asked_for_again(tmp_path: Path) -> None:
+    class Watched(SqliteLedger):
+        looks = 0
+
+        async def last_seq(self, session_id: str) -> int:
+            self.looks += 1
+            return await super().last_seq(session_id)
+
+    ledger = Watched(tmp_path / "l.sqlite", inline=True)
+    history = History(ledger)
     await ledger.do(session(ANA))
     await ledger.do(Inject(key=ANA, entries=[says("first")], at=1))
-    ask = ledger.last_seq
-
-    async def counted(session_id: str) -> int:
-        nonlocal looks
-        looks += 1
-        return await ask(session_id)
-
-    monkeypatch.setattr(ledger, "last_seq", counted)
     first = await history.read("id-of-ana")
     assert await history.read("id-of-ana") is first
-    assert looks == 1
+    assert ledger.looks == 1
     await ledger.do(Inject(key=ANA, entries=[says("second")], at=1))
     assert [entry.seq for entry in await history.read("id-of-ana")] == [1, 2]
-    assert looks == 2
+    assert ledger.looks == 2
     await ledger.close()
 
 
-async def test_what_comes_while_a_history_is_looked_at_is_read_by_the_next(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ledger = open_ledger(tmp_path / "l.sqlite", inline=True)
-    history, read = History(ledger), ledger.list_entries
+async def test_what_comes_while_a_history_is_looked_at_is_read_by_the_next(tmp_path: Path) -> None:
+    class Overtaken(SqliteLedger):
+        reads = 0
+
+        async def list_entries(self, *given: Any, **named: Any) -> Any:
+            self.reads += 1
+            page = await super().list_entries(*given, **named)
+            if self.reads == 1:
+                await self.do(Inject(key=ANA, entries=[says("second")], at=1))
+            return page
+
+    ledger = Overtaken(tmp_path / "l.sqlite", inline=True)
+    history = History(ledger)
     await ledger.do(session(ANA))
     await ledger.do(Inject(key=ANA, entries=[says("first")], at=1))
-
-    async def overtaken(*given: Any, **named: Any) -> Any:
-        page = await read(*given, **named)
-        monkeypatch.setattr(ledger, "list_entries", read)
-        await ledger.do(Inject(key=ANA, entries=[says("second")], at=1))
-        return page
-
-    monkeypatch.setattr(ledger, "list_entries", overtaken)
     assert [entry.seq for entry in await history.read("id-of-ana")] == [1]
     assert [entry.seq for entry in await history.read("id-of-ana")] == [1, 2]
     await ledger.close()

@@ -12,6 +12,7 @@ from crossclaw.domain.runs import Run
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.opening import open_ledger
 from crossclaw.ledger.operations import BeginWait
+from crossclaw.ledger.sqlite.ledger import SqliteLedger
 from crossclaw.runs.feed import Feed
 from crossclaw.runs.run_store import RunStore
 from crossclaw.runs.slots import Slots
@@ -33,9 +34,22 @@ class Two:
         return not circle
 
 
+class Failing(SqliteLedger):
+    """Answers so many reads of runs while it fails, and then none."""
+
+    reads_left: int | None = None
+
+    async def find_run(self, run_id: str) -> Run | None:
+        if self.reads_left == 0:
+            raise StoreError("the disk does not answer")
+        if self.reads_left is not None:
+            self.reads_left -= 1
+        return await super().find_run(run_id)
+
+
 @asynccontextmanager
-async def two(folder: Path) -> AsyncGenerator[Two]:
-    ledger = open_ledger(folder / "l.sqlite", inline=True)
+async def two(folder: Path, given: Ledger | None = None) -> AsyncGenerator[Two]:
+    ledger = given or open_ledger(folder / "l.sqlite", inline=True)
     ana, ben = await begun(ledger, "a1", ANA), await begun(ledger, "b1", BEN)
     await submit(ledger, "a2", ANA)
     await submit(ledger, "b2", BEN)
@@ -88,21 +102,13 @@ async def test_a_wait_that_is_given_up_while_it_is_noted_holds_up_nobody(tmp_pat
 
 @pytest.mark.spec("S9")
 @pytest.mark.parametrize("reads_before", [0, 1])
-async def test_a_wait_that_fails_holds_up_nobody(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reads_before: int
-) -> None:
-    async with two(tmp_path) as both:
-        reads = iter([both.ledger.find_run] * reads_before)
-
-        async def find_run(run_id: str) -> Run | None:
-            for read in reads:
-                return await read(run_id)
-            raise StoreError("the disk does not answer")
-
-        monkeypatch.setattr(both.ledger, "find_run", find_run)
+async def test_a_wait_that_fails_holds_up_nobody(tmp_path: Path, reads_before: int) -> None:
+    ledger = Failing(tmp_path / "l.sqlite", inline=True)
+    async with two(tmp_path, ledger) as both:
+        ledger.reads_left = reads_before
         with pytest.raises(StoreError):
             await both.waits.wait(both.ana, "b2", timeout_s=None)
-        monkeypatch.undo()
+        ledger.reads_left = None
 
         assert await both.ben_could_wait_for_ana()
         found = await both.ledger.find_run("a1")

@@ -15,7 +15,6 @@ class HeldTool(msgspec.Struct, frozen=True):
     new_words: str
     digest: str
     """The digest of its description now."""
-    seen_at: int
     is_new: bool = False
     """Whether no version of it was ever agreed to."""
 

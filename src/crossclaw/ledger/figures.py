@@ -4,6 +4,7 @@ from bisect import bisect_left
 
 import msgspec
 
+from crossclaw.domain.addresses import WEBCHAT
 from crossclaw.domain.figures import LATENCY_MS, SLOT_MS, Dimension, Figures
 from crossclaw.domain.runs import RunKind, RunStatus
 
@@ -43,7 +44,6 @@ _INSIDE: dict[RunKind, str] = {
     "node": "nodes",
     "agent": "api",
 }
-DIRECT = "webchat"  # the page, the terminal and clients
 
 
 def channel_of_run(kind: RunKind, replies_on: str | None) -> str:
@@ -51,7 +51,7 @@ def channel_of_run(kind: RunKind, replies_on: str | None) -> str:
     inside the gateway."""
     if kind in ("chat", "agent") and replies_on:
         return replies_on
-    return _INSIDE.get(kind, DIRECT)
+    return _INSIDE.get(kind, WEBCHAT)
 
 
 def turn_figures(status: RunStatus, took_ms: int | None) -> Figures:

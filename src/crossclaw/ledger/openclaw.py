@@ -4,7 +4,7 @@
     <state>/state/openclaw.sqlite                        jobs, keys of all agents, pairing of chats (schema 18)
 
 Looked up in the schemas that openclaw 2026.9.6 makes (npm, 2026-11-16). A transcript is rows of JSON, the same lines that older
-releases wrote into files; long ones may be compressed, and old ones put away whole.
+releases wrote into files; long ones may be compressed, and old ones archived whole.
 """
 
 from collections.abc import Callable, Iterator
@@ -20,7 +20,7 @@ from crossclaw.domain.errors import Invalid
 
 SHARED_STORE = "state/openclaw.sqlite"
 EVENT_BYTES_MAX = 4 * 2**20  # as OpenClaw's own: a longer event is not compressed
-ARCHIVE_BYTES_MAX = 2**30  # of one transcript that was put away; a gigabyte is a million messages
+ARCHIVE_BYTES_MAX = 2**30  # of one archived transcript; a gigabyte is a million messages
 ROW_BYTES_MAX = 2**28  # an archive in its row; what is longer is not read at all
 BUSY_MS = 5_000
 
@@ -233,7 +233,7 @@ class AgentStore(_Foreign):
         assert found is not None
         data = found.data if found.data is not None else self._read_archive(found.name)
         if data is None or sha256(data).hexdigest() != found.sha256:
-            raise Invalid(f"the archive {found.name} is missing, or is not what was put away")
+            raise Invalid(f"the archive {found.name} is missing, or is not what was archived")
         for raw in _unpacked(data, ARCHIVE_BYTES_MAX).splitlines():
             try:
                 record = msgspec.json.decode(raw, type=_ColdRecord)

@@ -1,4 +1,4 @@
-"""Opening a ledger: the one place that knows which engines there are."""
+"""Opening a ledger: the one place that chooses an engine and opens it."""
 
 from collections.abc import Generator
 from contextlib import contextmanager

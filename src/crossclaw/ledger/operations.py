@@ -102,9 +102,17 @@ class Submitted(msgspec.Struct, frozen=True):
     duplicate: bool = False
 
 
+class AlreadyAccepted(Exception):
+    """A run was accepted under this dedupe key before. Nothing of the step is stored, since it was the first time."""
+
+    def __init__(self, run_id: str) -> None:
+        super().__init__(f"accepted before, as run {run_id}")
+        self.run_id = run_id
+
+
 class Submit(Op[Submitted], frozen=True):
     """Accept a run into its session's lane, with its message in the inbox. The session must exist.
-    For a known dedupe key the result is the first run; with another digest it is KeyReused."""
+    A known dedupe key is AlreadyAccepted; with another digest it is KeyReused."""
 
     new: NewRun
     at: int

@@ -99,9 +99,9 @@ class ThreadWriter(QueueThread[WriterStep]):
                 try:
                     appended = self._engine.run(steps)
                 except BaseException:
-                    self._post(_Telling(steps, set(), self._told))
+                    self._post(_AfterCommit(steps, set(), self._told))
                     raise
-                self._post(_Telling(steps, appended, self._told))
+                self._post(_AfterCommit(steps, appended, self._told))
             self._engine.close()
         except BaseException:
             # Without its writer the gateway would accept what it cannot keep. The next start recovers.
@@ -123,7 +123,7 @@ class ThreadWriter(QueueThread[WriterStep]):
         return steps
 
 
-class _Telling:
+class _AfterCommit:
     """Runs in the event loop after a commit: wakes the callers, then reports the new entries."""
 
     __slots__ = ("_appended", "_steps", "_told")

@@ -1,6 +1,7 @@
 """Lanes: one run at a time in each session, in order; different sessions side by side.
 
-`submit` is the one way from an accepted message to a run: reserve the lane, commit, start. The order is the ledger's; a lane here is only a task that takes the session's next run until there
+`submit` is the one way from an accepted message to a run: reserve the lane, commit, start. What ends in the step that accepts
+it (a command, a note) enters no lane: `RunStore.accept_ended`. The order is the ledger's; a lane here is only a task that takes the session's next run until there
 is none. A hint starts it; the sweep finds what a hint missed.
 """
 
@@ -36,13 +37,14 @@ from crossclaw.runs.under_way import INTERRUPTED, STORE_TROUBLE, RunsUnderWay, U
 
 log = logging.getLogger(__name__)
 
-# A run that does not heed its abort (a tool that shields itself) is ended over its head after this.
+# A run that does not heed its abort (a tool that shields itself) is ended by force after this.
 ABORT_PATIENCE_S = 5.0
 ENDED_ELSEWHERE = "ended by way of another gateway"
 DAMAGED_MESSAGE = "what it was asked is damaged in the ledger; crossclaw doctor names it"
 REST_MIN_S = 0.001  # a clock that stands still must not become a busy loop
 END_TRIES = 60  # a minute for a full lane; then the run goes back, and its model is asked again
 STORE_PATIENCE_S = 1.0  # between attempts while the ledger cannot write (a full disk)
+BLOCKED = "the lane of session %s is blocked, because the store failed; next attempt in %g s: %s"
 
 
 class Lanes:
@@ -101,20 +103,6 @@ class Lanes:
             if self._run_store.is_shared:
                 await self._run_store.send_hint(INTERRUPT, key.text)
         return accepted.submitted
-
-    async def submit_ended(
-        self,
-        new: NewRun,
-        session: NewSession,
-        *,
-        dedupe: Dedupe | None = None,
-        before: Sequence[Op[Any]] = (),
-        also: Sequence[Op[Any]] = (),
-    ) -> Submitted:
-        """Accept a message that no run answers by itself: the next one in its session reads it."""
-        return await self._run_store.accept_ended(
-            new, session, dedupe=dedupe, before=before, also=also
-        )
 
     def _reserve(self, key: SessionKey) -> TaskGroup | None:
         """Reserves an idle lane with a slot for its run; returns the task group to start it in, or
@@ -355,7 +343,7 @@ class Lanes:
         try:
             return await self._run_store.has_open(key)
         except STORE_TROUBLE as error:
-            log.error("lane %s stands still: %s", key, error)
+            log.error(BLOCKED, key, STORE_PATIENCE_S, error)
             await anyio.sleep(STORE_PATIENCE_S)
             return True
 
@@ -384,7 +372,7 @@ class Lanes:
             with anyio.CancelScope(shield=True):  # a claim that nobody hears of is never given back
                 claimed = await self._run_store.claim(key)
         except STORE_TROUBLE as error:
-            await self._stand_still(key, error)
+            await self._wait_for_store(key, error)
             return True
         if isinstance(claimed, Claimed):
             self._run_store.publish_start(claimed)
@@ -392,9 +380,9 @@ class Lanes:
             return True
         return claimed or False
 
-    async def _stand_still(self, key: SessionKey, error: Exception) -> None:
+    async def _wait_for_store(self, key: SessionKey, error: Exception) -> None:
         if not await self._pass_damage(key, error):
-            log.error("lane %s stands still: %s", key, error)
+            log.error(BLOCKED, key, STORE_PATIENCE_S, error)
             await anyio.sleep(STORE_PATIENCE_S)
 
     async def _pass_damage(self, key: SessionKey, error: Exception) -> bool:
@@ -420,7 +408,7 @@ class Lanes:
         try:
             await self._carry_out(run)
         except Fenced as lost:
-            log.info("a run was ended over its head: %s", lost)
+            log.info("run %s of %s was ended by force or taken over: %s", run.run_id, run.key, lost)
         except STORE_TROUBLE as error:
             log.error("run %s goes back to its lane: %s", run.run_id, error)
             await self._give_back(run)

@@ -24,11 +24,12 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.queueing import STEERING
 from crossclaw.domain.runs import NewRun, Outcome, Run
 from crossclaw.domain.sessions import Entry, NewEntry, NewSession, Session
-from crossclaw.ledger.channels import WithdrawWaiting
+from crossclaw.ledger.channels import EditWaiting, WithdrawWaiting
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.gateways import TakeOver, TellGateways
 from crossclaw.ledger.hints import Hints
 from crossclaw.ledger.operations import (
+    AlreadyAccepted,
     Append,
     Claim,
     Claimed,
@@ -142,18 +143,21 @@ class RunStore:
         what was claimed."""
         at = new.message.timestamp if new.message is not None else self._clock.now_ms()
         claims = [self._claim(new.key, at)] if claim else []
-        with anyio.CancelScope(shield=claim):  # a claim that nobody hears of is never given back
-            answers = await self._ledger.commit(
-                EnsureSession(new=session, at=at),
-                *before,
-                Submit(new=new, at=at, dedupe=dedupe),
-                *also,
-                *claims,
-            )
+        try:
+            # A claim that nobody hears of is never given back.
+            with anyio.CancelScope(shield=claim):
+                answers = await self._ledger.commit(
+                    EnsureSession(new=session, at=at),
+                    *before,
+                    Submit(new=new, at=at, dedupe=dedupe),
+                    *also,
+                    *claims,
+                )
+        except AlreadyAccepted as known:
+            return Acceptance(Submitted(known.run_id, duplicate=True), None)
         submitted: Submitted = answers[1 + len(before)]
         self._tell_what_follows(before, answers[1 : 1 + len(before)])
-        if not submitted.duplicate:
-            self._feed.publish(RunAccepted(submitted.run_id, new.key))
+        self._feed.publish(RunAccepted(submitted.run_id, new.key))
         return Acceptance(submitted, answers[-1] if claim else None)
 
     async def accept_ended(
@@ -173,13 +177,16 @@ class RunStore:
         end = EndOpenRun(
             run_id=new.run_id, outcome=Outcome("ok", reply=reply), at=at, entries=tuple(entries)
         )
-        _, *answers = await self._ledger.commit(
-            EnsureSession(new=session, at=at),
-            *before,
-            Submit(new=new, at=at, dedupe=dedupe),
-            end,
-            *also,
-        )
+        try:
+            _, *answers = await self._ledger.commit(
+                EnsureSession(new=session, at=at),
+                *before,
+                Submit(new=new, at=at, dedupe=dedupe),
+                end,
+                *also,
+            )
+        except AlreadyAccepted as known:
+            return Submitted(known.run_id, duplicate=True)
         submitted, ended = answers[len(before) : len(before) + 2]
         self._tell_what_follows(before, answers[: len(before)])
         self._tell_entries(new.key, ended.entries)
@@ -309,6 +316,11 @@ class RunStore:
         self._tell_ends(ended.runs, withheld=follow.withheld)
         return EndedRun(done, [done.key, *self._tell_what_follows(follow.ops, answers)])
 
+    async def edit(self, op: EditWaiting) -> str | None:
+        """Replaces the words of a message that no run has begun to answer; returns its run's id, None
+        if there is none such."""
+        return await self._ledger.do(op)
+
     async def withdraw(self, op: WithdrawWaiting) -> list[Run]:
         """Ends the run of a message that its sender has deleted, if it has not begun."""
         ended = await self._ledger.do(op)
@@ -333,8 +345,16 @@ class RunStore:
     async def find(self, run_id: str) -> Run | None:
         return await self._ledger.find_run(run_id)
 
+    async def find_accepted(self, once: Dedupe) -> str | None:
+        """The id of the run that a request became when it came before."""
+        return await self._ledger.find_deduped(once)
+
     async def session(self, key: SessionKey) -> Session | None:
         return await self._ledger.find_session(key)
+
+    async def last_seq(self, session_id: str) -> int:
+        """The number of the newest entry of a transcript; 0 if it has none."""
+        return await self._ledger.last_seq(session_id)
 
     async def follower(self, run: Run, call_id: str) -> str:
         """The id of the run that a tool call begins: the same for the same call, however often it is

@@ -55,16 +55,17 @@ class Sweep:
         self._hint.set()
 
     def waking(self, wake_outbox: Callable[[], None]) -> Callable[[FeedEvent], None]:
-        """A listener for ends of runs: what they may leave to be sent or to be put away is looked for at once."""
+        """A listener for ends of runs: what they may leave to be sent or to be archived is looked for at once."""
 
         def hear(event: FeedEvent) -> None:
             if not isinstance(event, RunEnded):
                 return
             plan = event.run.plan
-            if plan.reply_to is not None or plan.exchange_id is not None or plan.spawned:
+            may_reply = plan.reply_to is not None or event.run.kind == "command"
+            if may_reply or plan.exchange_id is not None or plan.spawned:
                 wake_outbox()
             if plan.spawned:
-                self.wake()  # a child may have to be put away at once
+                self.wake()  # a child may have to be archived at once
 
         return hear
 

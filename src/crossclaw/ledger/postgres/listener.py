@@ -44,7 +44,7 @@ def payload_of(writer: str, hints: set[tuple[str, str]]) -> bytes:
     return payload
 
 
-class _Said(msgspec.Struct):
+class _HintMessage(msgspec.Struct):
     by: str
     hints: dict[str, list[str]] | None
 
@@ -116,16 +116,16 @@ class HintListener:
 
     def _hear(self, payload: str) -> None:
         try:
-            said = msgspec.json.decode(payload, type=_Said)
+            message = msgspec.json.decode(payload, type=_HintMessage)
         except msgspec.MsgspecError:  # of another release, or of somebody else
             self._tell(None)
             return
-        if said.by == self._writer:
+        if message.by == self._writer:
             return
-        if said.hints is None:
+        if message.hints is None:
             self._tell(None)
         else:
-            self._tell({kind: frozenset(values) for kind, values in said.hints.items()})
+            self._tell({kind: frozenset(values) for kind, values in message.hints.items()})
 
     def _tell(self, hints: Mapping[str, Hints] | None) -> None:
         self._post(lambda: self._told(hints))

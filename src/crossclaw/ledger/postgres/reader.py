@@ -24,7 +24,7 @@ Connect = Callable[[], PgWire]
 READS_TOGETHER_MAX = 256
 
 
-class _Asked:
+class _PendingRead:
     """A read and the caller who waits for it."""
 
     __slots__ = ("done", "job")
@@ -34,7 +34,7 @@ class _Asked:
         self.done = done
 
 
-class SharedReader(QueueThread[_Asked]):
+class SharedReader(QueueThread[_PendingRead]):
     """A thread with one connection. All waiting reads advance together, with one round trip for
     all."""
 
@@ -46,49 +46,49 @@ class SharedReader(QueueThread[_Asked]):
 
     async def read(self, read: Callable[[PipelinedDatabase], T]) -> T:
         self._refuse_closed()
-        asked = _Asked(RuleRun(read, self._filename), self._done())
-        self._queue.put(asked)
-        await asked.done.wait()
-        if asked.job.error is not None:
-            raise asked.job.error
-        result: Any = asked.job.result  # of the read's own type: it has ended without an error
+        pending = _PendingRead(RuleRun(read, self._filename), self._done())
+        self._queue.put(pending)
+        await pending.done.wait()
+        if pending.job.error is not None:
+            raise pending.job.error
+        result: Any = pending.job.result  # of the read's own type: it has ended without an error
         return result  # type: ignore[no-any-return]
 
     def _serve(self) -> None:
-        under_way: list[_Asked] = []
+        under_way: list[_PendingRead] = []
         while True:
             more = self._take(wait=not under_way)
             if more is None:
                 break
-            for asked in more:
-                asked.job.advance()
+            for pending in more:
+                pending.job.advance()
             under_way = self._tell_those_over([*under_way, *more])
             if under_way:
                 self._fly(under_way)
                 under_way = self._tell_those_over(under_way)
-        for asked in under_way:
-            asked.job.fail(ConnectionLost("the ledger is closed"))
+        for pending in under_way:
+            pending.job.fail(ConnectionLost("the ledger is closed"))
         self._tell_those_over(under_way)
         if self._wire is not None:
             self._wire.close()
 
-    def _take(self, *, wait: bool) -> list[_Asked] | None:
+    def _take(self, *, wait: bool) -> list[_PendingRead] | None:
         """The waiting reads; None if the thread is to end."""
-        taken: list[_Asked] = []
+        taken: list[_PendingRead] = []
         try:
             while len(taken) < READS_TOGETHER_MAX:
-                asked = self._queue.get(block=wait and not taken)
-                if asked is None:
+                pending = self._queue.get(block=wait and not taken)
+                if pending is None:
                     return None
-                taken.append(asked)
+                taken.append(pending)
         except Empty:
             pass
         return taken
 
-    def _fly(self, under_way: list[_Asked]) -> None:
+    def _fly(self, under_way: list[_PendingRead]) -> None:
         """Advances the reads by one round trip. If the connection was lost while nobody read, which
         only shows now, they start again."""
-        jobs = [asked.job for asked in under_way]
+        jobs = [pending.job for pending in under_way]
         try:
             if self._wire is None:
                 self._wire = self._connect()
@@ -101,16 +101,16 @@ class SharedReader(QueueThread[_Asked]):
                 if not job.is_over:
                     job.fail(lost)
 
-    def _tell_those_over(self, under_way: list[_Asked]) -> list[_Asked]:
-        over = [asked for asked in under_way if asked.job.is_over]
+    def _tell_those_over(self, under_way: list[_PendingRead]) -> list[_PendingRead]:
+        over = [pending for pending in under_way if pending.job.is_over]
         if over:
             self._post(partial(_tell, over))
-        return [asked for asked in under_way if not asked.job.is_over]
+        return [pending for pending in under_way if not pending.job.is_over]
 
 
-def _tell(over: list[_Asked]) -> None:
-    for asked in over:
-        asked.done.set()
+def _tell(over: list[_PendingRead]) -> None:
+    for pending in over:
+        pending.done.set()
 
 
 class PostgresReads(ReadTable):

@@ -32,22 +32,22 @@ Touched = Iterable[str] | None
 """Names of what an operation touches; None if it may touch anything."""
 
 
-class _Known(NamedTuple):
+class _SessionAndAccount(NamedTuple):
     """A run's session, and the account that its costs are added to."""
 
     key: str
     account: str
 
 
-def _known(run_id: str, key: SessionKey, cause: Cause) -> _Known:
+def _known(run_id: str, key: SessionKey, cause: Cause) -> _SessionAndAccount:
     """What is known of a run. All accounts of a tree of runs have one name: a run pays from several
     of them."""
-    return _Known(key.text, f"account:{cause.chain[0] if cause.chain else run_id}")
+    return _SessionAndAccount(key.text, f"account:{cause.chain[0] if cause.chain else run_id}")
 
 
 class Sharing:
     def __init__(self) -> None:
-        self._runs: OrderedDict[str, _Known] = OrderedDict()
+        self._runs: OrderedDict[str, _SessionAndAccount] = OrderedDict()
 
     def learn(self, step: WriterStep) -> None:
         """Remembers the runs that a step has claimed: their writes come next."""

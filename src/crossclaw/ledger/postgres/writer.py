@@ -73,7 +73,7 @@ class PostgresTransaction(Transaction):
             self.db.execute(_WORDS, (number, vector_of(words)))
 
 
-class _Done(NamedTuple):
+class _StepResult(NamedTuple):
     results: list[Any]
     appended: set[str]
     hints: set[tuple[str, str]]
@@ -81,6 +81,10 @@ class _Done(NamedTuple):
 
 
 _FENCED = "this gateway has lost its place among those that share the database; nothing was stored"
+_HALVED = (
+    "the database had too little memory or too few locks for %d steps at once; they are stored in two transactions. "
+    "If this happens often, raise max_locks_per_transaction there: %s"
+)
 # The connection before this one, which the server may not have noticed to be gone.
 _END_FORMER = (
     "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND pid <> pg_backend_pid() "
@@ -258,7 +262,7 @@ class PostgresWriter:
             return self._stored(steps)
         except ServerTrouble as trouble:
             if trouble.is_too_much and len(steps) > 1:
-                log.info("%d steps are stored in two halves: %s", len(steps), trouble)
+                log.info(_HALVED, len(steps), trouble)
                 half = len(steps) // 2
                 return self.run(steps[:half]) | self.run(steps[half:])
             return _fail(steps, trouble.failure)
@@ -310,7 +314,7 @@ class PostgresWriter:
         transaction = BatchTransaction(wire, locks, self._guard)
         self._appended = set()
         self._notification: BoundStatement | None = None
-        jobs: list[tuple[WriterStep, RuleRun[_Done]]] = []
+        jobs: list[tuple[WriterStep, RuleRun[_StepResult]]] = []
         rounds = self._sharing.rounds(steps, touched) if together else [[step] for step in steps]
         try:
             for each in rounds:
@@ -331,20 +335,26 @@ class PostgresWriter:
             self._sharing.learn(step)
         return self._appended
 
-    def _sign(self, jobs: Sequence[tuple[WriterStep, RuleRun[_Done]]]) -> BoundStatement | None:
+    def _sign(
+        self, jobs: Sequence[tuple[WriterStep, RuleRun[_StepResult]]]
+    ) -> BoundStatement | None:
         if not any(job.database.has_written for _, job in jobs):
             return None
         self._number += 1
         return bound(_SIGN, (self._number, self.name))
 
-    def _figures(self, jobs: Sequence[tuple[WriterStep, RuleRun[_Done]]]) -> list[BoundStatement]:
+    def _figures(
+        self, jobs: Sequence[tuple[WriterStep, RuleRun[_StepResult]]]
+    ) -> list[BoundStatement]:
         """The statements that add up what the steps have counted; they are sent with the commit."""
         ended = [job.result for _, job in jobs if job.result is not None and job.error is None]
         counted = [each for done in ended for each in done.counted]
         shard = crc32(self.name.encode()) % SHARDS if self._shared else 0
         return [bound(translate(sql), values) for sql, values in figure_writes(counted, shard)]
 
-    def _notify(self, jobs: Sequence[tuple[WriterStep, RuleRun[_Done]]]) -> BoundStatement | None:
+    def _notify(
+        self, jobs: Sequence[tuple[WriterStep, RuleRun[_StepResult]]]
+    ) -> BoundStatement | None:
         if not self._shared:
             return None
         done = [job.result for _, job in jobs if job.result is not None and job.error is None]
@@ -363,20 +373,20 @@ class PostgresWriter:
             self._lose()
             log.debug("the other gateways are not notified: %s", error)
 
-    def _take_answers(self, jobs: Sequence[tuple[WriterStep, RuleRun[_Done]]]) -> None:
+    def _take_answers(self, jobs: Sequence[tuple[WriterStep, RuleRun[_StepResult]]]) -> None:
         for step, job in jobs:
             step.error, step.results = job.error, []
             if job.result is not None and job.error is None:
                 step.results = job.result.results
                 self._appended |= job.result.appended
 
-    def _job(self, step: WriterStep) -> RuleRun[_Done]:
-        def work(database: PipelinedDatabase) -> _Done:
+    def _job(self, step: WriterStep) -> RuleRun[_StepResult]:
+        def work(database: PipelinedDatabase) -> _StepResult:
             transaction = PostgresTransaction(database)
             results = [self._handlers[type(op)](transaction, op) for op in step.ops]
             transaction.index_numbered()
             hints = without_claimed(transaction.hints, results)
-            return _Done(results, transaction.appended, hints, transaction.counted)
+            return _StepResult(results, transaction.appended, hints, transaction.counted)
 
         return RuleRun(work, self._filename)
 

@@ -42,8 +42,8 @@ def agree_tool(transaction: Transaction, op: AgreeTool) -> bool:
 
 def list_held_tools(db: Database) -> list[HeldTool]:
     rows = db.execute(
-        "SELECT server, tool, words, new_words, new_digest, seen_at, digest = ? FROM agreed_tools "
+        "SELECT server, tool, words, new_words, new_digest, digest = ? FROM agreed_tools "
         "INDEXED BY agreed_tools_held WHERE new_digest IS NOT NULL ORDER BY server, tool",
         (NOTHING,),
     )
-    return [HeldTool(*row[:6], *map(bool, row[6:])) for row in rows]
+    return [HeldTool(*row[:5], *map(bool, row[5:])) for row in rows]

@@ -33,13 +33,13 @@ class _ChatName(msgspec.Struct):
     channel: str
 
 
-class _Answering(msgspec.Struct):
+class _PlanWithReply(msgspec.Struct):
     """The part of a run's plan that is needed here."""
 
     reply_to: _ChatName | None = None
 
 
-_answering = msgspec.json.Decoder(_Answering)
+_plan = msgspec.json.Decoder(_PlanWithReply)
 
 
 # ── counting ──────────────────────────────────────────────────────────────────────────────────
@@ -107,7 +107,7 @@ def _model_of(entry: NewEntry) -> str:
 
 def _channel(kind: RunKind, plan: str) -> str:
     try:
-        where = _answering.decode(plan).reply_to
+        where = _plan.decode(plan).reply_to
     except UNREADABLE:
         where = None
     return channel_of_run(kind, where.channel if where else None)

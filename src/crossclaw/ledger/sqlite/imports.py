@@ -17,38 +17,25 @@ from crossclaw.ledger.imports import (
 from crossclaw.ledger.sqlite.entries import ROLE_OF
 from crossclaw.ledger.sqlite.media import keep_in_note, keep_in_transcript
 from crossclaw.ledger.sqlite.rows import to_json
+from crossclaw.ledger.sqlite.sessions import CHANGEABLE
 from crossclaw.ledger.sqlite.words import indexed_words
 from crossclaw.ledger.sqlite.writer import Transaction
 
-_KEPT = frozenset(
-    [
-        "channel",
-        "display_name",
-        "label",
-        "spawned_by",
-        "last_channel",
-        "last_to",
-        "last_account_id",
-        "last_thread_id",
-        "model",
-        "thinking",
-        "verbose",
-        "send_policy",
-        "queue_mode",
-        "queue_debounce_ms",
-        "queue_cap",
-        "queue_drop",
-        "group_activation",
-        "overrides",
-        "input_tokens",
-        "output_tokens",
-        "total_tokens",
-        "context_tokens",
-        "compactions",
-        "system_sent",
-        "aborted_last_run",
-    ]
-)
+_KEPT = CHANGEABLE | {
+    "channel",
+    "spawned_by",
+    "last_channel",
+    "last_to",
+    "last_account_id",
+    "last_thread_id",
+    "input_tokens",
+    "output_tokens",
+    "total_tokens",
+    "context_tokens",
+    "compactions",
+    "system_sent",
+    "aborted_last_run",
+}
 
 
 def begin_import(transaction: Transaction, op: BeginImport) -> ImportState | None:
@@ -166,15 +153,17 @@ def import_entries(transaction: Transaction, op: ImportEntries) -> None:
 def _kept(
     transaction: Transaction, agent_id: str, session_id: str, imported: ImportedEntry
 ) -> ImportedEntry:
-    """The entry with its pictures and files stored by their hashes."""
+    """The entry with its pictures and files stored by their hashes: nearly always itself, as it has none."""
     entry, where = imported.entry, (agent_id, session_id, None)
     if entry.message is not None:
         message = keep_in_transcript(transaction, *where, entry.message, imported.at)
-        entry = msgspec.structs.replace(entry, message=message)
-    elif entry.note:
-        note = keep_in_note(transaction, *where, entry.note, imported.at)
-        entry = msgspec.structs.replace(entry, note=note)
-    return ImportedEntry(entry, imported.at)
+        if message is entry.message:
+            return imported
+        return ImportedEntry(msgspec.structs.replace(entry, message=message), imported.at)
+    if not entry.note:
+        return imported
+    note = keep_in_note(transaction, *where, entry.note, imported.at)
+    return ImportedEntry(msgspec.structs.replace(entry, note=note), imported.at)
 
 
 def _rows_of(

@@ -35,7 +35,7 @@ from crossclaw.ledger.sqlite.writer import Transaction
 _LANE = "FROM runs INDEXED BY runs_open WHERE key = ? AND ended_at IS NULL"
 
 
-class _Waiting(NamedTuple):
+class _WaitingRun(NamedTuple):
     run: Run
     number: int
     not_before: int
@@ -65,7 +65,7 @@ def _take(transaction: Transaction, op: Claim, number: int) -> Claimed:
     if inbox_entry is None:
         _follow_epoch(transaction, run)
         return Claimed(run, None)
-    where = _Where(transaction, agent_id, run.session_id, op.at, op.now)
+    where = _TargetTranscript(transaction, agent_id, run.session_id, op.at, op.now)
     return Claimed(run, where.put(run.run_id, where.addressed(inbox_entry, run, first=True)))
 
 
@@ -104,12 +104,12 @@ def _take_first(transaction: Transaction, op: Claim) -> Claimed | NotYet:
     return _take_batch(transaction, op, group, settings, batch)
 
 
-def _open_runs(transaction: Transaction, key: SessionKey) -> Iterator[_Waiting]:
+def _open_runs(transaction: Transaction, key: SessionKey) -> Iterator[_WaitingRun]:
     rows = transaction.db.execute(f"SELECT {RUN}, id, not_before {_LANE}", (key.text,))
-    return (_Waiting(run_of(row), row[-2], row[-1]) for row in rows)
+    return (_WaitingRun(run_of(row), row[-2], row[-1]) for row in rows)
 
 
-def _alike(waiting: Iterator[_Waiting]) -> Iterator[_Waiting]:
+def _alike(waiting: Iterator[_WaitingRun]) -> Iterator[_WaitingRun]:
     """The first run, and those right behind it with the same rules."""
     first = next(waiting)
     yield first
@@ -136,10 +136,10 @@ def _asked_of_both(run: Run) -> object:
 
 
 def _take_batch(
-    transaction: Transaction, op: Claim, group: list[_Waiting], settings: Queueing, batch: Batch
+    transaction: Transaction, op: Claim, group: list[_WaitingRun], settings: Queueing, batch: Batch
 ) -> Claimed:
     agent_id, session_id = session_of_key(transaction, op.key)
-    where = _Where(transaction, agent_id, session_id, op.at, op.now)
+    where = _TargetTranscript(transaction, agent_id, session_id, op.at, op.now)
     dropped = [where.drop(group[place].run, settings) for place in batch.dropped]
     short = [group[place] for place in batch.summarised]
     taken = [group[place] for place in batch.taken]
@@ -151,7 +151,7 @@ def _take_batch(
     return Claimed(run, entries[0], joined, tuple(dropped))
 
 
-class _Where(NamedTuple):
+class _TargetTranscript(NamedTuple):
     """The transcript into which waiting messages are moved."""
 
     transaction: Transaction
@@ -170,7 +170,7 @@ class _Where(NamedTuple):
     def put(self, run_id: str, new: NewEntry) -> Entry:
         return put_entry(self.transaction, self.agent_id, self.session_id, run_id, new, self.at)
 
-    def enter(self, waiting: Sequence[_Waiting], carrier: Run | None = None) -> list[Entry]:
+    def enter(self, waiting: Sequence[_WaitingRun], carrier: Run | None = None) -> list[Entry]:
         entries: list[Entry] = []
         for each in waiting:
             inbox_entry = take_inbox_message(self.transaction, each.run.run_id)
@@ -181,7 +181,7 @@ class _Where(NamedTuple):
                 )
         return entries
 
-    def merge(self, waiting: _Waiting, carrier: Run) -> Run:
+    def merge(self, waiting: _WaitingRun, carrier: Run) -> Run:
         row = self.transaction.get(
             "UPDATE runs SET status = 'running', merged_into = ?1, session_id = ?2, "
             "started_at = ?3, epoch = ?4 "
@@ -198,7 +198,7 @@ class _Where(NamedTuple):
         over = EndOpenRun(run_id=run.run_id, outcome=outcome, at=self.at)
         return end(self.transaction, run.run_id, run.epoch, over)[0]
 
-    def shorten(self, carrier: Run, short: list[_Waiting], settings: Queueing) -> list[Entry]:
+    def shorten(self, carrier: Run, short: list[_WaitingRun], settings: Queueing) -> list[Entry]:
         """Puts one summary in place of the messages that were too many; people still find them
         whole."""
         if not short:
@@ -219,7 +219,7 @@ class _Where(NamedTuple):
             note = {"kind": "queue-overflow", "message": msgspec.to_builtins(inbox_entry.message)}
             self.put(run_id, NewEntry(entry_id=inbox_entry.entry_id, note=note, type="note"))
 
-    def enter_early(self, waiting: _Waiting) -> Entry:
+    def enter_early(self, waiting: _WaitingRun) -> Entry:
         """Puts the message into the transcript now; its own run follows, which begins with a
         reminder."""
         db, run = self.transaction.db, waiting.run
@@ -242,7 +242,7 @@ def join(transaction: Transaction, op: Join) -> Joined:
     carrier = run_of(row)
     if session_of_key(transaction, carrier.key)[1] != held.session_id:
         return Joined()  # the session was begun anew: what comes now belongs there
-    where = _Where(transaction, held.agent_id, held.session_id, op.at, op.now)
+    where = _TargetTranscript(transaction, held.agent_id, held.session_id, op.at, op.now)
     runs, entries = list[Run](), list[Entry]()
     for each in _steering(list(_open_runs(transaction, carrier.key)), carrier):
         if _mode(each.run) == "steer-backlog":
@@ -253,7 +253,7 @@ def join(transaction: Transaction, op: Join) -> Joined:
     return Joined(tuple(runs), tuple(entries))
 
 
-def _steering(lane: list[_Waiting], carrier: Run) -> Iterator[_Waiting]:
+def _steering(lane: list[_WaitingRun], carrier: Run) -> Iterator[_WaitingRun]:
     """The waiting runs right behind a run and those it has taken along."""
     for each in lane:
         run = each.run

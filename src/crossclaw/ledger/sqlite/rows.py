@@ -42,13 +42,10 @@ def session_of(row: StoredRow) -> Session:
     """Makes a session of a row, by position in the order of the struct's fields: a list has hundreds of rows."""
     if not (isinstance(row[3], int) and isinstance(row[4], int) and isinstance(row[1], str)):
         raise msgspec.ValidationError("a session without a key or a time")
-    channel, to, account_id, thread_id, compactions, bound, *rest = row[21:]
-    address = Address(channel, to, account_id, thread_id) if channel and to else None
-    key = key_of(row[1], row[0])
-    flags = bool(row[19]), bool(row[20])
-    bound = bound_of(bound)
-    fields: list[Any] = [key, *row[2:19], *flags, address, compactions, bound, *rest]
-    return Session(*fields)
+    channel, to = row[21], row[22]
+    address = Address(channel, to, row[23], row[24]) if channel and to else None
+    flags: StoredRow = (bool(row[19]), bool(row[20]), address, row[25], bound_of(row[26]))
+    return Session(key_of(row[1], row[0]), *row[2:19], *flags, *row[27:])
 
 
 def bound_of(text: str) -> Authority:
@@ -157,7 +154,7 @@ def entry_of(row: StoredRow) -> Entry:
 
 def damaged_entry(row: StoredRow) -> Entry:
     """Stands in for an entry that SQLite itself cannot read."""
-    return _unreadable(row, "its stored form is damaged (a text that is none)")
+    return _unreadable(row, "its stored form is damaged (its text is not valid UTF-8)")
 
 
 def _unreadable(row: StoredRow, why: str) -> Entry:

@@ -14,6 +14,7 @@ from crossclaw.ledger.database import Database
 from crossclaw.ledger.hints import ENDED, LANES
 from crossclaw.ledger.operations import (
     LANE_RUNS_MAX,
+    AlreadyAccepted,
     Dedupe,
     EndOpenRun,
     EndRun,
@@ -47,6 +48,13 @@ from crossclaw.ledger.sqlite.writer import Transaction
 _BY_ID = f"SELECT {RUN} FROM runs WHERE run_id = ?"
 _OPEN = "ended_at IS NULL"
 _BESIDE = ("announce", "compact", "command")
+_LEFT_OF = (
+    "SELECT EXISTS (SELECT 1 FROM waits WHERE run_id = ?1 OR target_run_id = ?1), "
+    "EXISTS (SELECT 1 FROM approvals WHERE run_id = ?1 AND status = 'waiting'), "
+    f"EXISTS (SELECT 1 FROM runs INDEXED BY runs_merged WHERE merged_into = ?1 AND {_OPEN})"
+)
+"""Whether there are waits, open approvals and merged runs of a run that ends: nearly always none, so all are asked for at
+once."""
 _ENDED = "UPDATE runs SET status = ?, reply = ?, error = ?, ended_at = ?, owner = NULL"
 
 
@@ -55,11 +63,9 @@ def submit(transaction: Transaction, op: Submit) -> Submitted:
     if FOLLOWS in new.run_id and not new.cause.chain:
         raise Invalid(f"an idempotency key must not contain {FOLLOWS!r}; use another one")
     if op.dedupe is not None and (known := _find_duplicate(transaction, op)) is not None:
-        return Submitted(known, duplicate=True)
+        raise AlreadyAccepted(known)
     agent_id, session_id, authority = _accepting_session(transaction, new)
-    if db.execute("SELECT 1 FROM runs WHERE run_id = ?", (new.run_id,)).fetchone():
-        raise KeyReused(f"there is a run {new.run_id} already; use another idempotency key")
-    waiting, queue = _room_in_lane(transaction, new.key), new.plan.queue
+    waiting, queue = _room_in_lane(transaction, new), new.plan.queue
     not_before = op.at + queue.wait_ms() if waiting and queue else 0
     db.execute(
         "INSERT INTO runs (agent_id, run_id, key, session_id, kind, status, plan, authority, "
@@ -114,14 +120,20 @@ def _accepting_session(transaction: Transaction, new: NewRun) -> tuple[str, str,
     return row[0], row[1], to_json(authority)
 
 
-def _room_in_lane(transaction: Transaction, key: SessionKey) -> int:
-    """How many runs are ahead in the lane; Busy if there are too many."""
+def _room_in_lane(transaction: Transaction, new: NewRun) -> int:
+    """How many runs are ahead in the lane; Busy if there are too many, KeyReused if the run's id is taken."""
     waiting: int
-    (waiting,) = transaction.get(
-        f"SELECT count(*) FROM runs WHERE key = ? AND {_OPEN}", (key.text,)
+    waiting, is_taken = transaction.get(
+        f"SELECT (SELECT count(*) FROM runs WHERE key = ? AND {_OPEN}), "
+        "EXISTS (SELECT 1 FROM runs WHERE run_id = ?)",
+        (new.key.text, new.run_id),
     )
+    if is_taken:
+        raise KeyReused(f"there is a run {new.run_id} already; use another idempotency key")
     if waiting >= LANE_RUNS_MAX:
-        raise Busy(f"{key} has {LANE_RUNS_MAX} messages waiting; try again when it has caught up")
+        raise Busy(
+            f"{new.key} has {LANE_RUNS_MAX} messages waiting; try again when it has caught up"
+        )
     return waiting
 
 
@@ -217,11 +229,14 @@ def end(transaction: Transaction, run_id: str, epoch: int, op: EndRun | EndOpenR
         transaction.hint(LANES, run.key.text)
     if run.cause.purse is not None:
         settle(transaction, run_id, Amount())  # a call that was cut off holds nothing back
-    db.execute("DELETE FROM waits WHERE run_id = ?1 OR target_run_id = ?1", (run_id,))
-    withdraw_approvals(db, run_id, op.at)
+    has_waits, has_approvals, has_merged = transaction.get(_LEFT_OF, (run_id,))
+    if has_waits:
+        db.execute("DELETE FROM waits WHERE run_id = ?1 OR target_run_id = ?1", (run_id,))
+    if has_approvals:
+        withdraw_approvals(db, run_id, op.at)
     _mark_session(transaction, run, op)
     count_end(transaction, run, op.at)
-    return [run, *_end_merged(transaction, run_id, op)]
+    return [run, *(_end_merged(transaction, run_id, op) if has_merged else ())]
 
 
 def _mark_session(transaction: Transaction, run: Run, op: EndRun | EndOpenRun) -> None:

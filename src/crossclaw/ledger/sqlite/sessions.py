@@ -192,7 +192,7 @@ def count_sessions_of_agents(db: Database) -> dict[str, int]:
     return {str(agent_id): int(count) for agent_id, count in db.execute(sql)}
 
 
-_CHANGEABLE = frozenset(
+CHANGEABLE = frozenset(
     {
         "label",
         "display_name",
@@ -208,10 +208,11 @@ _CHANGEABLE = frozenset(
         "overrides",
     }
 )
+"""The columns that are settings: a client changes them, and an import brings them."""
 
 
 def patch_session(transaction: Transaction, op: PatchSession) -> Session:
-    if unknown := op.changes.keys() - _CHANGEABLE:
+    if unknown := op.changes.keys() - CHANGEABLE:
         raise Invalid(f"a session has no setting {', '.join(sorted(unknown))}")
     names = sorted(op.changes)
     values = [to_json(v) if isinstance(v, dict) else v for v in (op.changes[n] for n in names)]

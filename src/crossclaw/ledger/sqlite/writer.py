@@ -1,7 +1,7 @@
 """The writer: one connection, many waiting steps, one fsync.
 
-Each step of a transaction has a savepoint of its own, so that one that fails does not affect the
-others.
+Each of several steps in a transaction has a savepoint of its own, so that one that fails does not
+affect the others.
 """
 
 from abc import ABC, abstractmethod
@@ -79,8 +79,12 @@ def run_batch(
     transaction = SqliteTransaction(db)
     try:
         db.execute("BEGIN IMMEDIATE")
-        for step in steps:
-            _run_step(transaction, db, handlers, step)
+        if len(steps) > 1:
+            for step in steps:
+                _run_beside(transaction, db, handlers, step)
+        elif not _run(transaction, handlers, steps[0]):
+            db.execute("ROLLBACK")  # a step that is alone needs no savepoint
+            return set()
         if transaction.words:
             put_words(db, transaction.words)
         if transaction.counted:
@@ -98,23 +102,30 @@ def run_batch(
     return transaction.appended
 
 
-def _run_step(
+def _run_beside(
     transaction: Transaction, db: apsw.Connection, handlers: dict[type, OpHandler], step: WriterStep
 ) -> None:
     words_before, counted_before = len(transaction.words), len(transaction.counted)
     if transaction.kept:
         transaction.kept = set()
     db.execute("SAVEPOINT step")
+    if not _run(transaction, handlers, step):
+        db.execute("ROLLBACK TO step")
+        del transaction.words[words_before:], transaction.counted[counted_before:]
+    db.execute("RELEASE step")
+
+
+def _run(transaction: Transaction, handlers: dict[type, OpHandler], step: WriterStep) -> bool:
+    """Runs a step's operations. False if it was refused: then nothing of it may stay."""
     try:
         step.results = [handlers[type(op)](transaction, op) for op in step.ops]
     except Exception as error:
         if isinstance(error, apsw.Error) and not isinstance(error, OF_ONE_STEP):
             raise  # the disk's trouble is everybody's; the batch is rolled back as a whole
         # Whatever else went wrong (a refusal, a text that no encoding takes) is this step's own.
-        db.execute("ROLLBACK TO step")
-        del transaction.words[words_before:], transaction.counted[counted_before:]
         step.error = _refused(error) if isinstance(error, apsw.Error) else error
-    db.execute("RELEASE step")
+        return False
+    return True
 
 
 def _failure(error: apsw.Error | MemoryError) -> StoreError:
