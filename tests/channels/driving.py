@@ -22,7 +22,6 @@ from crossclaw.channels.contract import (
 )
 from crossclaw.channels.http import HttpClients
 from crossclaw.config import Config
-from crossclaw.config.channels import ChannelSettings
 from crossclaw.domain.addresses import Address, Attachment, Inbound
 from crossclaw.domain.errors import StoreFull
 from crossclaw.providers.contract import Provider
@@ -114,7 +113,7 @@ class ChannelDriver(ABC):
 
     name: ClassVar[str]
     account_id: str = "default"
-    settings: Any = None
+    settings: Any
     """Of the account. Everybody whom the driver lets speak may talk, in groups without a mention too."""
     traits: Any
     text_limit: int = 4_000
@@ -149,8 +148,9 @@ class ChannelDriver(ABC):
     def restrict(self, dm_policy: Literal["allowlist", "pairing"], *people: str) -> None:
         """For the next starts: only these people may write directly."""
         allowed = tuple(map(self.person_id, people))
-        kept = self.settings or ChannelSettings()
-        self.settings = msgspec.structs.replace(kept, dm_policy=dm_policy, allow_from=allowed)
+        self.settings = msgspec.structs.replace(
+            self.settings, dm_policy=dm_policy, allow_from=allowed
+        )
 
     def transport(self) -> Any:
         """What stands for the network of the account; None: the account knows its fake itself."""

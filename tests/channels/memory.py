@@ -10,7 +10,7 @@ from crossclaw.channels.contract import ChannelHost, GivenChannel, Piece
 from crossclaw.channels.manifest import Traits
 from crossclaw.domain.addresses import Address, Inbound
 from crossclaw.domain.errors import DeliveryError, DeliveryUncertain, StoreError
-from crossclaw.testing import MemoryChannel
+from crossclaw.testing import OPEN_TO_ALL, MemoryChannel
 from tests.channels.contract import ChannelDriver, Failure, Witness
 
 AGAIN_S = 5.0
@@ -62,6 +62,7 @@ class _Remembering(MemoryChannel):
 
 class MemoryDriver(ChannelDriver):
     name = "memory"
+    settings = OPEN_TO_ALL
     traits = Traits()
     session_names = ("memory:group:-1001",)
     answers_are_marked = False

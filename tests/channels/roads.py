@@ -179,8 +179,7 @@ class ChatRoads:
         self, folder: Path, driver: ChannelDriver
     ) -> None:
         driver.at_its_best()
-        if driver.settings is not None:
-            driver.settings = msgspec.structs.replace(driver.settings, reply_to_mode="all")
+        driver.settings = msgspec.structs.replace(driver.settings, reply_to_mode="all")
         async with gateway_with(folder, driver):
             first = await driver.say("one")
             await shown(driver, 1)

@@ -408,15 +408,15 @@ def test_a_script_spawns_and_reads_the_report(person: Person) -> None:
     assert refused.returncode == Exit.FAILED
     assert "allowAgents" in refused.stderr
     assert "nothing was running" in person.types("sessions", "abort", "main").stdout
-    assert "is put away" in person.types("sessions", "archive", spawned["childSessionKey"]).stdout
+    assert "is archived" in person.types("sessions", "archive", spawned["childSessionKey"]).stdout
     again = person.types("sessions", "archive", spawned["childSessionKey"])
-    assert "was put away already" in again.stdout
+    assert "was archived already" in again.stdout
     assert "0 archived" in person.types("sessions", "cleanup").stdout
     child = spawned["childSessionKey"]
     assert child in person.types("sessions", "list", "--archived").stdout
     assert "is back" in person.types("sessions", "unarchive", child).stdout
-    assert "was not put away" in person.types("sessions", "unarchive", child).stdout
-    assert "nothing is put away" in person.types("sessions", "list", "--archived").stdout
+    assert "was not archived" in person.types("sessions", "unarchive", child).stdout
+    assert "no session is archived" in person.types("sessions", "list", "--archived").stdout
 
 
 def test_a_config_that_was_broken_keeps_nobody_from_the_gateway_that_runs(tmp_path: Path) -> None:

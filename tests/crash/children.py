@@ -79,7 +79,7 @@ def _report_came_home(
             yield Finding("untrue", f"{spawn.run_id} was posted as {delivery}")
 
 
-def children_are_put_away(store: Store, record: Record) -> Findings:
+def children_are_archived(store: Store, record: Record) -> Findings:
     """The deleted ones once, with one copy beside; of the others each has its timer."""
     for spawn in store.spawns:
         there = spawn.child_key in {export.key for export in store.exports}
@@ -87,7 +87,7 @@ def children_are_put_away(store: Store, record: Record) -> Findings:
             if not there:
                 yield Finding("lost", f"child {spawn.child_key} was to be kept and is gone")
             if f"archive:{spawn.child_key}" not in store.timers:
-                yield Finding("lost", f"nothing will put child {spawn.child_key} away")
+                yield Finding("lost", f"nothing will archive child {spawn.child_key}")
         elif there or f"cleanup:{spawn.child_key}" in store.timers:
             yield Finding("stuck", f"child {spawn.child_key} was to be deleted")
         elif (run := store.runs.get(spawn.run_id)) is not None:

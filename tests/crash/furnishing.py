@@ -13,7 +13,7 @@ from crossclaw.app import Gateway
 from crossclaw.channels.contract import ChannelHost, GivenChannel, Piece
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.tools import ToolEffect
-from crossclaw.testing import submit
+from crossclaw.testing import OPEN_TO_ALL, submit
 from crossclaw.tools.contract import Tool, ToolContext
 from tests.flows.tools import declared
 
@@ -31,6 +31,8 @@ def tell(**line: Any) -> None:
 
 class Chat(GivenChannel):
     """A platform on the other side of the pipe."""
+
+    settings = OPEN_TO_ALL
 
     def __init__(self, name: str, *, knows_key_s: float) -> None:
         self.name = name

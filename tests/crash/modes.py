@@ -36,7 +36,7 @@ KILLS_MIN, CHAPTER_KILLS = 5, 25
 CONTROL_KILLS, CONTROL_CHAPTERS_MAX = 10, 8
 CLOCK_MS_MAX = (
     20 * 60 * 1000
-)  # children are put away after an hour, which is not what is tried here
+)  # children are archived after an hour, which is not what is tried here
 AWAY_S_MAX = 0.3
 DISK_SIZE = "64m"
 

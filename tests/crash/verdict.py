@@ -17,7 +17,7 @@ from crossclaw.providers.contract import AssistantTurn, Turn, UserTurn
 from crossclaw.transcripts.jsonl import entry_lines, header_line
 from tests.crash.chapter import BEHIND_POISON, POISONED, STILL_S_MAX, STOP_S_MAX
 from tests.crash.children import (
-    children_are_put_away,
+    children_are_archived,
     children_report_once,
     spawns_are_made_once,
 )
@@ -353,7 +353,7 @@ CHECKS: Sequence[Callable[[Store, Record], Findings]] = (
     exchanges_go_on_and_end,
     spawns_are_made_once,
     children_report_once,
-    children_are_put_away,
+    children_are_archived,
     outcomes_are_true,
     entries_have_no_holes,
     tool_calls_have_one_result,

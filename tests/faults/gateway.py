@@ -29,7 +29,7 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage
 from crossclaw.providers.contract import ModelRequest, TellPiece, UserTurn
 from crossclaw.providers.rehearsal import RehearsalProvider
-from crossclaw.testing import submit
+from crossclaw.testing import OPEN_TO_ALL, submit
 from tests.crash.furnishing import Fall, Look, Stamp, tell
 from tests.crash.victim import ONE_BY_ONE, _requests
 from tests.faults.builds import break_promise
@@ -46,7 +46,7 @@ TOKEN = re.compile(r"\bc\d+x\d+\b")
 class Wall(GivenChannel):
     """A chat platform that shows a message as often as it is sent."""
 
-    name = CHAT
+    name, settings = CHAT, OPEN_TO_ALL
 
     def __init__(self, world: Path, gateway: str) -> None:
         self._who = f"{gateway}/{os.getpid()}"

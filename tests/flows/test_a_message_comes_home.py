@@ -24,7 +24,14 @@ from crossclaw.domain.messages import (
     ToolUse,
     UserMessage,
 )
-from crossclaw.testing import MemoryChannel, ScriptedProvider, heard, open_gateway, submit
+from crossclaw.testing import (
+    OPEN_TO_ALL,
+    MemoryChannel,
+    ScriptedProvider,
+    heard,
+    open_gateway,
+    submit,
+)
 from tests.flows.talking import call
 from tests.flows.tools import Counting, Strict
 
@@ -33,7 +40,7 @@ MAIN = SessionKey.main("main")
 
 @pytest.mark.spec("M1", "M2", "M3")
 async def test_a_question_is_answered_with_the_help_of_a_tool(tmp_path: Path) -> None:
-    chat = MemoryChannel("telegram")
+    chat = MemoryChannel("telegram", settings=OPEN_TO_ALL)
     counter = Counting("count")
     model = ScriptedProvider([[Text("Let me count."), ToolUse("c1", "count", {})], "There is one."])
 
@@ -66,7 +73,7 @@ async def test_a_question_is_answered_with_the_help_of_a_tool(tmp_path: Path) ->
 
 @pytest.mark.spec("M4")
 async def test_people_can_read_the_conversation_in_a_file(tmp_path: Path) -> None:
-    chat = MemoryChannel()
+    chat = MemoryChannel(settings=OPEN_TO_ALL)
     async with open_gateway(
         tmp_path, ScriptedProvider(["Good morning!"]), channels=[chat]
     ) as gateway:
@@ -100,7 +107,7 @@ async def test_listeners_hear_a_run_from_its_start_to_its_end(tmp_path: Path) ->
 
 
 async def test_the_same_platform_message_twice_is_one_run_and_one_reply(tmp_path: Path) -> None:
-    chat = MemoryChannel()
+    chat = MemoryChannel(settings=OPEN_TO_ALL)
     async with open_gateway(tmp_path, ScriptedProvider(["once"]), channels=[chat]) as gateway:
         first = await chat.say("ana", "hi", message_id="m1")
         again = await chat.say("ana", "hi", message_id="m1")
@@ -112,7 +119,7 @@ async def test_the_same_platform_message_twice_is_one_run_and_one_reply(tmp_path
 
 
 async def test_a_group_has_a_session_of_its_own(tmp_path: Path) -> None:
-    chat = MemoryChannel("discord")
+    chat = MemoryChannel("discord", settings=OPEN_TO_ALL)
     async with open_gateway(tmp_path, ScriptedProvider(["hello all"]), channels=[chat]) as gateway:
         run = await gateway.run_store.wait(await chat.say("ana", "hi", group="Guild9"))
         await chat.wait_sent()
@@ -174,7 +181,7 @@ async def test_an_unknown_tool_and_wrong_arguments_are_answers_to_the_model(tmp_
 
 
 async def test_a_run_that_fails_says_so_in_the_chat_and_in_the_transcript(tmp_path: Path) -> None:
-    chat = MemoryChannel()
+    chat = MemoryChannel(settings=OPEN_TO_ALL)
     model = ScriptedProvider([ProviderRefused("the key was refused"), "fine again"])
     async with open_gateway(tmp_path, model, channels=[chat]) as gateway:
         failed = await gateway.run_store.wait(await chat.say("ana", "hi"))
@@ -195,7 +202,7 @@ async def test_a_group_hears_that_there_is_no_answer_and_not_what_the_model_serv
     tmp_path: Path,
 ) -> None:
     """Trap 46: such words name keys, projects and addresses, and a group has many readers. A place that a job names may be one."""
-    chat = MemoryChannel()
+    chat = MemoryChannel(settings=OPEN_TO_ALL)
     model = ScriptedProvider(lambda _: ProviderRefused("the key of project tide-atlas was refused"))
     async with open_gateway(tmp_path, model, channels=[chat]) as gateway:
         where = Address("memory", "team")

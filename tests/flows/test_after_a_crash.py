@@ -10,7 +10,7 @@ import pytest
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage, ToolResultMessage, ToolUse, UserMessage
 from crossclaw.domain.suspects import SUSPECT_AFTER
-from crossclaw.testing import MemoryChannel, ScriptedProvider, open_gateway, submit
+from crossclaw.testing import OPEN_TO_ALL, MemoryChannel, ScriptedProvider, open_gateway, submit
 from tests.flows.crashing import crashed_copy
 from tests.flows.test_runs_keep_their_order import Recording
 from tests.flows.tools import Counting, Hanging
@@ -91,7 +91,7 @@ async def test_a_pure_tool_that_was_cut_off_runs_again(folder: Path) -> None:
 async def test_a_message_that_kills_the_process_is_given_up_visibly_and_the_next_one_runs(
     folder: Path,
 ) -> None:
-    chat = MemoryChannel()
+    chat = MemoryChannel(settings=OPEN_TO_ALL)
     async with open_gateway(folder, Recording(1000.0), channels=[chat]) as gateway:
         poison = await chat.say("ana", "poison")
         after = await chat.say("ana", "innocent")
@@ -102,7 +102,7 @@ async def test_a_message_that_kills_the_process_is_given_up_visibly_and_the_next
             await anyio.sleep(1)
             left = crashed_copy(left, f"crash {attempt}")
 
-    chat = MemoryChannel()
+    chat = MemoryChannel(settings=OPEN_TO_ALL)
     async with open_gateway(left, Recording(), channels=[chat]) as gateway:
         given_up = await gateway.run_store.wait(poison)
         fine = await gateway.run_store.wait(after)
@@ -161,7 +161,7 @@ async def test_a_gateway_that_is_stopped_properly_counts_no_attempt(folder: Path
 async def test_a_reply_is_stored_with_the_end_of_its_run_at_every_moment(folder: Path) -> None:
     """Whenever the power goes: a run that has ended has its reply in the transcript and in the
     outbox; one that has not has neither."""
-    chat = MemoryChannel(knows_key_s=inf)
+    chat = MemoryChannel(knows_key_s=inf, settings=OPEN_TO_ALL)
     copies: list[Path] = []
     async with open_gateway(folder, Recording(), channels=[chat]) as gateway:
         run_id = await chat.say("ana", "hi")
@@ -174,7 +174,7 @@ async def test_a_reply_is_stored_with_the_end_of_its_run_at_every_moment(folder:
 
     assert len(copies) >= 3
     for copy in copies:
-        later = MemoryChannel(knows_key_s=inf)
+        later = MemoryChannel(knows_key_s=inf, settings=OPEN_TO_ALL)
         async with open_gateway(copy, Recording(), channels=[later]) as gateway:
             run = await gateway.run_store.wait(run_id)
             await later.wait_sent()

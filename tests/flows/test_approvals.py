@@ -25,7 +25,13 @@ from crossclaw.door.dispatch import MissingScope
 from crossclaw.door.principal import person_principal
 from crossclaw.ledger.approvals import AnswerApproval
 from crossclaw.runs.approvals import LOOK_AGAIN_S
-from crossclaw.testing import MemoryChannel, ScriptedProvider, VirtualClock, open_gateway
+from crossclaw.testing import (
+    OPEN_TO_ALL,
+    MemoryChannel,
+    ScriptedProvider,
+    VirtualClock,
+    open_gateway,
+)
 from crossclaw.tools.approving import ApprovalGate
 from crossclaw.tools.contract import Tool, ToolContext
 from tests.configs import config_of
@@ -327,7 +333,7 @@ async def test_a_yes_of_a_credential_that_was_taken_away_meanwhile_is_none(tmp_p
 
 
 @pytest.mark.spec("B9", "B3")
-async def test_an_arm_asks_as_whoever_it_works_for_would(tmp_path: Path) -> None:
+async def test_a_sub_agent_asks_as_whoever_it_works_for_would(tmp_path: Path) -> None:
     """A child of an agent that is asked about is asked about too, whatever its own agent's rules say."""
     stamp = Stamp()
 
@@ -366,7 +372,7 @@ async def test_an_arm_asks_as_whoever_it_works_for_would(tmp_path: Path) -> None
 
 @pytest.mark.spec("B9")
 async def test_the_owners_chat_is_told_and_the_owner_answers_there(tmp_path: Path) -> None:
-    stamp, chat = Stamp(), MemoryChannel()
+    stamp, chat = Stamp(), MemoryChannel(settings=OPEN_TO_ALL)
     model = ScriptedProvider([asks("x"), "done"])
     raw = ASKING | {"commands": {"ownerAllowFrom": ["memory:ana"]}}
 

@@ -12,7 +12,7 @@ from crossclaw.domain.messages import ToolUse, UserMessage
 from crossclaw.ledger.channels import ChatPairingRequest, RequestPairing
 from crossclaw.ledger.jobs import SwitchOffJob
 from crossclaw.providers.rehearsal import RehearsalProvider
-from crossclaw.testing import MemoryChannel, ScriptedProvider, open_gateway
+from crossclaw.testing import OPEN_TO_ALL, MemoryChannel, ScriptedProvider, open_gateway
 from tests.configs import config_of
 from tests.flows.crashing import crashed_copy
 from tests.flows.spending import config_with, costing
@@ -86,7 +86,7 @@ async def test_a_retry_gives_the_words_of_others_no_owners_rights_and_no_other_n
     tmp_path: Path,
 ) -> None:
     """Whoever presses the button has not written the words: a stranger's stay a stranger's, an agent's an agent's."""
-    chat, model = MemoryChannel(), RehearsalProvider()
+    chat, model = MemoryChannel(settings=OPEN_TO_ALL), RehearsalProvider()
     async with open_gateway(tmp_path, model, channels=[chat]) as gateway:
         failed = [await chat.say("7", "fail: give me all files")]
         await gateway.run_store.wait(failed[0], timeout_s=60)
@@ -185,7 +185,7 @@ class Doubtful(MemoryChannel):
     """Of its first delivery nobody knows whether it arrived."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(settings=OPEN_TO_ALL)
         self.doubts = 1
 
     async def send(self, *given: Any, **named: Any) -> Any:

@@ -17,7 +17,7 @@ from crossclaw.config.current import CurrentConfig
 from crossclaw.config.section import Loose
 from crossclaw.domain.addresses import Address, Inbound
 from crossclaw.domain.errors import AccountBroken, ChannelDown, NotFound
-from crossclaw.testing import MemoryChannel, ScriptedProvider, open_gateway
+from crossclaw.testing import OPEN_TO_ALL, MemoryChannel, ScriptedProvider, open_gateway
 from tests.channels.pigeon import Loft, installed
 from tests.flows.talking import call
 from tests.flows.test_runs_keep_their_order import Recording
@@ -118,7 +118,7 @@ class SlowToEnd(MemoryChannel):
 async def test_an_account_that_fails_while_the_gateway_closes_takes_nobody_with_it(
     tmp_path: Path,
 ) -> None:
-    chat, other = SlowToEnd(), MemoryChannel("other")
+    chat, other = SlowToEnd(settings=OPEN_TO_ALL), MemoryChannel("other", settings=OPEN_TO_ALL)
     async with open_gateway(tmp_path, Recording(), channels=[chat, other]) as gateway:
         await anyio.sleep(1)
         chat.broken.set()
@@ -207,7 +207,7 @@ async def test_a_message_that_comes_again_after_its_way_has_changed_is_the_same_
     runs = []
     for scope in ("main", "per-peer"):
         config = msgspec.convert({"session": {"dmScope": scope}}, Config)
-        chat = MemoryChannel()
+        chat = MemoryChannel(settings=OPEN_TO_ALL)
         model = ScriptedProvider(lambda r: "ok")
         async with open_gateway(tmp_path, model, config=config, channels=[chat]) as gateway:
             runs.append(await chat.say("ana", "hi", message_id="m1"))

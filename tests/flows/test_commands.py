@@ -9,13 +9,14 @@ import pytest
 
 from crossclaw.app import Gateway
 from crossclaw.config import Config
+from crossclaw.config.channels import ChannelSettings
 from crossclaw.domain.authority import Authority
-from crossclaw.domain.errors import KeyReused
+from crossclaw.domain.errors import Invalid, KeyReused
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.runs import Run
 from crossclaw.door.principal import Principal
 from crossclaw.sessions.commands import COMMANDS, Commands, SlashCommand, find_command
-from crossclaw.testing import MemoryChannel, ScriptedProvider, open_gateway
+from crossclaw.testing import OPEN_TO_ALL, MemoryChannel, ScriptedProvider, open_gateway
 from tests.flows.talking import OWNER, call, say
 
 MAIN = SessionKey.main("main")
@@ -122,7 +123,7 @@ async def test_an_owner_without_the_scope_hears_what_is_missing(tmp_path: Path) 
 
 @pytest.mark.spec("Y2")
 async def test_on_a_channel_only_the_named_owner_commands(tmp_path: Path) -> None:
-    chat = MemoryChannel()
+    chat = MemoryChannel(settings=OPEN_TO_ALL)
     async with open_gateway(tmp_path, plain(), config=OWNED, channels=[chat]) as gateway:
         await chat.say("bob", "/send off")
         await chat.wait_sent(1)
@@ -136,6 +137,29 @@ async def test_on_a_channel_only_the_named_owner_commands(tmp_path: Path) -> Non
         await chat.say("ana", "/send on")
         await chat.wait_sent(2)
         assert chat.sent[-1] == ("ana", "⚙️ Send policy set to on.")
+
+
+@pytest.mark.spec("Y2", "N9")
+async def test_whoever_may_talk_is_answered_in_their_own_chat_also_where_the_owner_has_another(
+    tmp_path: Path,
+) -> None:
+    """The main session's chat stays the owner's: what is answered there is no answer to bob."""
+    chat = MemoryChannel(settings=ChannelSettings(dm_policy="open", allow_from=("*",)))
+    async with open_gateway(tmp_path, plain(), config=OWNED, channels=[chat]) as gateway:
+        await chat.say("bob", "/stop")
+        await chat.say("bob", "hi")
+        await anyio.sleep(60)
+        await chat.say("ana", "hi")
+        await anyio.sleep(60)
+        await chat.say("bob", "/status")
+        await anyio.sleep(60)
+        session = await gateway.ledger.find_session(MAIN)
+
+    assert [to for to, _ in chat.sent] == ["bob", "bob", "ana", "bob"]
+    assert chat.sent[0][1] == "Nothing was running."
+    assert session is not None
+    assert session.last_address is not None
+    assert session.last_address.to == "ana"
 
 
 async def test_an_agents_words_are_never_a_command(tmp_path: Path) -> None:
@@ -165,7 +189,7 @@ async def test_a_command_asked_again_is_not_done_again(tmp_path: Path) -> None:
 
 @pytest.mark.spec("B1")
 async def test_a_platform_that_repeats_itself_commands_once(tmp_path: Path) -> None:
-    chat = MemoryChannel()
+    chat = MemoryChannel(settings=OPEN_TO_ALL)
     async with open_gateway(tmp_path, plain(), config=OWNED, channels=[chat]) as gateway:
         await chat.say("ana", "/new", message_id="7")
         first = await gateway.ledger.find_session(MAIN)
@@ -188,6 +212,41 @@ async def test_words_after_new_are_the_first_of_the_new_session(tmp_path: Path) 
         assert "old" not in str(model.seen[-1].turns)
         await command(gateway, "/new and now this", "c1")
         assert len(model.seen) == 2
+
+
+async def test_new_with_words_that_may_not_be_said_begins_nothing(tmp_path: Path) -> None:
+    async with open_gateway(tmp_path, plain()) as gateway:
+        await say(gateway, "main", "old", "r1")
+        await call(gateway, "sessions.patch", key="main", sendPolicy="deny")
+        before = await gateway.ledger.find_session(MAIN)
+        for _ in range(2):
+            with pytest.raises(Invalid, match="send blocked by session policy"):
+                await command(gateway, "/new and now this", "c1")
+        assert await gateway.ledger.find_session(MAIN) == before
+
+        await command(gateway, "/new", "c2")  # says nothing, so nothing forbids it
+        anew = await gateway.ledger.find_session(MAIN)
+        assert before is not None
+        assert anew is not None
+        assert anew.session_id != before.session_id
+
+
+async def test_new_with_words_asked_again_is_answered_although_they_were_forbidden_since(
+    tmp_path: Path,
+) -> None:
+    said: dict[str, Any] = {
+        "sessionKey": "main",
+        "message": "/new and now this",
+        "idempotencyKey": "c1",
+    }
+    async with open_gateway(tmp_path, plain()) as gateway:
+        await call(gateway, "chat.send", **said)
+        await gateway.run_store.wait("c1")
+        await call(gateway, "sessions.patch", key="main", sendPolicy="deny")
+        before = await gateway.ledger.find_session(MAIN)
+
+        assert await call(gateway, "chat.send", **said) == {"runId": "c1", "status": "ok"}
+        assert await gateway.ledger.find_session(MAIN) == before
 
 
 async def test_commands_do_not_wait_behind_what_runs(tmp_path: Path) -> None:

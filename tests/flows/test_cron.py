@@ -13,7 +13,13 @@ from crossclaw.domain.events import EntryAppended, FeedEvent, JobNews, RunEnded
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import Text, UserMessage
 from crossclaw.providers.contract import ModelRequest, UserTurn
-from crossclaw.testing import MemoryChannel, ScriptedProvider, VirtualClock, open_gateway
+from crossclaw.testing import (
+    OPEN_TO_ALL,
+    MemoryChannel,
+    ScriptedProvider,
+    VirtualClock,
+    open_gateway,
+)
 from crossclaw.testing.time import NOON_MS
 from tests.flows.crashing import crashed_copy
 from tests.flows.talking import call
@@ -183,7 +189,7 @@ async def test_a_job_for_one_moment_is_gone_after_it_and_stays_when_it_failed(
 async def test_the_reply_of_an_isolated_run_goes_where_the_main_session_was_last_talked_to(
     tmp_path: Path,
 ) -> None:
-    channel = MemoryChannel()
+    channel = MemoryChannel(settings=OPEN_TO_ALL)
     provider = ScriptedProvider(lambda request: f"re: {last_words(request)}")
     async with open_gateway(tmp_path, provider, channels=[channel]) as gateway:
         await channel.say("ana", "hello")

@@ -1,4 +1,4 @@
-"""Deliveries against a rule, and what is lost when a gateway closes or a session is put away."""
+"""Deliveries against a rule, and what is lost when a gateway closes or a session is archived."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -10,7 +10,7 @@ import pytest
 
 from crossclaw.config import Config
 from crossclaw.domain.errors import CrossclawError, DeliveryError, Invalid
-from crossclaw.testing import MemoryChannel, open_gateway
+from crossclaw.testing import OPEN_TO_ALL, MemoryChannel, open_gateway
 from tests.flows.talking import call
 from tests.flows.test_runs_keep_their_order import Recording
 from tests.stores import look_into
@@ -28,7 +28,7 @@ NO_GROUPS = {"match": {"chatType": "group"}, "action": "deny"}
 async def test_a_rule_about_a_channel_holds_for_replies_of_a_session_that_began_on_another(
     tmp_path: Path,
 ) -> None:
-    a, b = MemoryChannel("a"), MemoryChannel("b")
+    a, b = MemoryChannel("a", settings=OPEN_TO_ALL), MemoryChannel("b", settings=OPEN_TO_ALL)
     async with open_gateway(
         tmp_path, Recording(), config=config_with(NO_B), channels=[a, b]
     ) as gateway:
@@ -44,7 +44,7 @@ async def test_a_rule_about_a_channel_holds_for_replies_of_a_session_that_began_
 async def test_a_rule_about_a_channel_holds_for_messages_sent_there(
     tmp_path: Path, talked: bool
 ) -> None:
-    a, b = MemoryChannel("a"), MemoryChannel("b")
+    a, b = MemoryChannel("a", settings=OPEN_TO_ALL), MemoryChannel("b", settings=OPEN_TO_ALL)
     async with open_gateway(
         tmp_path, Recording(), config=config_with(NO_B), channels=[a, b]
     ) as gateway:
@@ -59,7 +59,7 @@ async def test_a_rule_about_a_channel_holds_for_messages_sent_there(
 
 @pytest.mark.spec("Y1", "Y4")
 async def test_a_rule_about_groups_holds_for_a_group_that_was_put_away(tmp_path: Path) -> None:
-    chat = MemoryChannel()
+    chat = MemoryChannel(settings=OPEN_TO_ALL)
     async with open_gateway(
         tmp_path, Recording(), config=config_with(NO_GROUPS), channels=[chat]
     ) as gateway:
@@ -83,13 +83,13 @@ async def test_a_reply_that_is_being_sent_when_the_gateway_closes_arrives(tmp_pa
             return await super().send(*args)
 
     begun = anyio.Event()
-    chat = Slow()
+    chat = Slow(settings=OPEN_TO_ALL)
     async with open_gateway(tmp_path, Recording(), channels=[chat]) as gateway:
         run_id = await chat.say("ana", "hi")
         await gateway.run_store.wait(run_id)
         await begun.wait()
         assert not gateway.lanes.at_work
-    again = MemoryChannel()
+    again = MemoryChannel(settings=OPEN_TO_ALL)
     async with open_gateway(tmp_path, Recording(), channels=[again]) as gateway:
         await anyio.sleep(600)
         found = await gateway.ledger.find_delivery(f"reply:{run_id}")
@@ -105,7 +105,7 @@ async def sent_to(
     folder: Path, to: str, *rules: dict[str, Any], channel: str = "memory", before: str = ""
 ) -> bool:
     """Whether a message of a client is shown there; refused at once, or not at all."""
-    chat = MemoryChannel(channel)
+    chat = MemoryChannel(channel, settings=OPEN_TO_ALL)
     async with open_gateway(
         folder, Recording(), config=config_with(*rules), channels=[chat]
     ) as gateway:
@@ -190,7 +190,7 @@ async def test_somebody_who_has_written_is_known_to_be_no_group(tmp_path: Path) 
 
 @pytest.mark.spec("Y1", "Y4")
 async def test_a_group_is_found_by_its_bare_name_too(tmp_path: Path) -> None:
-    chat = MemoryChannel()
+    chat = MemoryChannel(settings=OPEN_TO_ALL)
     async with open_gateway(tmp_path, Recording(), channels=[chat]) as gateway:
         await gateway.run_store.wait(await chat.say("ana", "hi", group="g1"))
         await call(gateway, "sessions.patch", key=GROUP, sendPolicy="deny")
@@ -203,7 +203,7 @@ async def test_a_group_is_found_by_its_bare_name_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize("to", ["ana", "user:ana"])
 async def test_a_person_is_found_by_either_name(tmp_path: Path, name: str, to: str) -> None:
     """Some platforms say `user:` themselves; who says it here may mean the same person."""
-    chat = MemoryChannel()
+    chat = MemoryChannel(settings=OPEN_TO_ALL)
     config = msgspec.convert({"session": {"dmScope": "per-channel-peer"}}, Config)
     async with open_gateway(tmp_path, Recording(), config=config, channels=[chat]) as gateway:
         await gateway.run_store.wait(await chat.say(name, "hi"))
@@ -219,7 +219,7 @@ async def test_a_person_is_found_by_either_name(tmp_path: Path, name: str, to: s
 @pytest.mark.spec("Y4")
 async def test_replies_to_people_are_no_concern_of_a_rule_about_groups(tmp_path: Path) -> None:
     """The main session is spoken with by several; only the last of them is its address."""
-    chat = MemoryChannel()
+    chat = MemoryChannel(settings=OPEN_TO_ALL)
     async with open_gateway(
         tmp_path, Recording(), config=config_with(NO_GROUPS), channels=[chat]
     ) as gateway:
@@ -260,7 +260,7 @@ async def test_what_a_client_sends_to_a_chat_does_not_overtake_a_reply_there(
     tmp_path: Path,
 ) -> None:
     """An address that somebody named is the same chat as the one that a message came from."""
-    chat = MemoryChannel()
+    chat = MemoryChannel(settings=OPEN_TO_ALL)
     async with open_gateway(tmp_path, Recording(), channels=[chat]) as gateway:
         chat.faults.append(DeliveryError("a moment, please", retryable=True))
         await gateway.run_store.wait(await chat.say("ana", "hi"))

@@ -18,7 +18,7 @@ from crossclaw.domain.runs import Cause, Outcome, Run, RunKind, RunPlan
 from crossclaw.door.registry import Caller, Listening
 from crossclaw.ledger.operations import Delivery
 from crossclaw.policy.send import BLOCKED
-from crossclaw.testing import MemoryChannel, ScriptedProvider, open_gateway
+from crossclaw.testing import OPEN_TO_ALL, MemoryChannel, ScriptedProvider, open_gateway
 from tests.flows.crashing import crashed_copy
 from tests.flows.talking import OWNER, call
 from tests.flows.test_runs_keep_their_order import Recording
@@ -42,7 +42,7 @@ async def delivery(gateway: Gateway, key: str) -> Delivery:
 async def test_a_reply_that_waits_for_its_platform_ends_with_its_session(
     tmp_path: Path, policy: str | None
 ) -> None:
-    chat = MemoryChannel()
+    chat = MemoryChannel(settings=OPEN_TO_ALL)
     chat.faults.append(down())
     async with open_gateway(tmp_path, Recording(), channels=[chat]) as gateway:
         run_id = await chat.say("ana", "hi", group="g1")
@@ -76,7 +76,7 @@ async def test_an_attempt_under_way_when_its_session_is_deleted_is_the_last_one(
 
     folder, go_on = tmp_path / "gateway", anyio.Event()
     folder.mkdir()
-    chat: MemoryChannel = Slow(knows_key_s=inf)
+    chat: MemoryChannel = Slow(knows_key_s=inf, settings=OPEN_TO_ALL)
     chat.faults.extend([down()] if then == "fails" else [])
     async with open_gateway(folder, Recording(), channels=[chat]) as gateway:
         run_id = await chat.say("ana", "hi", group="g1")
@@ -88,7 +88,7 @@ async def test_an_attempt_under_way_when_its_session_is_deleted_is_the_last_one(
         await anyio.sleep(3600)
         ended = await delivery(gateway, f"reply:{run_id}")
     if then == "dies":
-        chat = MemoryChannel(knows_key_s=inf)
+        chat = MemoryChannel(knows_key_s=inf, settings=OPEN_TO_ALL)
         async with open_gateway(left, Recording(), channels=[chat]) as gateway:
             await anyio.sleep(3600)
             ended = await delivery(gateway, f"reply:{run_id}")
@@ -99,7 +99,7 @@ async def test_an_attempt_under_way_when_its_session_is_deleted_is_the_last_one(
 
 @pytest.mark.spec("Y4")
 async def test_a_message_to_a_group_is_judged_by_the_groups_own_policy(tmp_path: Path) -> None:
-    chat = MemoryChannel()
+    chat = MemoryChannel(settings=OPEN_TO_ALL)
     async with open_gateway(tmp_path, Recording(), channels=[chat]) as gateway:
         await gateway.run_store.wait(await chat.say("ana", "hi", group="g1"))
         await chat.wait_sent(1)
@@ -122,7 +122,7 @@ async def test_a_rule_about_groups_holds_for_messages_sent_to_one(
 ) -> None:
     rules = [{"match": {"chatType": "group"}, "action": "deny"}]
     config = msgspec.convert({"session": {"sendPolicy": {"rules": rules}}}, Config)
-    chat = MemoryChannel()
+    chat = MemoryChannel(settings=OPEN_TO_ALL)
     async with open_gateway(tmp_path, Recording(), config=config, channels=[chat]) as gateway:
         await gateway.run_store.wait(await chat.say("ana", "hi", group="g1"))
         with pytest.raises(Invalid, match="send blocked by session policy"):
@@ -159,7 +159,10 @@ async def tell(gateway: Gateway, job_id: str) -> None:
 
 @pytest.mark.spec("Y4")
 async def test_a_job_says_nothing_in_a_group_that_is_denied(tmp_path: Path) -> None:
-    chat, provider = MemoryChannel(), ScriptedProvider(lambda request: "the news")
+    chat, provider = (
+        MemoryChannel(settings=OPEN_TO_ALL),
+        ScriptedProvider(lambda request: "the news"),
+    )
     async with open_gateway(tmp_path, provider, channels=[chat]) as gateway:
         await gateway.run_store.wait(await chat.say("ana", "hi", group="g1"))
         await chat.wait_sent(1)
@@ -178,7 +181,10 @@ async def test_a_job_says_nothing_in_a_group_that_is_denied(tmp_path: Path) -> N
 async def test_a_denial_is_not_forgotten_with_the_group_that_it_protected(
     tmp_path: Path, policy: str, sent: int
 ) -> None:
-    chat, provider = MemoryChannel(), ScriptedProvider(lambda request: "the news")
+    chat, provider = (
+        MemoryChannel(settings=OPEN_TO_ALL),
+        ScriptedProvider(lambda request: "the news"),
+    )
     async with open_gateway(tmp_path, provider, channels=[chat]) as gateway:
         await gateway.run_store.wait(await chat.say("ana", "hi", group="g1"))
         await chat.wait_sent(1)
@@ -196,7 +202,7 @@ async def test_listeners_are_told_when_a_session_may_not_speak_and_when_it_may_a
     tmp_path: Path,
 ) -> None:
     told: list[FeedEvent] = []
-    chat, provider = MemoryChannel(), Recording(10.0)
+    chat, provider = MemoryChannel(settings=OPEN_TO_ALL), Recording(10.0)
     async with open_gateway(tmp_path, provider, channels=[chat]) as gateway:
         gateway.feed.subscribe(told.append)
         run_id = await chat.say("ana", "hi", group="g1")
@@ -236,7 +242,7 @@ async def test_what_was_accepted_is_acknowledged_again_whatever_was_forbidden_si
         else:
             with pytest.raises(Invalid, match=BLOCKED):
                 await call(gateway, method, **new)
-        if method != "sessions.send":  # to which a session that was put away is none
+        if method != "sessions.send":  # to which an archived session is none
             await call(gateway, "sessions.archive", key=work)
             again.append(await call(gateway, method, **said))
             with pytest.raises(Invalid, match="is archived"):

@@ -12,7 +12,7 @@ from crossclaw.config import Config
 from crossclaw.domain.events import FeedEvent, HeartbeatNews
 from crossclaw.domain.jobs import beyond_heartbeat
 from crossclaw.sandbox.files import PLACEHOLDER
-from crossclaw.testing import MemoryChannel, ScriptedProvider, open_gateway
+from crossclaw.testing import OPEN_TO_ALL, MemoryChannel, ScriptedProvider, open_gateway
 from tests.flows.talking import call
 
 MINUTES = 60
@@ -35,7 +35,7 @@ async def test_nobody_is_set_to_work_by_silence(tmp_path: Path) -> None:
 async def test_a_heartbeat_comes_every_so_often_and_speaks_only_when_there_is_something(
     tmp_path: Path,
 ) -> None:
-    channel, heard = MemoryChannel(), list[FeedEvent]()
+    channel, heard = MemoryChannel(settings=OPEN_TO_ALL), list[FeedEvent]()
     script = ["hello", "HEARTBEAT_OK", "**HEARTBEAT_OK** is not the whole: the oven is on"]
     provider = ScriptedProvider(script)
     async with open_gateway(

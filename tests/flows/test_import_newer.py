@@ -175,7 +175,7 @@ def _put_away(folder: Path) -> None:
     (cold / name).write_bytes(data)
 
 
-@pytest.mark.parametrize("how", [_compressed, _put_away], ids=["compressed", "put away"])
+@pytest.mark.parametrize("how", [_compressed, _put_away], ids=["compressed", "archived"])
 async def test_what_is_compressed_or_put_away_there_comes_in_all_the_same(
     tmp_path: Path, how: Callable[[Path], None]
 ) -> None:
@@ -199,7 +199,7 @@ async def test_an_archive_that_was_changed_is_reported_and_the_rest_comes(tmp_pa
 
     report = await bring(folder, None)
 
-    assert "is not what was put away" in report.problems[0]
+    assert "is not what was archived" in report.problems[0]
     assert report.messages > 0
 
 

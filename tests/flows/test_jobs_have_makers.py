@@ -67,7 +67,9 @@ async def test_a_job_stops_with_the_device_that_made_it_and_is_listed(tmp_path: 
         assert await end_device(gateway) == [thiefs]
         await anyio.sleep(3_600)
         jobs = await listed(gateway)
-        with pytest.raises(Invalid, match="who made this job may not come in any more"):
+        with pytest.raises(
+            Invalid, match="the credential that made this job was revoked or removed"
+        ):
             await call(gateway, "cron.run", OWNER, id=thiefs)
 
     assert len(answers.seen) == 3

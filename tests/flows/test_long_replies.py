@@ -14,7 +14,7 @@ from crossclaw.domain.messages import AssistantMessage, Text, ToolResultMessage,
 from crossclaw.domain.sessions import Entry
 from crossclaw.providers.contract import ModelRequest, TellPiece, TextPiece
 from crossclaw.providers.rehearsal import RehearsalProvider
-from crossclaw.testing import MemoryChannel, ScriptedProvider, heard, open_gateway
+from crossclaw.testing import OPEN_TO_ALL, MemoryChannel, ScriptedProvider, heard, open_gateway
 from tests.flows.crashing import crashed_copy
 from tests.flows.talking import call, say
 from tests.flows.tools import Counting
@@ -35,7 +35,7 @@ def said(entries: list[Entry]) -> list[str]:
 async def test_a_cut_reply_is_continued_and_stored_shown_and_delivered_as_one(
     tmp_path: Path,
 ) -> None:
-    chat = MemoryChannel()
+    chat = MemoryChannel(settings=OPEN_TO_ALL)
     async with open_gateway(tmp_path, RehearsalProvider(), channels=[chat]) as gateway:
         run = await gateway.run_store.wait(await chat.say("ana", SCRIPT))
         await chat.wait_sent()

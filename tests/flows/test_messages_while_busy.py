@@ -14,7 +14,14 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage, Text, ToolUse, UserMessage, words_of
 from crossclaw.domain.runs import Run
 from crossclaw.providers.contract import ModelRequest, TellPiece, TextPiece
-from crossclaw.testing import MemoryChannel, ScriptedProvider, heard, open_gateway, submit
+from crossclaw.testing import (
+    OPEN_TO_ALL,
+    MemoryChannel,
+    ScriptedProvider,
+    heard,
+    open_gateway,
+    submit,
+)
 from tests.flows.crashing import crashed_copy
 from tests.flows.talking import call, say
 from tests.flows.tools import Counting
@@ -96,7 +103,7 @@ async def test_what_came_while_the_session_was_busy_is_answered_together(tmp_pat
 
 
 async def test_a_chat_gets_one_reply_for_what_was_collected(tmp_path: Path) -> None:
-    chat = MemoryChannel("memory")
+    chat = MemoryChannel("memory", settings=OPEN_TO_ALL)
     model = Slow()
     async with open_gateway(tmp_path, model, channels=[chat]) as gateway:
         ids = [await chat.say("ana", text) for text in ("a", "b", "c")]
@@ -108,7 +115,7 @@ async def test_a_chat_gets_one_reply_for_what_was_collected(tmp_path: Path) -> N
 
 
 async def test_messages_from_different_chats_are_not_answered_together(tmp_path: Path) -> None:
-    chat = MemoryChannel("memory")
+    chat = MemoryChannel("memory", settings=OPEN_TO_ALL)
     model = Slow()
     async with open_gateway(tmp_path, model, channels=[chat]) as gateway:
         ids = [
@@ -124,7 +131,7 @@ async def test_messages_from_different_chats_are_not_answered_together(tmp_path:
 
 async def test_messages_with_different_rights_are_not_answered_together(tmp_path: Path) -> None:
     raw = {"commands": {"ownerAllowFrom": ["memory:ana"]}}
-    chat = MemoryChannel("memory")
+    chat = MemoryChannel("memory", settings=OPEN_TO_ALL)
     model = Slow()
     async with open_gateway(
         tmp_path, model, config=msgspec.convert(raw, Config), channels=[chat]
@@ -308,8 +315,31 @@ async def test_followups_are_answered_one_by_one(tmp_path: Path) -> None:
     assert [run.reply for run in runs] == ["re: a", "re: b", "re: c"]
 
 
+async def test_what_queue_says_is_what_holds_for_messages_that_come_the_same_way(
+    tmp_path: Path,
+) -> None:
+    """Also where the session is spoken with on another channel, as the main session is."""
+    chat, model = MemoryChannel(settings=OPEN_TO_ALL), ScriptedProvider(lambda request: "ok")
+    settings = {
+        "messages": {"queue": {"byChannel": {"memory": "steer", "webchat": "interrupt"}}},
+        "commands": {"ownerAllowFrom": ["memory:ana"]},
+    }
+    config = msgspec.convert(settings, Config)
+    async with open_gateway(tmp_path, model, config=config, channels=[chat]) as gateway:
+        by_chat = [await chat.say("ana", text) for text in ("hi", "/queue")]
+        by_page = [(await say(gateway, "main", text, text)).run_id for text in ("ho", "/queue")]
+        found = [await gateway.run_store.wait(each) for each in (*by_chat, *by_page)]
+
+    said, told, typed, shown = [run for run in found if run is not None]
+    assert said.plan.queue is not None
+    assert typed.plan.queue is not None
+    assert (said.plan.queue.mode, typed.plan.queue.mode) == ("steer", "interrupt")
+    assert (told.reply or "").startswith("Now: steer, ")
+    assert (shown.reply or "").startswith("Now: interrupt, ")
+
+
 async def test_a_channel_may_have_its_own_mode_and_a_session_too(tmp_path: Path) -> None:
-    chat = MemoryChannel("memory")
+    chat = MemoryChannel("memory", settings=OPEN_TO_ALL)
     model = Slow()
     config = queue("followup", byChannel={"memory": "collect"})
     async with open_gateway(tmp_path, model, config=config, channels=[chat]) as gateway:
@@ -497,13 +527,13 @@ async def test_an_interruption_that_a_crash_cut_short_happens_after_the_restart(
 async def test_after_a_crash_at_any_step_what_was_collected_stays_together(
     folder: Path, seconds: float
 ) -> None:
-    chat = MemoryChannel("memory")
+    chat = MemoryChannel("memory", settings=OPEN_TO_ALL)
     async with open_gateway(folder, Slow(), channels=[chat]) as gateway:
         ids = [await chat.say("ana", text) for text in ("a", "b", "c")]
         await anyio.sleep(seconds)
         left = crashed_copy(folder)
 
-    model, again = Slow(), MemoryChannel("memory")
+    model, again = Slow(), MemoryChannel("memory", settings=OPEN_TO_ALL)
     async with open_gateway(left, model, channels=[again]) as gateway:
         runs = await ends(gateway, *ids)
         await anyio.sleep(60)

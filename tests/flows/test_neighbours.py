@@ -11,7 +11,7 @@ from crossclaw.domain.addresses import Address, Inbound
 from crossclaw.domain.keys import SessionKey
 from crossclaw.ledger.operations import Dedupe
 from crossclaw.ledger.sqlite import runs
-from crossclaw.testing import MemoryChannel, open_gateway
+from crossclaw.testing import OPEN_TO_ALL, MemoryChannel, open_gateway
 from tests.flows.test_runs_keep_their_order import Recording
 
 ANA = SessionKey.named("main", "ana")
@@ -21,7 +21,7 @@ class Pouring(MemoryChannel):
     """Hands up a number of messages of one chat as soon as it serves, and asks nobody whether they fit."""
 
     def __init__(self, messages: int) -> None:
-        super().__init__("pouring")
+        super().__init__("pouring", settings=OPEN_TO_ALL)
         self.starts: list[float] = []
         where = Address(self.name, "zoe")
         self.messages = [
@@ -54,7 +54,7 @@ class Broken(MemoryChannel):
     """Fails before it serves, so often; then it is well."""
 
     def __init__(self, times: int) -> None:
-        super().__init__("broken")
+        super().__init__("broken", settings=OPEN_TO_ALL)
         self._times = times
 
     async def serve(
@@ -74,7 +74,7 @@ async def test_a_chat_with_more_messages_than_its_lane_takes_does_not_end_the_ga
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(runs, "LANE_RUNS_MAX", 5)
-    pouring, other = Pouring(7), MemoryChannel()
+    pouring, other = Pouring(7), MemoryChannel(settings=OPEN_TO_ALL)
     async with open_gateway(tmp_path, Recording(20.0), channels=[pouring, other]) as gateway:
         await other.say("ana", "hello")
         await other.wait_sent()
@@ -93,7 +93,7 @@ async def test_a_chat_with_more_messages_than_its_lane_takes_does_not_end_the_ga
 async def test_a_channel_that_cannot_start_keeps_no_gateway_from_starting_and_is_tried_again(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    broken, other = Broken(3), MemoryChannel()
+    broken, other = Broken(3), MemoryChannel(settings=OPEN_TO_ALL)
     async with open_gateway(tmp_path, Recording(), channels=[broken, other]):
         await other.say("ana", "hello")
         await other.wait_sent()

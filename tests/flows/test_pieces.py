@@ -17,7 +17,13 @@ from crossclaw.domain.errors import DeliveryError, DeliveryUncertain
 from crossclaw.ledger.attention import Resend
 from crossclaw.ledger.operations import Delivery
 from crossclaw.ledger.pieces import MarkDelivered
-from crossclaw.testing import MemoryChannel, ScriptedProvider, VirtualClock, open_gateway
+from crossclaw.testing import (
+    OPEN_TO_ALL,
+    MemoryChannel,
+    ScriptedProvider,
+    VirtualClock,
+    open_gateway,
+)
 from crossclaw.testing.time import NOON_MS
 from tests.flows.crashing import crashed_copy
 
@@ -26,7 +32,7 @@ SHORT_MESSAGES = Traits(dialect="telegram", text_limit=100)
 
 
 def platform(**more: object) -> MemoryChannel:
-    return MemoryChannel(traits=SHORT_MESSAGES, **more)  # type: ignore[arg-type]
+    return MemoryChannel(traits=SHORT_MESSAGES, **{"settings": OPEN_TO_ALL, **more})  # type: ignore[arg-type]
 
 
 def parts(chat: MemoryChannel) -> list[str]:
@@ -92,7 +98,7 @@ async def test_a_crash_in_the_middle_repeats_nothing_that_arrived(
     """Nor when the clock was set back meanwhile: then nobody knows how long ago it was on its way."""
     folder = tmp_path / "gateway"
     folder.mkdir()
-    stuck = Stuck(traits=SHORT_MESSAGES)
+    stuck = Stuck(traits=SHORT_MESSAGES, settings=OPEN_TO_ALL)
     async with open_gateway(folder, ScriptedProvider([LONG]), channels=[stuck]):
         run_id = await stuck.say("ana", "hi")
         await anyio.sleep(10)
@@ -158,7 +164,9 @@ async def test_what_may_have_arrived_as_one_message_is_not_sent_again_as_several
     """The platform knows the key of the one message, and none of those that its pieces would have."""
     folder = tmp_path / "gateway"
     folder.mkdir()
-    before = Unanswered(traits=Traits(dialect="telegram"), knows_key_s=knows_key_s)
+    before = Unanswered(
+        traits=Traits(dialect="telegram"), knows_key_s=knows_key_s, settings=OPEN_TO_ALL
+    )
     async with open_gateway(folder, ScriptedProvider([LONG]), channels=[before]):
         run_id = await before.say("ana", "hi")
         await anyio.sleep(10)
@@ -181,7 +189,7 @@ async def test_what_surely_did_not_arrive_as_one_message_goes_out_as_several(
 ) -> None:
     folder = tmp_path / "gateway"
     folder.mkdir()
-    before = MemoryChannel(traits=Traits(dialect="telegram"), knows_key_s=inf)
+    before = MemoryChannel(traits=Traits(dialect="telegram"), knows_key_s=inf, settings=OPEN_TO_ALL)
     before.faults.extend([DeliveryError("away", retryable=True, retry_after_s=3600)] * 2)
     async with open_gateway(folder, ScriptedProvider([LONG]), channels=[before]):
         await before.say("ana", "hi")
@@ -199,14 +207,17 @@ async def test_a_resend_sends_what_is_missing_where_all_of_it_would_be_one_messa
 ) -> None:
     folder = tmp_path / "gateway"
     folder.mkdir()
-    before = Stuck(traits=SHORT_MESSAGES)
+    before = Stuck(traits=SHORT_MESSAGES, settings=OPEN_TO_ALL)
     async with open_gateway(folder, ScriptedProvider([LONG]), channels=[before]):
         run_id = await before.say("ana", "hi")
         await anyio.sleep(10)
         left = crashed_copy(folder)
     assert parts(before) == ["Part 1"]
 
-    chat, clock = MemoryChannel(traits=Traits(dialect="telegram")), VirtualClock(NOON_MS + 20_000)
+    chat, clock = (
+        MemoryChannel(traits=Traits(dialect="telegram"), settings=OPEN_TO_ALL),
+        VirtualClock(NOON_MS + 20_000),
+    )
     async with open_gateway(left, ScriptedProvider([]), channels=[chat], clock=clock) as gateway:
         await anyio.sleep(60)
         found = await reply_of(gateway, run_id)
@@ -278,7 +289,7 @@ async def test_what_is_told_of_a_piece_before_its_answer_is_what_became_of_it(
 async def test_a_key_is_used_again_as_long_as_the_first_attempt_is_remembered(
     tmp_path: Path,
 ) -> None:
-    chat = MemoryChannel(knows_key_s=20)
+    chat = MemoryChannel(knows_key_s=20, settings=OPEN_TO_ALL)
     async with open_gateway(tmp_path, ScriptedProvider(["hello"]), channels=[chat]) as gateway:
         chat.faults.extend([DeliveryUncertain("cut off")] * 8)
         run_id = await chat.say("ana", "hi")
@@ -295,7 +306,10 @@ async def test_a_key_is_used_again_as_long_as_the_first_attempt_is_remembered(
 async def test_an_account_is_silent_as_long_as_its_platform_asks_and_no_other_is(
     tmp_path: Path,
 ) -> None:
-    chat, other = MemoryChannel("memory"), MemoryChannel("other")
+    chat, other = (
+        MemoryChannel("memory", settings=OPEN_TO_ALL),
+        MemoryChannel("other", settings=OPEN_TO_ALL),
+    )
     slow = DeliveryError("slow down", retryable=True, retry_after_s=100, stops_account=True)
     async with open_gateway(
         tmp_path, ScriptedProvider(["one", "two", "three"]), channels=[chat, other]
@@ -321,7 +335,7 @@ async def test_messages_go_no_faster_than_the_platform_takes_them(tmp_path: Path
             self.times.append((piece.address.to, anyio.current_time()))
             return await super().send(piece)
 
-    chat = Watched(traits=Traits(rate=Rate(2, 1.0), chat_rate=Rate(1, 3.0)))
+    chat = Watched(traits=Traits(rate=Rate(2, 1.0), chat_rate=Rate(1, 3.0)), settings=OPEN_TO_ALL)
     chat.times = []
     async with open_gateway(tmp_path, ScriptedProvider(["x"] * 8), channels=[chat]):
         for number in range(4):

@@ -10,7 +10,7 @@ from crossclaw.channels.contract import Piece
 from crossclaw.delivery.sender import ATTEMPTS_MAX
 from crossclaw.domain.errors import DeliveryError, DeliveryUncertain, PlatformUnreachable
 from crossclaw.ledger.operations import Delivery
-from crossclaw.testing import MemoryChannel, open_gateway
+from crossclaw.testing import OPEN_TO_ALL, MemoryChannel, open_gateway
 from crossclaw.testing.time import NOON_MS, VirtualClock
 from tests.flows.crashing import crashed_copy
 from tests.flows.talking import call
@@ -33,13 +33,13 @@ async def delivery_after(folder: Path, chat: MemoryChannel, seconds: float = 360
 
 
 async def test_a_delivered_reply_knows_its_platform_id(folder: Path) -> None:
-    delivery = await delivery_after(folder, MemoryChannel())
+    delivery = await delivery_after(folder, MemoryChannel(settings=OPEN_TO_ALL))
 
     assert (delivery.state, delivery.platform_id, delivery.attempt) == ("delivered", "memory-1", 1)
 
 
 async def test_a_platform_that_is_down_for_a_while_gets_the_reply_later(folder: Path) -> None:
-    chat = MemoryChannel()
+    chat = MemoryChannel(settings=OPEN_TO_ALL)
     chat.faults.extend(DeliveryError("503", retryable=True) for _ in range(3))
 
     delivery = await delivery_after(folder, chat)
@@ -49,7 +49,7 @@ async def test_a_platform_that_is_down_for_a_while_gets_the_reply_later(folder: 
 
 
 async def test_a_platform_says_when_to_come_back(folder: Path) -> None:
-    chat = MemoryChannel()
+    chat = MemoryChannel(settings=OPEN_TO_ALL)
     chat.faults.append(DeliveryError("slow down", retryable=True, retry_after_s=120))
 
     assert (await delivery_after(folder, chat, seconds=100)).state == "pending"
@@ -61,7 +61,7 @@ async def test_a_platform_that_says_each_time_when_to_come_back_gets_the_reply_i
     folder: Path,
 ) -> None:
     """It has not refused the message, so none of these was an attempt. It is asked less and less often."""
-    chat = MemoryChannel()
+    chat = MemoryChannel(settings=OPEN_TO_ALL)
     chat.faults.extend([DeliveryError("slow down", retryable=True, retry_after_s=5)] * 12)
 
     delivery = await delivery_after(folder, chat, seconds=3600)
@@ -74,7 +74,7 @@ async def test_a_platform_that_says_later_is_asked_nine_times_more_after_a_week(
     folder: Path,
 ) -> None:
     later = DeliveryError("slow down", retryable=True, retry_after_s=5)
-    chat, again = MemoryChannel(), MemoryChannel()
+    chat, again = MemoryChannel(settings=OPEN_TO_ALL), MemoryChannel(settings=OPEN_TO_ALL)
     chat.faults.extend([later] * 99)
     again.faults.extend([later] * 99)
 
@@ -90,7 +90,7 @@ async def test_a_platform_that_says_later_is_asked_nine_times_more_after_a_week(
 
 
 async def test_a_refusal_is_final_and_shown(folder: Path) -> None:
-    chat = MemoryChannel()
+    chat = MemoryChannel(settings=OPEN_TO_ALL)
     chat.faults.append(DeliveryError("the chat does not exist"))
 
     delivery = await delivery_after(folder, chat)
@@ -99,7 +99,7 @@ async def test_a_refusal_is_final_and_shown(folder: Path) -> None:
 
 
 async def test_retries_end(folder: Path) -> None:
-    chat = MemoryChannel()
+    chat = MemoryChannel(settings=OPEN_TO_ALL)
     chat.faults.extend(DeliveryError("503", retryable=True) for _ in range(99))
 
     delivery = await delivery_after(folder, chat, seconds=36_000)
@@ -112,7 +112,7 @@ async def test_a_platform_that_is_not_to_be_reached_for_hours_loses_nobody_a_rep
     folder: Path,
 ) -> None:
     """A cable that was pulled says nothing of the message: it is no attempt, and there is no last one."""
-    chat = MemoryChannel()
+    chat = MemoryChannel(settings=OPEN_TO_ALL)
     away = PlatformUnreachable("the network is unreachable")
     chat.faults.extend([away] * 100)
 
@@ -129,7 +129,7 @@ async def test_a_platform_that_is_not_to_be_reached_for_hours_loses_nobody_a_rep
 async def test_a_reply_that_waits_for_its_platform_goes_out_as_soon_as_the_account_is_connected(
     folder: Path,
 ) -> None:
-    chat = MemoryChannel()
+    chat = MemoryChannel(settings=OPEN_TO_ALL)
     chat.faults.extend([PlatformUnreachable("not connected yet")] * 6)
     async with open_gateway(folder, Recording(), channels=[chat]) as gateway:
         await chat.say("ana", "hi")
@@ -146,7 +146,7 @@ async def test_a_reply_that_waits_for_its_platform_goes_out_as_soon_as_the_accou
 async def test_a_message_whose_fate_is_unknown_is_not_sent_again(
     folder: Path, fault: Exception
 ) -> None:
-    chat = MemoryChannel()
+    chat = MemoryChannel(settings=OPEN_TO_ALL)
     chat.faults.append(fault)
 
     delivery = await delivery_after(folder, chat)
@@ -158,7 +158,7 @@ class Telling(MemoryChannel):
     """Says what became of a message before it answers, as WhatsApp's statuses and our own messages on a Mac may come."""
 
     def __init__(self, told: str, then: str, knows_key_s: float = 0.0) -> None:
-        super().__init__(knows_key_s=knows_key_s)
+        super().__init__(knows_key_s=knows_key_s, settings=OPEN_TO_ALL)
         self._told, self._then = told, then
 
     async def send(self, piece: Piece) -> str | None:
@@ -195,7 +195,7 @@ async def test_what_a_platform_tells_before_it_answers_is_what_became_of_the_mes
 async def test_what_a_platform_has_told_is_known_after_a_crash(
     folder: Path, told: str, state: str
 ) -> None:
-    chat, again = Telling(told, "hang"), MemoryChannel()
+    chat, again = Telling(told, "hang"), MemoryChannel(settings=OPEN_TO_ALL)
     async with open_gateway(folder, Recording(), channels=[chat]):
         run_id = await chat.say("ana", "hi")
         await anyio.sleep(10)
@@ -210,7 +210,7 @@ async def test_what_a_platform_has_told_is_known_after_a_crash(
 
 @pytest.mark.spec("B2")
 async def test_a_platform_that_tells_doubles_apart_gets_it_again(folder: Path) -> None:
-    chat = MemoryChannel(knows_key_s=inf)
+    chat = MemoryChannel(knows_key_s=inf, settings=OPEN_TO_ALL)
     chat.faults.append(DeliveryUncertain("cut off"))
 
     assert (await delivery_after(folder, chat)).state == "delivered"
@@ -220,7 +220,7 @@ async def test_a_platform_that_tells_doubles_apart_gets_it_again(folder: Path) -
 async def test_a_chat_gets_its_messages_in_order_and_others_do_not_wait_for_it(
     folder: Path,
 ) -> None:
-    chat = MemoryChannel()
+    chat = MemoryChannel(settings=OPEN_TO_ALL)
     async with open_gateway(folder, Recording(), channels=[chat]) as gateway:
         await gateway.run_store.wait(await chat.say("ana", "one", group="g1"))
         await chat.wait_sent(1)
@@ -249,14 +249,14 @@ async def test_a_crash_while_sending_is_settled_by_what_the_platform_can_do(
             await anyio.sleep_forever()
             return None
 
-    stuck = Stuck()
+    stuck = Stuck(settings=OPEN_TO_ALL)
     async with open_gateway(folder, Recording(), channels=[stuck]) as gateway:
         run_id = await stuck.say("ana", "hi")
         await anyio.sleep(10)
         left = crashed_copy(folder)
         await anyio.sleep(10)
 
-    chat = MemoryChannel(knows_key_s=knows_key_s)
+    chat = MemoryChannel(knows_key_s=knows_key_s, settings=OPEN_TO_ALL)
     async with open_gateway(left, Recording(), channels=[chat]) as gateway:
         await anyio.sleep(60)
         found = await gateway.ledger.find_delivery(f"reply:{run_id}")
@@ -269,7 +269,7 @@ async def test_a_crash_while_sending_is_settled_by_what_the_platform_can_do(
 async def test_a_reply_for_a_channel_that_is_not_set_up_waits_for_it_but_not_for_ever(
     folder: Path,
 ) -> None:
-    chat = MemoryChannel("telegram")
+    chat = MemoryChannel("telegram", settings=OPEN_TO_ALL)
     async with open_gateway(folder, Recording(1000), channels=[chat]) as gateway:
         run_id = await chat.say("ana", "hi")
         await anyio.sleep(1)
@@ -284,7 +284,7 @@ async def test_a_reply_for_a_channel_that_is_not_set_up_waits_for_it_but_not_for
         await anyio.sleep(10)
         given_up = await gateway.ledger.find_delivery(f"reply:{run_id}")
 
-    later = MemoryChannel("telegram")
+    later = MemoryChannel("telegram", settings=OPEN_TO_ALL)
     async with open_gateway(left, Recording(), channels=[later]):
         await anyio.sleep(10)
     assert waiting is not None
@@ -295,7 +295,7 @@ async def test_a_reply_for_a_channel_that_is_not_set_up_waits_for_it_but_not_for
 
 @pytest.mark.spec("Y4")
 async def test_the_send_policy_is_asked_at_the_moment_of_delivery(folder: Path) -> None:
-    chat = MemoryChannel("telegram")
+    chat = MemoryChannel("telegram", settings=OPEN_TO_ALL)
     async with open_gateway(folder, Recording(10.0), channels=[chat]) as gateway:
         run_id = await chat.say("ana", "hi")
         await call(gateway, "sessions.patch", key="main", sendPolicy="deny")
@@ -309,7 +309,7 @@ async def test_the_send_policy_is_asked_at_the_moment_of_delivery(folder: Path) 
 
 
 async def test_a_run_that_somebody_stopped_says_nothing_of_that_in_the_chat(folder: Path) -> None:
-    chat = MemoryChannel("telegram")
+    chat = MemoryChannel("telegram", settings=OPEN_TO_ALL)
     async with open_gateway(folder, Recording(60.0), channels=[chat]) as gateway:
         run_id = await chat.say("ana", "hi")
         await anyio.sleep(1)

@@ -1,4 +1,4 @@
-"""Old sessions are put away and deleted only where `session.maintenance` says so, and nothing else goes."""
+"""Old sessions are archived and deleted only where `session.maintenance` says so, and nothing else goes."""
 
 from pathlib import Path
 from typing import Any
@@ -49,7 +49,7 @@ async def test_nothing_goes_unless_the_mode_says_so(
     assert there == ["main:a", "main:b", "main:main"]
     told = [each.message for each in caplog.records if "session.maintenance" in each.message]
     assert bool(told) is (mode == "warn")
-    assert all("would put 2 sessions away" in text for text in told)
+    assert all("would archive 2 sessions" in text for text in told)
 
 
 async def test_what_is_old_is_put_away_by_itself_and_stays_readable_and_main_sessions_stay(

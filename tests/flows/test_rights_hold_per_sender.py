@@ -8,7 +8,7 @@ import pytest
 
 from crossclaw.config import Config
 from crossclaw.door.principal import person_principal
-from crossclaw.testing import MemoryChannel, ScriptedProvider, open_gateway
+from crossclaw.testing import OPEN_TO_ALL, MemoryChannel, ScriptedProvider, open_gateway
 from tests.flows.talking import call
 
 pytestmark = pytest.mark.spec("B3", "N8")
@@ -24,7 +24,10 @@ async def test_the_words_of_the_owner_and_of_others_are_not_answered_with_one_ri
     tmp_path: Path,
 ) -> None:
     """They wait together in one group, and each run has its own sender's authority."""
-    chat, model = MemoryChannel(), ScriptedProvider(lambda _request: "ok", delay_s=5)
+    chat, model = (
+        MemoryChannel(settings=OPEN_TO_ALL),
+        ScriptedProvider(lambda _request: "ok", delay_s=5),
+    )
     async with open_gateway(tmp_path, model, config=config(), channels=[chat]) as gateway:
         runs = [
             await chat.say(who, f"{who} speaks", group="g1") for who in ("bob", "ana", "bob", "ana")
@@ -49,7 +52,10 @@ async def test_the_words_of_the_owner_and_of_others_are_not_answered_with_one_ri
 async def test_who_may_use_commands_is_decided_by_the_sender(
     tmp_path: Path, allow_from: dict[str, Any], who: str, obeyed: bool
 ) -> None:
-    chat, model = MemoryChannel(), ScriptedProvider(lambda _request: "plain words")
+    chat, model = (
+        MemoryChannel(settings=OPEN_TO_ALL),
+        ScriptedProvider(lambda _request: "plain words"),
+    )
     named = config(allowFrom=allow_from)
     async with open_gateway(tmp_path, model, config=named, channels=[chat]) as gateway:
         run = await gateway.run_store.wait(await chat.say(who, "/status", group="g1"))

@@ -11,7 +11,7 @@ from crossclaw.app import Gateway
 from crossclaw.config import Config
 from crossclaw.domain.events import FeedEvent, SpeechAllowed
 from crossclaw.domain.messages import ToolUse
-from crossclaw.testing import MemoryChannel, ScriptedProvider, open_gateway
+from crossclaw.testing import OPEN_TO_ALL, MemoryChannel, ScriptedProvider, open_gateway
 from crossclaw.testing.gateway import config_for
 from tests.flows.talking import call, results_of, say
 from tests.flows.tools import Counting, Hanging
@@ -85,7 +85,7 @@ async def test_a_call_whose_rules_did_not_change_goes_on(tmp_path: Path) -> None
 async def test_a_reply_is_not_delivered_when_the_send_policy_denies_it_by_then(
     tmp_path: Path,
 ) -> None:
-    chat, model = MemoryChannel(), ScriptedProvider(["hello"], delay_s=5)
+    chat, model = MemoryChannel(settings=OPEN_TO_ALL), ScriptedProvider(["hello"], delay_s=5)
     rules = [{"action": "deny", "match": {"channel": "memory"}}]
     async with open_gateway(tmp_path, model, channels=[chat]) as gateway:
         run_id = await chat.say("ana", "hi")

@@ -13,9 +13,10 @@ from crossclaw.domain.errors import KeyReused
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage, Text, ToolUse, UserMessage
 from crossclaw.domain.runs import Run
-from crossclaw.ledger.operations import Submit
+from crossclaw.ledger.operations import Op, Submit
 from crossclaw.providers.contract import ModelRequest, TellPiece, TextPiece
 from crossclaw.testing import ScriptedProvider, open_gateway, submit
+from tests.flows.interposing import Step, interpose
 from tests.flows.tools import Hanging
 
 ANA = SessionKey.named("main", "ana")
@@ -248,15 +249,13 @@ async def test_a_caller_who_leaves_while_its_message_is_accepted_is_answered_all
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with open_gateway(tmp_path, Recording()) as gateway:
-        commit = gateway.ledger.commit
         with anyio.CancelScope() as gone:
 
-            async def leave_and_commit(*ops: Any) -> list[Any]:
-                if any(isinstance(op, Submit) for op in ops):
-                    gone.cancel()
+            async def leave(commit: Step, *ops: Op[Any]) -> list[Any]:
+                gone.cancel()
                 return await commit(*ops)
 
-            monkeypatch.setattr(gateway.ledger, "commit", leave_and_commit)
+            interpose(monkeypatch, gateway, Submit, leave)
             await submit(gateway, ANA, "hi", run_id="mine")
         run = await gateway.run_store.wait("mine", timeout_s=30)
         after = await ask(gateway, ANA, "and me?")

@@ -14,7 +14,7 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import UserMessage, decode_message, encode_message
 from crossclaw.domain.spawns import SpawnReport, report_text
 from crossclaw.providers.rehearsal import RehearsalProvider
-from crossclaw.testing import MemoryChannel, open_gateway
+from crossclaw.testing import OPEN_TO_ALL, MemoryChannel, open_gateway
 from crossclaw.tools.contract import ToolContext
 from tests.flows.spawning import announces_in, config_of, family, reported
 from tests.flows.talking import call, results_of, say, two_agents
@@ -76,7 +76,7 @@ async def test_what_a_policy_refuses_is_answered_as_forbidden_by_every_session_t
 async def test_a_message_between_sessions_carries_key_channel_and_tool_of_its_source(
     tmp_path: Path,
 ) -> None:
-    chat, model = MemoryChannel("telegram"), RehearsalProvider()
+    chat, model = MemoryChannel("telegram", settings=OPEN_TO_ALL), RehearsalProvider()
     send = told("sessions_send", agentId="librarian", message="say: yes")
     inbound = Inbound(address=Address("telegram", "7"), sender="7", text=send, message_id="1")
     async with open_gateway(tmp_path, model, config=two_agents(), channels=[chat]) as gateway:
@@ -161,7 +161,7 @@ def test_the_runtimes_own_report_has_notes_too() -> None:
 
 @pytest.mark.spec("L3", "L6")
 async def test_last_channel_is_in_every_row_that_has_a_channel(tmp_path: Path) -> None:
-    chat = MemoryChannel("telegram")
+    chat = MemoryChannel("telegram", settings=OPEN_TO_ALL)
     group = Inbound(
         address=Address("telegram", "-5"),
         sender="7",

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from crossclaw.config import Config
-from crossclaw.testing import MemoryChannel, ScriptedProvider, open_gateway
+from crossclaw.testing import OPEN_TO_ALL, MemoryChannel, ScriptedProvider, open_gateway
 from tests.flows.talking import call, say
 
 
@@ -29,7 +29,7 @@ async def test_by_default_nothing_is_ever_reset(tmp_path: Path) -> None:
 async def test_an_idle_session_begins_anew_whichever_door_the_message_takes(
     tmp_path: Path, door: str
 ) -> None:
-    chat = MemoryChannel()
+    chat = MemoryChannel(settings=OPEN_TO_ALL)
     settings = config(reset={"mode": "idle", "idleMinutes": 30})
     model = ScriptedProvider(lambda r: "ok")
     async with open_gateway(tmp_path, model, config=settings, channels=[chat]) as gateway:
@@ -75,7 +75,7 @@ async def test_the_rule_is_that_of_the_chat_it_was_last_written_in(
     tmp_path: Path, written_in: str
 ) -> None:
     """Two chats that share a session: whichever was used last says when it begins anew."""
-    chats = {name: MemoryChannel(name) for name in ("memory", "other")}
+    chats = {name: MemoryChannel(name, settings=OPEN_TO_ALL) for name in ("memory", "other")}
     settings = config(resetByChannel={"memory": {"mode": "idle", "idleMinutes": 30}})
     model = ScriptedProvider(lambda r: "ok")
     async with open_gateway(

@@ -1,4 +1,4 @@
-"""Sub-agents: accepted at once, at work on their own, reported once to parent and chat, put away."""
+"""Sub-agents: accepted at once, at work on their own, reported once to parent and chat, archived."""
 
 from math import inf
 from pathlib import Path
@@ -9,7 +9,7 @@ import pytest
 
 from crossclaw.app import Gateway
 from crossclaw.domain.authority import Authority
-from crossclaw.domain.errors import Invalid, ProviderRefused
+from crossclaw.domain.errors import Invalid, KeyReused, ProviderRefused
 from crossclaw.domain.events import FeedEvent, Injected
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import Text, ToolUse
@@ -17,7 +17,14 @@ from crossclaw.domain.sessions import Session
 from crossclaw.domain.sight import EVERYTHING
 from crossclaw.ledger.operations import DeleteSession
 from crossclaw.providers.contract import ModelRequest, UserTurn
-from crossclaw.testing import MemoryChannel, ScriptedProvider, heard, open_gateway, told
+from crossclaw.testing import (
+    OPEN_TO_ALL,
+    MemoryChannel,
+    ScriptedProvider,
+    heard,
+    open_gateway,
+    told,
+)
 from crossclaw.tools.contract import ToolContext
 from tests.flows.crashing import crashed_copy
 from tests.flows.spawning import MAIN, announces_in, children, config_of, family, reported
@@ -104,7 +111,7 @@ async def test_a_child_has_the_model_thinking_and_label_that_were_asked_for(tmp_
 async def test_a_child_that_was_not_asked_for_in_a_chat_reports_to_the_chat_of_its_parent(
     tmp_path: Path,
 ) -> None:
-    chat = MemoryChannel()
+    chat = MemoryChannel(settings=OPEN_TO_ALL)
     async with open_gateway(tmp_path, family(child_s=60), channels=[chat]) as gateway:
         await chat.say("ana", "hello")
         await chat.wait_sent()
@@ -311,7 +318,7 @@ async def test_a_spawn_is_a_hop_and_a_chain_without_hops_ends(tmp_path: Path) ->
 async def test_the_report_reaches_the_parents_transcript_and_the_chat_it_asked_in(
     tmp_path: Path,
 ) -> None:
-    chat = MemoryChannel()
+    chat = MemoryChannel(settings=OPEN_TO_ALL)
     async with open_gateway(tmp_path, family(), channels=[chat]) as gateway:
         await chat.say("ana", "go")
         await reported(gateway)
@@ -356,7 +363,7 @@ async def test_the_parents_next_turn_knows_the_report_and_no_run_was_started_for
 
 @pytest.mark.spec("P6")
 async def test_a_parent_that_wants_to_be_woken_answers_the_report(tmp_path: Path) -> None:
-    chat = MemoryChannel()
+    chat = MemoryChannel(settings=OPEN_TO_ALL)
     config = config_of({"agents": {"defaults": {"subagents": {"wakeParent": True}}}})
     async with open_gateway(tmp_path, family(), config=config, channels=[chat]) as gateway:
         await chat.say("ana", "go")
@@ -372,7 +379,7 @@ async def test_a_parent_that_wants_to_be_woken_answers_the_report(tmp_path: Path
 async def test_a_child_that_asks_for_silence_leaves_a_note_and_nothing_is_posted(
     tmp_path: Path, token: str
 ) -> None:
-    chat = MemoryChannel()
+    chat = MemoryChannel(settings=OPEN_TO_ALL)
     async with open_gateway(tmp_path, family(announce=token), channels=[chat]) as gateway:
         await chat.say("ana", "go")
         await reported(gateway)
@@ -398,7 +405,7 @@ async def test_a_woken_parent_that_asks_for_silence_posts_nothing(
         asked = words and words[-1] == "go"
         return [ToolUse("c1", "sessions_spawn", {"task": "count"})] if asked else "ok"
 
-    chat = MemoryChannel()
+    chat = MemoryChannel(settings=OPEN_TO_ALL)
     config = config_of({"agents": {"defaults": {"subagents": {"wakeParent": True}}}})
     async with open_gateway(
         tmp_path, ScriptedProvider(answer), config=config, channels=[chat]
@@ -507,7 +514,7 @@ async def test_stopping_the_parent_stops_its_children_and_says_so(tmp_path: Path
 
 @pytest.mark.spec("P8")
 async def test_deleting_the_parent_stops_its_children_and_nobody_is_told(tmp_path: Path) -> None:
-    chat = MemoryChannel()
+    chat = MemoryChannel(settings=OPEN_TO_ALL)
     async with open_gateway(tmp_path, family(child_s=10), channels=[chat]) as gateway:
         await chat.say("ana", "go", group="g1")
         await chat.wait_sent(1)
@@ -537,7 +544,7 @@ async def test_a_parent_that_was_reset_hears_the_report_in_its_new_transcript(
 async def test_a_parent_that_was_archived_is_told_in_transcript_and_chat_and_not_woken(
     tmp_path: Path, wakes: bool
 ) -> None:
-    chat, model = MemoryChannel(), family(child_s=10)
+    chat, model = MemoryChannel(settings=OPEN_TO_ALL), family(child_s=10)
     config = config_of({"agents": {"defaults": {"subagents": {"wakeParent": wakes}}}})
     async with open_gateway(tmp_path, model, config=config, channels=[chat]) as gateway:
         await chat.say("ana", "go", group="g1")
@@ -571,7 +578,7 @@ async def test_a_report_for_a_parent_that_is_gone_ends_the_spawn_all_the_same(
         assert await gateway.ledger.find_session(intake) is None
 
 
-# ── put away ───────────────────────────────────────────────────────────────────────────────────
+# ── archived ───────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.spec("P7")
@@ -671,6 +678,53 @@ async def test_a_retried_spawn_is_one_child_also_after_it_was_deleted(tmp_path: 
             await call(gateway, "sessions.spawn", **{**asked, "task": "other work"})
 
 
+@pytest.mark.spec("P2", "B1")
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"task": "other work"},
+        {"label": "ours"},
+        {"agentId": "librarian"},
+        {"model": "scripted/big"},
+        {"thinking": "high"},
+        {"runTimeoutSeconds": 500},
+        {"cleanup": "delete"},
+    ],
+)
+async def test_a_spawn_under_a_used_key_is_refused_whatever_is_asked_otherwise(
+    tmp_path: Path, other: dict[str, Any]
+) -> None:
+    agents = {"list": [{"id": "main", "subagents": {"allowAgents": ["*"]}}, {"id": "librarian"}]}
+    asked: dict[str, Any] = {"task": "work", "thinking": "low", "idempotencyKey": "k1"}
+    async with open_gateway(tmp_path, family(), config=config_of({"agents": agents})) as gateway:
+        first = await call(gateway, "sessions.spawn", **asked)
+        with pytest.raises(KeyReused):
+            await call(gateway, "sessions.spawn", **{**asked, **other})
+
+        assert await call(gateway, "sessions.spawn", **{**asked, "cleanup": "keep"}) == first
+        assert len(await children(gateway)) == 1
+
+
+@pytest.mark.spec("P2", "B1")
+@pytest.mark.parametrize("later_s", [60, 8 * 24 * 3600])
+async def test_a_retried_spawn_is_one_child_also_when_the_config_has_changed_or_a_week_has_passed(
+    tmp_path: Path, later_s: float
+) -> None:
+    asked: dict[str, Any] = {"task": "work", "idempotencyKey": "k1"}
+    async with open_gateway(tmp_path, family()) as gateway:
+        first = await call(gateway, "sessions.spawn", **asked)
+        await reported(gateway)
+    await anyio.sleep(later_s)
+    subagents = {"thinking": "high", "runTimeoutSeconds": 77}
+    config = config_of({"agents": {"defaults": {"subagents": subagents}}})
+    async with open_gateway(tmp_path, family(), config=config) as gateway:
+        await anyio.sleep(60)
+        assert await call(gateway, "sessions.spawn", **asked) == first
+        assert len(await children(gateway)) == 1
+        with pytest.raises(KeyReused):
+            await call(gateway, "sessions.spawn", **{**asked, "task": "other work"})
+
+
 @pytest.mark.spec("B1", "P5", "P6")
 @pytest.mark.parametrize("after_s", [0, 5, 15, 25])
 async def test_wherever_the_gateway_dies_the_child_is_reported_once(
@@ -678,12 +732,12 @@ async def test_wherever_the_gateway_dies_the_child_is_reported_once(
 ) -> None:
     folder = tmp_path / "gateway"
     folder.mkdir()
-    chat = MemoryChannel(knows_key_s=inf)
+    chat = MemoryChannel(knows_key_s=inf, settings=OPEN_TO_ALL)
     async with open_gateway(folder, family(child_s=10), channels=[chat]) as gateway:
         await chat.say("ana", "go")
         await anyio.sleep(after_s)
         copy = crashed_copy(folder)
-    later = MemoryChannel(knows_key_s=inf)
+    later = MemoryChannel(knows_key_s=inf, settings=OPEN_TO_ALL)
     async with open_gateway(copy, family(), channels=[later]) as gateway:
         spawn = await reported(gateway)
         await anyio.sleep(600)
@@ -699,7 +753,7 @@ async def test_wherever_the_gateway_dies_the_child_is_reported_once(
 
 @pytest.mark.spec("Y4", "P6")
 async def test_a_report_is_kept_from_a_chat_whose_send_policy_denies_it(tmp_path: Path) -> None:
-    chat = MemoryChannel()
+    chat = MemoryChannel(settings=OPEN_TO_ALL)
     async with open_gateway(tmp_path, family(child_s=5), channels=[chat]) as gateway:
         await chat.say("ana", "go")
         await chat.wait_sent(1)

@@ -5,14 +5,18 @@ from typing import Any
 
 import anyio
 import msgspec
+import pytest
 
+from crossclaw.app import Gateway
 from crossclaw.config import Config
+from crossclaw.domain.errors import Invalid
+from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import Provenance
 from crossclaw.door.principal import person_principal
 from crossclaw.door.registry import Caller
 from crossclaw.sessions.arrivals import Arrival
-from crossclaw.testing import MemoryChannel, ScriptedProvider, open_gateway
-from tests.flows.talking import OWNER, call
+from crossclaw.testing import OPEN_TO_ALL, MemoryChannel, ScriptedProvider, open_gateway
+from tests.flows.talking import OWNER, call, say
 
 HOOK = person_principal("hook", {"hook"})
 JOB: dict[str, Any] = {
@@ -76,7 +80,7 @@ async def test_a_hook_with_a_key_of_its_own_is_heard_when_its_session_was_put_aw
 async def test_a_command_and_a_message_are_heard_in_a_chat_that_was_put_away(
     tmp_path: Path,
 ) -> None:
-    chat, provider = MemoryChannel(), ScriptedProvider(lambda request: "ok")
+    chat, provider = MemoryChannel(settings=OPEN_TO_ALL), ScriptedProvider(lambda request: "ok")
     async with open_gateway(tmp_path, provider, channels=[chat]) as gateway:
         await gateway.run_store.wait(await chat.say("ana", "hi", group="g1"))
         await call(gateway, "sessions.archive", key="agent:main:memory:group:g1")
@@ -86,6 +90,50 @@ async def test_a_command_and_a_message_are_heard_in_a_chat_that_was_put_away(
         await gateway.run_store.wait(run)
         await anyio.sleep(600)
     assert len(chat.sent) == 3
+
+
+WORK = SessionKey.parse("agent:main:work")
+COMMANDS = ("/status", "/think high", "/new", "/new hello", "/stop", "stop", "/send off", "/nosuch")
+
+
+async def put_away(gateway: Gateway) -> None:
+    await say(gateway, "work", "hi", "r1")
+    await call(gateway, "sessions.archive", key="work")
+
+
+@pytest.mark.parametrize("text", COMMANDS)
+async def test_a_command_to_an_archived_session_is_refused_like_any_message_and_does_nothing(
+    tmp_path: Path, text: str
+) -> None:
+    async with open_gateway(tmp_path, ScriptedProvider(lambda request: "ok")) as gateway:
+        await put_away(gateway)
+        before = await gateway.ledger.find_session(WORK)
+        for _ in range(2):
+            with pytest.raises(Invalid, match="is archived: it can be read, not written to"):
+                await call(
+                    gateway, "chat.send", sessionKey="work", message=text, idempotencyKey="c1"
+                )
+
+        assert await gateway.ledger.find_session(WORK) == before
+        assert await gateway.run_store.find("c1") is None
+
+
+@pytest.mark.parametrize("text", COMMANDS)
+async def test_a_command_asked_again_is_answered_as_before_although_its_session_was_archived_since(
+    tmp_path: Path, text: str
+) -> None:
+    said: dict[str, Any] = {"sessionKey": "work", "message": text, "idempotencyKey": "c1"}
+    async with open_gateway(tmp_path, ScriptedProvider(lambda request: "ok")) as gateway:
+        await say(gateway, "work", "hi", "r1")
+        first = await call(gateway, "chat.send", **said)
+        await gateway.run_store.wait("c1")
+        await call(gateway, "sessions.archive", key="work")
+        before = await gateway.ledger.find_session(WORK)
+
+        again = await call(gateway, "chat.send", **said)
+
+        assert again == first | ({"status": "ok"} if "status" in first else {})
+        assert await gateway.ledger.find_session(WORK) == before
 
 
 async def test_what_was_on_its_way_when_its_session_was_put_away_brings_it_back(

@@ -8,7 +8,7 @@ import pytest
 from crossclaw.domain.exchanges import CONTROL_TOKENS
 from crossclaw.domain.messages import AssistantMessage, Text
 from crossclaw.providers.contract import ModelRequest, TellPiece
-from crossclaw.testing import MemoryChannel, ScriptedProvider, open_gateway
+from crossclaw.testing import OPEN_TO_ALL, MemoryChannel, ScriptedProvider, open_gateway
 from tests.flows.spawning import announces_in, family, reported
 
 TOKENS = ("REPLY_SKIP", "ANNOUNCE_SKIP", "NO_REPLY", "HEARTBEAT_OK")
@@ -23,7 +23,7 @@ def test_these_are_the_tokens() -> None:
 async def test_an_agent_that_has_nothing_to_say_in_a_chat_says_nothing(
     tmp_path: Path, token: str
 ) -> None:
-    chat = MemoryChannel()
+    chat = MemoryChannel(settings=OPEN_TO_ALL)
     replies = [f"\n {token} ", f"About {token}: it is a word.", f"{token}."]
     async with open_gateway(tmp_path, ScriptedProvider(replies), channels=[chat]) as gateway:
         for number in range(len(replies)):
@@ -41,7 +41,7 @@ async def test_a_token_in_several_blocks_is_still_one(tmp_path: Path) -> None:
             whole = await super().complete(request, tell)
             return AssistantMessage([Text("NO_"), Text("REPLY")], whole.timestamp)
 
-    chat = MemoryChannel()
+    chat = MemoryChannel(settings=OPEN_TO_ALL)
     async with open_gateway(tmp_path, InBlocks(["x"]), channels=[chat]) as gateway:
         run = await gateway.run_store.wait(await chat.say("ana", "hi"))
         await anyio.sleep(60)
@@ -59,7 +59,7 @@ async def test_a_token_in_several_blocks_is_still_one(tmp_path: Path) -> None:
 async def test_a_child_that_announces_a_token_is_silent_under_every_heading(
     tmp_path: Path, token: str, said: str
 ) -> None:
-    chat = MemoryChannel()
+    chat = MemoryChannel(settings=OPEN_TO_ALL)
     model = family(announce=said.format(token))
     async with open_gateway(tmp_path, model, channels=[chat]) as gateway:
         await chat.say("ana", "go")
@@ -73,7 +73,7 @@ async def test_a_child_that_announces_a_token_is_silent_under_every_heading(
 
 @pytest.mark.spec("P5", "S7")
 async def test_what_is_said_beside_a_token_is_reported_without_it(tmp_path: Path) -> None:
-    chat = MemoryChannel()
+    chat = MemoryChannel(settings=OPEN_TO_ALL)
     model = family(announce="Result: ANNOUNCE_SKIP\nNotes: the shelf is empty")
     async with open_gateway(tmp_path, model, channels=[chat]) as gateway:
         await chat.say("ana", "go")

@@ -8,7 +8,7 @@ import pytest
 
 from crossclaw.app import Gateway
 from crossclaw.config import Config
-from crossclaw.config.toolnames import KNOWN
+from crossclaw.config.toolnames import KNOWN, MISSING_HERE
 from crossclaw.config.tools import SubagentTools, ToolPolicy
 from crossclaw.domain.authority import Authority
 from crossclaw.domain.keys import SessionKey
@@ -154,3 +154,7 @@ async def test_every_tool_that_is_there_can_be_named_in_a_rule(tmp_path: Path) -
             name: BUILT_IN[name] for name in there
         }
         assert SESSION_TOOLS <= set(there) <= KNOWN
+
+
+def test_what_is_listed_as_missing_here_is_no_tool_of_ours() -> None:
+    assert not set(MISSING_HERE) & set(BUILT_IN)

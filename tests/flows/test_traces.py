@@ -10,7 +10,7 @@ import pytest
 from crossclaw.domain.errors import NotFound
 from crossclaw.domain.traces import TraceSpan, arranged
 from crossclaw.providers.rehearsal import RehearsalProvider
-from crossclaw.testing import MemoryChannel, ScriptedProvider, open_gateway
+from crossclaw.testing import OPEN_TO_ALL, MemoryChannel, ScriptedProvider, open_gateway
 from tests.flows.talking import call, say, two_agents
 
 pytestmark = pytest.mark.spec("B10")
@@ -28,7 +28,7 @@ def shape(tree: dict[str, Any]) -> list[str]:
 async def test_a_message_is_one_tree_down_to_calls_rounds_children_and_deliveries(
     tmp_path: Path,
 ) -> None:
-    chat = MemoryChannel()
+    chat = MemoryChannel(settings=OPEN_TO_ALL)
     async with open_gateway(
         tmp_path, RehearsalProvider(), config=two_agents(), channels=[chat]
     ) as gateway:

@@ -1,4 +1,4 @@
-"""Stopping, putting away and throwing away by a client's hand."""
+"""Stopping, archiving and throwing away by a client's hand."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ import pytest
 
 from crossclaw.config import Config, session
 from crossclaw.domain.keys import SessionKey
-from crossclaw.testing import MemoryChannel, ScriptedProvider, open_gateway
+from crossclaw.testing import OPEN_TO_ALL, MemoryChannel, ScriptedProvider, open_gateway
 from tests.flows.talking import call, say
 
 DESK = "agent:main:desk"
@@ -115,7 +115,7 @@ async def test_who_comes_back_keeps_the_label_that_went_to_another_too(tmp_path:
 
 @pytest.mark.parametrize("words", ["still there?", "/status"])
 async def test_who_writes_to_a_chat_that_was_put_away_is_heard(tmp_path: Path, words: str) -> None:
-    chat = MemoryChannel("telegram")
+    chat = MemoryChannel("telegram", settings=OPEN_TO_ALL)
     group = "agent:main:telegram:group:g1"
 
     provider = ScriptedProvider(lambda request: "ok")

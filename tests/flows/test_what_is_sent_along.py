@@ -24,7 +24,7 @@ from crossclaw.domain.messages import (
 from crossclaw.domain.runs import Run
 from crossclaw.domain.sight import EVERYTHING
 from crossclaw.providers.contract import ModelRequest, Part, UserTurn
-from crossclaw.testing import MemoryChannel, ScriptedProvider, open_gateway
+from crossclaw.testing import OPEN_TO_ALL, MemoryChannel, ScriptedProvider, open_gateway
 from tests.flows.talking import OWNER, call, say
 from tests.unit.test_pdf import document, locked
 
@@ -306,7 +306,7 @@ async def test_what_a_chat_platform_brings_along_is_in_the_message_and_is_no_com
         message_id="1",
         attachments=(Attachment(kind="image", id="p1"),),
     )
-    channel, model = Camera(), ScriptedProvider(["a picture"])
+    channel, model = Camera(settings=OPEN_TO_ALL), ScriptedProvider(["a picture"])
     async with open_gateway(tmp_path, model, channels=[channel]) as gateway:
         first, again = [(await channel.bring(inbound)).run_id for _ in range(2)]
         assert first is not None

@@ -45,7 +45,11 @@ async def test_the_owner_is_shown_exactly_what_the_model_gets(tmp_path: Path) ->
 async def test_every_parameter_of_every_tool_says_what_it_is_for_and_none_is_nullable(
     tmp_path: Path,
 ) -> None:
-    for tool in (await first_request(tmp_path)).tools:
+    tools = (await first_request(tmp_path)).tools
+
+    assert len(tools) > 10
+    assert sum(len(tool.schema.get("properties", {})) for tool in tools) > 30
+    for tool in tools:
         assert tool.description.count(".") >= 1, tool.name
         for name, told in tool.schema.get("properties", {}).items():
             assert told.get("description"), f"{tool.name}.{name}"

@@ -1,5 +1,6 @@
 """Stories that once went wrong, each told so that it cannot happen again unnoticed."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +14,15 @@ from crossclaw.domain.authority import Authority
 from crossclaw.domain.errors import Busy, Forbidden, Invalid, NotFound, StoreError
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage, Text, ToolUse, UserMessage
-from crossclaw.domain.runs import NewRun
-from crossclaw.domain.sessions import NewSession
 from crossclaw.door.principal import Principal, session_principal
 from crossclaw.door.registry import Caller, Listening
-from crossclaw.ledger.operations import EnsureSession, Op, ResetSession, SettleDelivery
+from crossclaw.ledger.operations import Op, ResetSession, SettleDelivery
 from crossclaw.providers.contract import ModelRequest
 from crossclaw.providers.rehearsal import RehearsalProvider
-from crossclaw.testing import MemoryChannel, ScriptedProvider, open_gateway, told
+from crossclaw.testing import OPEN_TO_ALL, MemoryChannel, ScriptedProvider, open_gateway, told
 from crossclaw.testing.scripted import ScriptedAnswer
 from crossclaw.tools.contract import ToolContext
+from tests.flows.interposing import Step, interpose
 from tests.flows.talking import OWNER, call, results_of, say, two_agents
 from tests.flows.test_runs_keep_their_order import Recording
 from tests.flows.tools import Counting, Hanging, Nothing
@@ -42,6 +42,17 @@ def apart() -> Config:
 
 def agent(key: SessionKey = MAIN) -> Principal:
     return session_principal(key, Authority())
+
+
+class Reluctant(Hanging):
+    """Takes a second to stop."""
+
+    async def call(self, context: ToolContext, params: Nothing) -> str:
+        try:
+            return await super().call(context, params)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await anyio.sleep(1)
 
 
 class Broken(Counting):
@@ -111,20 +122,18 @@ async def test_an_agent_cannot_create_a_session_by_naming_it(tmp_path: Path) -> 
 async def test_a_delivery_whose_outcome_could_not_be_stored_is_settled_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text_limit: int, each: int
 ) -> None:
-    chat = MemoryChannel(traits=Traits(text_limit=text_limit))
+    chat = MemoryChannel(traits=Traits(text_limit=text_limit), settings=OPEN_TO_ALL)
     settles = 0
     async with open_gateway(tmp_path, Recording(), channels=[chat]) as gateway:
-        real = gateway.ledger.commit
 
-        async def full_disk(*ops: Op[object]) -> object:  # `do` writes by it too
+        async def full_disk(commit: Step, *ops: Op[Any]) -> list[Any]:
             nonlocal settles
-            if any(isinstance(op, SettleDelivery) for op in ops):
-                settles += 1
-                if settles <= 2:
-                    raise StoreError("the disk is full")
-            return await real(*ops)
+            settles += 1
+            if settles <= 2:
+                raise StoreError("the disk is full")
+            return await commit(*ops)
 
-        monkeypatch.setattr(gateway.ledger, "commit", full_disk)
+        interpose(monkeypatch, gateway, SettleDelivery, full_disk)
         first = await chat.say("ana", "one " * 30)
         await gateway.run_store.wait(first)
         await gateway.run_store.wait(await chat.say("ana", "two " * 30))
@@ -222,7 +231,9 @@ async def test_a_run_has_the_authority_of_whoever_began_it_and_the_configs_hops(
                 message="say: hi",
                 idempotencyKey=method,
             )
-            run = await gateway.run_store.wait(method, timeout_s=60)
+        done = await call(gateway, "sessions.compact", limited, key="agent:main:x")
+        for run_id in ("chat.send", "agent", done["runId"]):
+            run = await gateway.run_store.wait(run_id, timeout_s=60)
             assert run is not None
             assert run.authority == Authority(
                 denied_tools=frozenset({"read"}), sandboxed=True, hops_left=3
@@ -315,28 +326,28 @@ async def test_a_message_that_arrives_during_a_reset_is_in_the_transcript_that_i
 ) -> None:
     async with open_gateway(tmp_path, Recording(5.0)) as gateway:
         await say(gateway, "main", "old", "r1")
-        real, late = gateway.lanes.abort_session, list[bool]()
+        resets = 0
 
-        async def slow_abort(key: SessionKey, reason: str) -> list[str]:
-            stopped = await real(key, reason)
-            if not late:
-                late.append(True)
+        async def arrive(commit: Step, *ops: Op[Any]) -> list[Any]:
+            nonlocal resets
+            resets += 1
+            if resets == 1:  # what ran is stopped, and the reset not stored yet
                 await call(
                     gateway, "chat.send", sessionKey="main", message="new", idempotencyKey="r2"
                 )
                 await anyio.sleep(1)
-            return stopped
+            return await commit(*ops)
 
-        monkeypatch.setattr(
-            type(gateway.lanes), "abort_session", lambda self, key, reason: slow_abort(key, reason)
-        )
+        interpose(monkeypatch, gateway, ResetSession, arrive)
         await call(gateway, "sessions.reset", key="main")
         run = await gateway.run_store.wait("r2", timeout_s=60)
         session = await gateway.ledger.find_session(MAIN)
 
     assert run is not None
     assert session is not None
-    assert run.ended  # it was stopped by the reset, in the old transcript, and not left half-way
+    assert run.session_id != session.session_id
+    assert run.status == "aborted"  # by the reset, in the old transcript, and not left half-way
+    assert resets == 2
 
 
 async def test_a_session_that_is_being_answered_is_not_reset_under_its_run(tmp_path: Path) -> None:
@@ -351,19 +362,26 @@ async def test_a_session_that_is_being_answered_is_not_reset_under_its_run(tmp_p
 async def test_a_message_queued_before_a_reset_is_answered_in_the_new_transcript(
     tmp_path: Path,
 ) -> None:
-    async with open_gateway(tmp_path, Recording()) as gateway:
-        await gateway.ledger.do(EnsureSession(new=NewSession(key=MAIN, session_id="old"), at=1))
-        message = UserMessage([Text("wait for me")], timestamp=1)
-        new = NewRun(run_id="r1", key=MAIN, kind="chat", message=message)
-        await gateway.run_store.accept(
-            new, NewSession(key=MAIN, session_id="old")
-        )  # no lane is told
-        await gateway.ledger.do(ResetSession(key=MAIN, session_id="new", at=2))
-        gateway.lanes.wake(MAIN)
-        run = await gateway.run_store.wait("r1", timeout_s=60)
+    model, slow = ScriptedProvider([[ToolUse("c", "hang", {})], "here you are"]), Reluctant()
+    async with open_gateway(tmp_path, model, tools=[slow]) as gateway:
+        await call(gateway, "chat.send", sessionKey="main", message="old", idempotencyKey="r1")
+        await slow.begun.wait()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(partial(call, gateway, "sessions.reset", key="main"))
+            await anyio.sleep(0.5)  # the run before is being stopped
+            await call(gateway, "chat.send", sessionKey="main", message="new", idempotencyKey="r2")
+            queued = await gateway.run_store.find("r2")
+        first, second = [await gateway.run_store.wait(each, timeout_s=60) for each in ("r1", "r2")]
+        session = await gateway.ledger.find_session(MAIN)
 
-    assert run is not None
-    assert (run.session_id, run.reply) == ("new", "re: wait for me")
+    assert queued is not None
+    assert first is not None
+    assert second is not None
+    assert session is not None
+    assert (queued.status, first.status) == ("queued", "aborted")
+    assert first.session_id != session.session_id
+    assert (second.session_id, second.reply) == (session.session_id, "here you are")
+    assert "old" not in str(model.seen[-1].turns)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from crossclaw.door.principal import session_principal
 from crossclaw.door.registry import Caller
 from crossclaw.ledger.operations import ArchiveSession, EnsureSession, PutDelivery
 from crossclaw.providers.contract import ModelRequest
-from crossclaw.testing import MemoryChannel, ScriptedProvider, open_gateway
+from crossclaw.testing import OPEN_TO_ALL, MemoryChannel, ScriptedProvider, open_gateway
 from tests.flows.crashing import crashed_copy
 from tests.flows.spawning import MAIN, announces_in, children, config_of, family, reported
 from tests.flows.talking import call, results_of, say
@@ -113,7 +113,7 @@ async def test_a_child_of_a_sandboxed_owner_is_sandboxed_and_nobodys_owner(tmp_p
 async def test_a_report_goes_to_the_chat_that_was_asked_in_not_to_the_newest_one(
     tmp_path: Path,
 ) -> None:
-    chat = MemoryChannel()
+    chat = MemoryChannel(settings=OPEN_TO_ALL)
     async with open_gateway(tmp_path, family(child_s=20), channels=[chat]) as gateway:
         await chat.say("ana", "go")
         await anyio.sleep(5)
@@ -386,7 +386,7 @@ async def test_what_an_owner_says_in_a_child_is_no_owners_word_there(tmp_path: P
 async def test_a_report_that_meets_the_deletion_of_its_parent_goes_nowhere(tmp_path: Path) -> None:
     """Decided while the parent was there, stored when it is gone, and its denial with it."""
     group = SessionKey.group("main", "memory", "g1")
-    chat = MemoryChannel()
+    chat = MemoryChannel(settings=OPEN_TO_ALL)
     async with open_gateway(tmp_path, family(child_s=20), channels=[chat]) as gateway:
         await chat.say("ana", "go", group="g1")
         await anyio.sleep(30)  # the task is done, and the child thinks about its announce

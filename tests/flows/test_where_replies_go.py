@@ -7,15 +7,11 @@ import anyio
 import pytest
 
 from crossclaw.channels.manifest import Traits
-from crossclaw.config.channels import ChannelSettings
 from crossclaw.domain.addresses import Address, Inbound
 from crossclaw.providers.rehearsal import RehearsalProvider
-from crossclaw.testing import MemoryChannel, VirtualLoop, open_gateway
+from crossclaw.testing import OPEN_TO_ALL, MemoryChannel, VirtualLoop, open_gateway
 from tests.flows.talking import call
 
-OPEN = ChannelSettings(
-    dm_policy="open", allow_from=("*",), group_policy="open", require_mention=False
-)
 SPAWNS = 'tool: sessions_spawn {"task": "say: The errand is done."}\nthen:\nsay: Begun.'
 
 
@@ -26,7 +22,7 @@ def anyio_backend() -> tuple[str, dict[str, Any]]:
 
 
 def account(name: str) -> MemoryChannel:
-    return MemoryChannel(account_id=name, settings=OPEN, traits=Traits(threads="thread"))
+    return MemoryChannel(account_id=name, settings=OPEN_TO_ALL, traits=Traits(threads="thread"))
 
 
 def said(text: str) -> Inbound:

@@ -93,6 +93,28 @@ async def test_a_stranger_gets_one_code_and_talks_when_the_owner_has_approved_it
 
 
 @pytest.mark.spec("N8")
+async def test_a_channel_without_settings_answers_no_stranger(tmp_path: Path) -> None:
+    """It is as closed as a platform whose section says nothing of access, so that no test gets in where no user does."""
+    memory, model = MemoryChannel(), Recording()
+    async with open_gateway(tmp_path, model, channels=[memory]) as gateway:
+        received = [
+            await memory.bring(direct("7", "hi", 1)),
+            await memory.bring(direct("7", "/status", 2)),
+            await memory.bring(direct("7", "other words", 3, edit_of="1")),
+            await memory.bring(direct("8", "hi", 4, sender_is_bot=True)),
+            await memory.bring(said("g1", "7", "hi", 5, mentioned=True)),
+        ]
+        await anyio.sleep(60)
+        words = await words_in(gateway, "agent:main:main")
+
+    assert [each.what for each in received] == ["pairing"] * 3 + ["dropped"] * 2
+    assert (model.spans, words) == ([], [])
+    ((to, text),) = memory.sent
+    assert to == "7"
+    assert "Pairing code: " in text
+
+
+@pytest.mark.spec("N8")
 async def test_a_stranger_has_the_code_at_once(tmp_path: Path) -> None:
     memory = chat()
     async with open_gateway(tmp_path, Recording(), channels=[memory]):
@@ -217,7 +239,6 @@ async def test_whoever_is_removed_gets_no_reminder_of_the_main_session_any_more(
         await memory.bring(says(3, "g1", chat_type="group", chat_id="g1", mentioned=True))
         await anyio.sleep(60)
         before = await gateway.ledger.find_session(SessionKey.main("main"))
-        assert memory.settings is not None
         msgspec.structs.force_setattr(memory.settings, "allow_from", tuple(allowed))
         await call(gateway, "chat.pairing.remove", channel="memory", sender="7")
         after = await gateway.ledger.find_session(SessionKey.main("main"))
@@ -404,6 +425,34 @@ async def test_groups_are_answered_always_where_the_config_or_the_owner_says_so(
     assert found == ["remembered", "accepted", "accepted", "remembered"]
     assert session is not None
     assert session.group_activation == "always"
+
+
+@pytest.mark.spec("N8")
+@pytest.mark.parametrize(
+    ("config", "text", "attachments"),
+    [
+        ({"session": {"resetTriggers": ["/begin"]}}, "/new and now this", ()),
+        ({"commands": {"allowFrom": {"memory": ["1"]}}}, "/status", ()),
+        ({}, "/status", (Attachment(kind="image", id="picture"),)),
+        ({}, "/new and now this", (Attachment(kind="video", id="film"),)),
+    ],
+)
+async def test_what_would_not_be_carried_out_as_a_command_calls_no_agent_either(
+    tmp_path: Path, config: dict[str, Any], text: str, attachments: tuple[Attachment, ...]
+) -> None:
+    """The question whether it is a command has one answer: in the group, and where it is carried out."""
+    memory = WithFiles(settings=ChannelSettings(group_policy="open"))
+    model = Recording()
+    async with open_gateway(
+        tmp_path, model, config=msgspec.convert(config, Config), channels=[memory]
+    ):
+        received = await memory.bring(said("g1", "7", text, 1, attachments=attachments))
+        await anyio.sleep(60)
+        passed = await memory.bring(said("g1", "1", "/stop", 2))
+
+    assert (received.what, memory.fetched) == ("remembered", 0)
+    assert passed.what == "accepted"
+    assert not model.spans
 
 
 @pytest.mark.spec("N8")

@@ -95,6 +95,24 @@ async def test_invisible_and_unknown_are_the_same_answer(tmp_path: Path, tool: s
             assert answer == ("NotFound", "INVALID_REQUEST", f"unknown session: {name}")
 
 
+@pytest.mark.spec("V1", "V3")
+async def test_a_repeated_request_does_not_tell_whether_an_unseen_session_exists(
+    tmp_path: Path,
+) -> None:
+    repeated: dict[str, Any] = {
+        "message": "say: hi",
+        "earlier": "user: hello",
+        "idempotencyKey": "k1",
+    }
+    async with open_gateway(tmp_path, RehearsalProvider(), config=config()) as gateway:
+        await settle(gateway)
+        await call(gateway, "agent", sessionKey=COUSIN.text, **repeated)
+        for name in (COUSIN.text, "agent:main:subagent:9", id_of(COUSIN), str(uuid4())):
+            with pytest.raises(CrossclawError) as refused:
+                await call(gateway, "agent", BOXED, sessionKey=name, **repeated)
+            assert str(refused.value) == f"unknown session: {name}"
+
+
 @pytest.mark.spec("V1", "S1")
 async def test_a_sandboxed_session_reads_and_sends_to_its_child(tmp_path: Path) -> None:
     async with open_gateway(tmp_path, RehearsalProvider(), config=config()) as gateway:

@@ -14,7 +14,14 @@ from crossclaw.domain.addresses import Address, Inbound
 from crossclaw.domain.messages import Text, ToolUse
 from crossclaw.door.principal import person_principal
 from crossclaw.providers.contract import ModelRequest, UserTurn
-from crossclaw.testing import MemoryChannel, ScriptedProvider, heard, open_gateway, told
+from crossclaw.testing import (
+    OPEN_TO_ALL,
+    MemoryChannel,
+    ScriptedProvider,
+    heard,
+    open_gateway,
+    told,
+)
 from tests.flows.spawning import MAIN, reported
 from tests.flows.talking import call, say, two_agents
 from tests.flows.test_exchanges import settled, talkative
@@ -78,7 +85,7 @@ async def everybody_speaks(gateway: Gateway, chat: MemoryChannel) -> None:
 
 @pytest.mark.spec("M6", "S5", "P6")
 async def test_no_words_of_others_are_ever_in_the_system_prompt(tmp_path: Path) -> None:
-    model, chat = marked(), MemoryChannel()
+    model, chat = marked(), MemoryChannel(settings=OPEN_TO_ALL)
     tool = Counting("count", before=lambda: None)
     async with open_gateway(
         tmp_path, model, config=everything_at_once(), channels=[chat], tools=[tool]

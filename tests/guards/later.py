@@ -80,8 +80,8 @@ LATER = (
         3,
         "words that are said again have the rights of whoever wrote them",
         "sessions/retrying.py",
-        "return caller.principal.authority.meet(before)",
-        "return caller.principal.authority",
+        "return caller.within(msgspec.structs.replace(run.authority, made_by=frozenset()))",
+        "return caller",
         (
             "tests/flows/test_attention.py::test_a_retry_gives_the_words_of_others_no_owners_rights_and_no_other_name",
         ),
@@ -98,11 +98,11 @@ LATER = (
     ),
     Guard(
         3,
-        "an arm is asked about as whoever it works for",
+        "a sub-agent is asked about as whoever it works for",
         "policy/approvals.py",
         "return (agent_id, *others)",
         "return (agent_id,)",
-        (f"{APPROVALS}::test_an_arm_asks_as_whoever_it_works_for_would",),
+        (f"{APPROVALS}::test_a_sub_agent_asks_as_whoever_it_works_for_would",),
     ),
     Guard(
         7,

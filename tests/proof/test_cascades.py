@@ -13,6 +13,7 @@ import msgspec
 import pytest
 
 from crossclaw.config import Config
+from crossclaw.config.session import AgentToAgentConfig
 from crossclaw.domain.authority import Authority
 from crossclaw.domain.errors import Invalid
 from crossclaw.domain.keys import SessionKey
@@ -22,8 +23,8 @@ from crossclaw.domain.sessions import NewSession
 from crossclaw.door.principal import session_principal
 from crossclaw.door.registry import Caller
 from crossclaw.ledger.operations import EnsureSession
+from crossclaw.policy.hops import one_hop_less
 from crossclaw.providers.contract import ModelRequest, UserTurn
-from crossclaw.sessions.intake import one_hop_less
 from crossclaw.testing import ScriptedProvider, VirtualLoop, open_gateway, told
 from tests.flows.talking import call, results_of
 from tests.proof.size import share
@@ -160,24 +161,36 @@ async def test_a_cascade_has_the_runs_that_its_hops_allow(tmp_path: Path, part: 
             assert complaint(mesh, runs) is None
 
 
-def a_hop_costs_nothing(caller: Caller, hops_max: int) -> Authority:
-    return caller.principal.authority
+def a_hop_costs_nothing(authority: Authority, rules: AgentToAgentConfig) -> Authority:
+    return authority
 
 
-def only_the_first_hop_costs(caller: Caller, hops_max: int) -> Authority:
-    first = caller.run is not None and not caller.run.cause.hops
-    return one_hop_less(caller, hops_max) if first else caller.principal.authority
+def only_the_first_hop_costs(authority: Authority, rules: AgentToAgentConfig) -> Authority:
+    first = authority.hops_left >= rules.max_hops
+    return one_hop_less(authority, rules) if first else authority
 
 
-@pytest.mark.parametrize("rule", [a_hop_costs_nothing, only_the_first_hop_costs])
+SENDS = Mesh(("b", "a"), hops=2, turns=0, waits=False, armed=False)
+SPAWNS = Mesh(("+b", ""), hops=1, turns=0, waits=False, armed=True)
+"""What is too much here is begun by the sub-agent, which has no hop left after its spawn."""
+
+
+@pytest.mark.parametrize(
+    ("rule", "mesh"),
+    [
+        (a_hop_costs_nothing, SENDS),
+        (only_the_first_hop_costs, SENDS),
+        (a_hop_costs_nothing, SPAWNS),
+    ],
+)
 async def test_hops_that_are_not_counted_are_caught(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rule: Any
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rule: Any, mesh: Mesh
 ) -> None:
-    """The control: the proof can fail."""
+    """The control: the proof can fail, by sends and by spawns."""
+    assert complaint(mesh, await play(tmp_path / "as it is", mesh)) is None
     monkeypatch.setattr("crossclaw.sessions.intake.one_hop_less", rule)
-    mesh = Mesh(("b", "a"), hops=2, turns=0, waits=False, armed=False)
 
-    assert complaint(mesh, await play(tmp_path, mesh)) is not None
+    assert complaint(mesh, await play(tmp_path / "broken", mesh)) is not None
 
 
 # ── itself, and circles ────────────────────────────────────────────────────────────────────────

@@ -50,7 +50,9 @@ def open_door(ledger: Any, setting: Setting) -> Door:
     resolver = Resolver(ledger, config)
     run_store = RunStore(ledger, Feed(), clock, "nobody")
     builder, nothing = RunBuilder(config, clock, RandomIds()), cast(Any, None)
-    intake = Intake(builder, ledger, resolver, Lanes(run_store, Slots(), clock), nothing, nothing)
+    intake = Intake(
+        builder, run_store, resolver, Lanes(run_store, Slots(), clock), nothing, nothing
+    )
     waits = Waits(ledger, run_store, Slots(), clock)
     sends = Sends(intake, resolver, run_store, waits, builder)
     context = ServiceContext(

@@ -19,7 +19,7 @@ from crossclaw.domain.events import FeedEvent, RunEnded
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage, Text, ToolUse
 from crossclaw.providers.contract import ModelRequest, TellPiece, TextPiece, UserTurn
-from crossclaw.testing import MemoryChannel, VirtualClock, open_gateway
+from crossclaw.testing import OPEN_TO_ALL, MemoryChannel, VirtualClock, open_gateway
 from crossclaw.testing.time import NOON_MS
 from tests.flows.crashing import crashed_copy
 from tests.flows.talking import call
@@ -52,7 +52,7 @@ class Chat(MemoryChannel):
     """A platform on which nothing may be said that is denied at that moment."""
 
     def __init__(self, life: "Life") -> None:
-        super().__init__("memory")
+        super().__init__("memory", settings=OPEN_TO_ALL)
         self._life = life
 
     async def send(self, piece: Piece) -> str | None:

@@ -20,7 +20,7 @@ from crossclaw.domain.queueing import Queueing, next_batch
 from crossclaw.domain.runs import Run
 from crossclaw.domain.sessions import Entry
 from crossclaw.providers.contract import ModelRequest, TellPiece
-from crossclaw.testing import MemoryChannel, open_gateway
+from crossclaw.testing import OPEN_TO_ALL, MemoryChannel, open_gateway
 from tests.flows.crashing import crashed_copy
 from tests.flows.talking import call
 from tests.flows.tools import Counting
@@ -77,7 +77,11 @@ async def live(plan: list[Arrival], crash_after: int) -> Seen:
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder) / "gateway"
         home.mkdir()
-        first, second, ids = MemoryChannel("memory"), MemoryChannel("memory"), list[str]()
+        first, second, ids = (
+            MemoryChannel("memory", settings=OPEN_TO_ALL),
+            MemoryChannel("memory", settings=OPEN_TO_ALL),
+            list[str](),
+        )
         async with _open(home, first, 1) as gateway:
             for number, arrival in enumerate(plan[:crash_after]):
                 ids.append(await _arrive(gateway, first, number, arrival))

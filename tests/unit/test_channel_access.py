@@ -8,12 +8,15 @@ import msgspec
 import pytest
 
 from crossclaw.channels.accounts import LiveAccount
+from crossclaw.channels.manifest import ChannelManifest, Traits
+from crossclaw.channels.registry import list_manifests
 from crossclaw.config import Config
 from crossclaw.config.channels import ChannelSettings, DmPolicy, GroupPolicy, TopicSettings
 from crossclaw.config.doors import CommandsConfig
 from crossclaw.domain.addresses import Address, Inbound
 from crossclaw.domain.mention_patterns import mention_pattern, name_pattern
 from crossclaw.policy.channel_access import (
+    AccessDecision,
     AccessRules,
     GroupRules,
     MentionFacts,
@@ -22,7 +25,12 @@ from crossclaw.policy.channel_access import (
     decide_mention,
 )
 from crossclaw.policy.owner import decide_commands, decide_owner
-from crossclaw.sessions.channel_rules import chat_place, mention_patterns
+from crossclaw.sessions.channel_rules import (
+    access_rules,
+    chat_place,
+    mention_patterns,
+    speaker_of,
+)
 from crossclaw.testing import MemoryChannel
 
 LISTS = [frozenset[str](), frozenset({"7"}), frozenset({"*"}), frozenset({"8"})]
@@ -219,6 +227,27 @@ def test_a_rule_about_tools_is_looked_up_by_the_group_and_not_by_where_its_repli
     assert chat_of(chat_type="group", chat_id="g1") == "g1"
     assert chat_of(chat_type="group") == "topic 3 of g1"
     assert chat_of() is None
+
+
+@pytest.mark.spec("N8")
+@pytest.mark.parametrize("manifest", list_manifests(), ids=lambda each: each.name)
+def test_a_channel_in_memory_without_settings_is_as_closed_as_a_platform_without_any(
+    manifest: ChannelManifest,
+) -> None:
+    def decided(name: str, settings: ChannelSettings, **more: Any) -> AccessDecision:
+        live = LiveAccount(name, "default", MemoryChannel(name), Traits(), settings)
+        where = Address(name, "7")
+        inbound = Inbound(address=where, sender="7", text="hi", message_id="1", **more)
+        speaker = speaker_of(live, settings, inbound, paired=False)
+        return decide_access(access_rules(Config(), live, settings), speaker)
+
+    written = msgspec.convert({}, manifest.settings)
+    chats: list[dict[str, Any]] = [{}, {"sender_is_bot": True}, {"chat_type": "group", "chat_id": "g1"}]  # fmt: skip
+    for each in chats:
+        real = decided(manifest.name, written, **each)
+        double = decided("memory", MemoryChannel().settings, **each)
+        assert not real.allowed
+        assert (double.allowed, double.offers_pairing) == (False, real.offers_pairing), each
 
 
 @pytest.mark.parametrize("listed", ["ownerAllowFrom", "allowFrom"])

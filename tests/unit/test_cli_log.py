@@ -138,7 +138,7 @@ def test_on_request_each_line_is_a_json_object(
 ) -> None:
     log = Log(paths, verbose=False)
     log.take(config(consoleStyle="json", fileStyle="json"))
-    logging.getLogger("crossclaw.runs.lanes").warning("lane %s\x1b[2J\nstands still", "a")
+    logging.getLogger("crossclaw.runs.lanes").warning("lane %s\x1b[2J\nis blocked", "a")
     try:
         raise ValueError("why")
     except ValueError:
@@ -151,7 +151,7 @@ def test_on_request_each_line_is_a_json_object(
     assert [json.loads(line) for line in kept[:2]] == shown
     assert shown[0] | {"time": ""} == {
         "time": "", "level": "warn", "subsystem": "runs.lanes",
-        "message": "lane a\x1b[2J\nstands still",
+        "message": "lane a\x1b[2J\nis blocked",
     }  # fmt: skip
     assert shown[0]["time"].endswith("Z")
     assert "ValueError: why" in shown[1]["error"]

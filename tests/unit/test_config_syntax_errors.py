@@ -55,7 +55,7 @@ GOOD = """// the gateway
         ("# mine\n{}", (1, 1), "a comment begins with //"),
         ("{ a: 1 } /* end", (1, 10), "a */ is missing"),
         ("{ a: 1 / 2 }", (1, 8), "a lone /"),
-        ('{ a: "C:\\new\\x" }', (1, 6), "begins an escape that is none"),
+        ('{ a: "C:\\new\\x" }', (1, 6), "begins an escape that JSON5 does not have"),
         ("{\n<<<<<<< HEAD\n  a: 1,\n}", (2, 1), "a merge has left this mark"),
         ("{ a: 1: 2 }", (1, 7), "is a comma missing before it?"),
         ("// only words\n", (2, 1), "nothing in it but comments"),

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from markdown_it import MarkdownIt
 
 from crossclaw.domain.errors import Forbidden, Invalid
 from crossclaw.door.principal import person_principal
@@ -58,12 +59,13 @@ async def test_the_loop_renders_nothing_itself_and_nothing_twice(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     worked: list[tuple[str, bool]] = []
+    parse = MarkdownIt.parse
 
-    def watched(markdown: str) -> str:
+    def watched(parser: MarkdownIt, markdown: str) -> Any:
         worked.append((markdown, threading.current_thread() is threading.main_thread()))
-        return markdown * 10
+        return parse(parser, markdown)
 
-    monkeypatch.setattr(display, "to_html", watched)
+    monkeypatch.setattr(MarkdownIt, "parse", watched)
     monkeypatch.setattr(display, "KEPT_CHARS_MAX", 25)
     renderer = Renderer()
 
@@ -74,8 +76,8 @@ async def test_the_loop_renders_nothing_itself_and_nothing_twice(
             page.html for page in (await renderer.render(Caller(principal=READER), params)).items
         ]
 
-    assert await ask("a", "b", "a") == ["a" * 10, "b" * 10, "a" * 10]
-    assert await ask("a", "c", "a", "b") == ["a" * 10, "c" * 10, "a" * 10, "b" * 10]
+    assert await ask("a", "b", "a") == [f"<p>{text}</p>\n" for text in "aba"]
+    assert await ask("a", "c", "a", "b") == [f"<p>{text}</p>\n" for text in "acab"]
     assert worked == [("a", False), ("b", False), ("c", False)]
     await ask("a")  # the oldest had to go when c came
     assert [text for text, _ in worked] == ["a", "b", "c", "a"]

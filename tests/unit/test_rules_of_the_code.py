@@ -70,6 +70,15 @@ def test_sql_is_put_together_from_fixed_texts_only() -> None:
     assert found == PUT_TOGETHER
 
 
+def test_one_module_opens_the_engines_of_the_ledger() -> None:
+    engine = re.compile(r"crossclaw\.ledger\.(postgres\.\w+|sqlite\.(ledger|movable))\b")
+    files = (file for file in SRC.rglob("*.py") if file.parent.name not in ("sqlite", "postgres"))
+
+    users = {str(file.relative_to(SRC)) for file in files if engine.search(file.read_text("utf-8"))}
+
+    assert users == {"ledger/opening.py"}
+
+
 def test_nothing_heavy_is_imported_before_it_is_needed() -> None:
     heavy = [
         "anthropic",

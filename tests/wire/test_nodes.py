@@ -53,7 +53,7 @@ async def opened(folder: Path, **settings: Any) -> AsyncGenerator[Any]:
         server = app.build_server(
             config, outside, gateway, {GATEWAY: secret_digests(Secret(TOKEN))}
         )
-        connected.begin(server)
+        connected.begin(server.presence, server.clients)
         async with anyio.create_task_group() as tasks:
             port = await tasks.start(serve_somewhere, server)
             yield SimpleNamespace(gateway=gateway, url=f"ws://127.0.0.1:{port}")

@@ -12,7 +12,6 @@ import pytest
 
 from crossclaw.domain.errors import Busy, StoreError
 from crossclaw.domain.secret import Secret
-from crossclaw.gateway.http import following
 from crossclaw.gateway.http.openai import HttpRunFailed, failed
 from crossclaw.testing.fake_models import Broken, FakeModelServer, FakeRequest
 from tests.stores import look_into
@@ -156,36 +155,6 @@ async def test_a_response_goes_on_from_the_one_before(tmp_path: Path) -> None:
             )
 
     assert [len(row["messages"]) for row in rows] == [4]
-
-
-@pytest.mark.spec("G3")
-async def test_a_repeated_request_is_one_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(following, "LOOK_AGAIN_S", 3600)  # nobody waits to see that it has ended
-    async with serve_gateway(tmp_path) as served_gateway, client(served_gateway) as asking:
-        ids = [
-            (
-                await asking.chat.completions.create(
-                    model="openclaw",
-                    messages=[{"role": "user", "content": "say: once"}],
-                    extra_headers={"Idempotency-Key": "k1"},
-                )
-            ).id
-            for _ in range(2)
-        ]
-        again = await asking.chat.completions.create(
-            model="openclaw",
-            messages=[{"role": "user", "content": "say: once"}],
-            extra_headers={"Idempotency-Key": "k1"},
-            stream=True,
-        )
-        words = [c.choices[0].delta.content or "" async for c in again]
-        rows = await sessions(served_gateway)
-
-    assert ids[0] == ids[1]
-    assert "".join(words) == "once"
-    assert [len(row["messages"]) for row in rows] == [2]
 
 
 @pytest.mark.spec("G3")

@@ -220,7 +220,7 @@ class Compactor:
         blocks its session for ever.
 
         Pictures, if the refusal names or mentions them; otherwise the messages that earlier runs
-        could not answer. It is returned, not stored: the caller stores it (`put`) once it has
+        could not answer, also those that a summary has kept. It is returned, not stored: the caller stores it (`put`) once it has
         helped.
         """
         given = await self._look(run, tried)
@@ -229,6 +229,10 @@ class Compactor:
         pictures = refused_pictures(refusal, shown, before.without_pictures if before else ())
         gone = before.left_out if before else ()
         asked = [] if pictures else unanswered(given.entries, gone, run.run_id)
+        if (
+            not pictures and not asked
+        ):  # then it may be one that is shown although a summary covers its time
+            asked = unanswered(shown, gone, run.run_id)
         if not pictures and not asked:
             return None
         known = given.before or Compaction(reason="refused", tokens_before=0, tokens_after=0)

@@ -51,6 +51,6 @@ async def _settle(setup: RunSetup) -> None:
     """Counts what the run has spent and not stored yet: a call that was stopped has cost something
     too."""
     if setup.meter is not None:
-        # A run may have been ended over its head, and a store may not write.
+        # A run may have been ended by force, and a store may not write.
         with suppress(CrossclawError):
             await setup.meter.settle()

@@ -16,7 +16,7 @@ from crossclaw.agent.session_files import is_files_note, read_files_note
 from crossclaw.agent.view import Prefix, ThinkingOrigin, build_view, extend_prefix, has_pictures
 from crossclaw.domain.compactions import Compaction, compaction_of
 from crossclaw.domain.events import EntryAppended, FeedEvent
-from crossclaw.domain.messages import ToolResultMessage
+from crossclaw.domain.messages import ToolResultMessage, decode_message, encode_message
 from crossclaw.domain.runs import Run
 from crossclaw.domain.sessions import Entry
 from crossclaw.ledger.contract import Ledger
@@ -80,6 +80,13 @@ def _behind(
     return thinking_origin._replace(beginning=digest.hexdigest())
 
 
+def _as_stored(entry: Entry) -> Entry:
+    """The entry as the ledger returns it: a tool may have answered values of any kind, which JSON knows otherwise."""
+    if not isinstance(entry.message, ToolResultMessage):
+        return entry
+    return msgspec.structs.replace(entry, message=decode_message(encode_message(entry.message)))
+
+
 class History:
     def __init__(self, ledger: Ledger, held_bytes_max: int = HELD_BYTES_MAX) -> None:
         self._ledger = ledger
@@ -132,17 +139,14 @@ class History:
         return held[-1].seq if held else 0
 
     def on_event(self, event: FeedEvent) -> None:
-        """A listener of the feed: what was just stored need not be read again. Results of tools are
-        read: only the ledger says how a value of any kind looks once it was stored."""
-        if not isinstance(event, EntryAppended) or isinstance(
-            event.entry.message, ToolResultMessage
-        ):
+        """A listener of the feed: what was just stored need not be read again."""
+        if not isinstance(event, EntryAppended):
             return
-        held = self._held.get(event.entry.session_id)
-        if held and event.entry.seq == held[-1].seq + 1:
-            if event.entry.type == "compaction":
-                self._compactions.pop(event.entry.session_id, None)
-            self._add(event.entry.session_id, [event.entry])
+        entry, held = event.entry, self._held.get(event.entry.session_id)
+        if held and entry.seq == held[-1].seq + 1:
+            if entry.type == "compaction":
+                self._compactions.pop(entry.session_id, None)
+            self._add(entry.session_id, [_as_stored(entry)])
 
     def held(self, session_id: str) -> list[Entry]:
         """The entries that were last read."""

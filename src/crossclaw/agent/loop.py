@@ -238,10 +238,10 @@ class Loop:
         pieces: Sequence[AssistantMessage],
         progress: PartialReply,
     ) -> AssistantMessage:
-        telling = _Telling(self._feed, run, "".join(piece.text for piece in pieces))
-        progress.last_words = partial(self._cut_within, setup, pieces, telling)
-        answer = await with_words(setup.provider, request, telling)
-        at, usage = self._clock.now_ms(), all_spent(answer.usage, telling.lost)
+        publisher = _TurnPublisher(self._feed, run, "".join(piece.text for piece in pieces))
+        progress.last_words = partial(self._cut_within, setup, pieces, publisher)
+        answer = await with_words(setup.provider, request, publisher)
+        at, usage = self._clock.now_ms(), all_spent(answer.usage, publisher.lost)
         stamped = msgspec.structs.replace(answer, timestamp=at, usage=usage)
         return well_formed(with_cut_call(stamped))
 
@@ -249,12 +249,12 @@ class Loop:
         self,
         setup: RunSetup,
         pieces: Sequence[AssistantMessage],
-        telling: "_Telling",
+        publisher: "_TurnPublisher",
         status: EndStatus,
         error: str,
     ) -> list[NewEntry]:
         """What a run has said that is cut off while its model speaks."""
-        said = cut_off(telling.text, status, error, telling.lost)
+        said = cut_off(publisher.text, status, error, publisher.lost)
         return [self._entry(setup, joined(pieces, said))]
 
     def _cut_between(
@@ -361,7 +361,7 @@ def settling(setup: RunSetup, entry: NewEntry) -> NewEntry:
     return entry if spent is None else msgspec.structs.replace(entry, spent=spent)
 
 
-class _Telling:
+class _TurnPublisher:
     """Publishes a turn's pieces, and keeps the text so far. `before` is the text of the same
     message before the output limit cut it: subscribers see one growing text."""
 

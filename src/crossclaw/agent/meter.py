@@ -177,16 +177,16 @@ class Metered:
         grant = await self._meter.reserve(self._address, request, weight)
         await anyio.lowlevel.checkpoint_if_cancelled()  # who is stopped by now has asked nothing
         asked = msgspec.structs.replace(request, output_tokens_max=grant.output_tokens)
-        said = _Said(tell)
+        counted = _CountedPieces(tell)
         try:
-            answer = await self._provider.complete(asked, said)
+            answer = await self._provider.complete(asked, counted)
         except anyio.get_cancelled_exc_class():
-            if not said.lost:
-                self._meter.count_cut_off(grant, weight, said.chars)
+            if not counted.lost:
+                self._meter.count_cut_off(grant, weight, counted.chars)
             raise
         finally:
             with anyio.CancelScope(shield=True):  # it has been spent, whatever becomes of the run
-                for usage in said.lost:
+                for usage in counted.lost:
                     await self._meter.count(self._address, weight, usage)
         with anyio.CancelScope(shield=True):
             await self._meter.count(self._address, weight, answer.usage or Usage())
@@ -196,7 +196,9 @@ class Metered:
         await self._provider.close()
 
 
-class _Said:
+class _CountedPieces:
+    """Hands on a call's pieces, and counts what was said and what was lost."""
+
     def __init__(self, tell: TellPiece) -> None:
         self._tell = tell
         self.chars = 0

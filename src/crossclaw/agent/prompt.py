@@ -15,6 +15,7 @@ from crossclaw.agent.session_files import NOTES, SessionFiles
 from crossclaw.agent.workspace import WorkspaceTexts
 from crossclaw.config import manifests
 from crossclaw.config.current import CurrentConfig
+from crossclaw.domain.addresses import WEBCHAT
 from crossclaw.domain.authority import Authority
 from crossclaw.domain.exchanges import NO_REPLY
 from crossclaw.domain.keys import SessionKey
@@ -180,9 +181,7 @@ def _line(colleague: Colleague, known: Introduction | None) -> str:
 
 def _is_channel(name: str | None) -> bool:
     """Whether the name is a channel's. Any other name may be a stranger's words."""
-    return name in ("webchat", "internal") or (
-        name is not None and manifests.find(name) is not None
-    )
+    return name in (WEBCHAT, "internal") or (name is not None and manifests.find(name) is not None)
 
 
 def _session(run: Run) -> str:

@@ -48,7 +48,7 @@ class FilesNote(msgspec.Struct, frozen=True):
     content: str = ""
 
 
-class _Known(msgspec.Struct):
+class _FilesOfSession(msgspec.Struct):
     snapshot: str
     """A random id, so that no entry of another prompt is taken for one of ours."""
     began_with: WorkspaceTexts
@@ -71,7 +71,7 @@ class SessionFiles:
         self._files = files
         self._workspace_of = workspace_of
         self._disk = disk
-        self._held: OrderedDict[str, _Known] = OrderedDict()
+        self._held: OrderedDict[str, _FilesOfSession] = OrderedDict()
 
     async def read(self, run: Run) -> WorkspaceTexts:
         """The files as they are now."""
@@ -85,7 +85,9 @@ class SessionFiles:
         seen, now_s = await self.read(run), anyio.current_time()
         known = self._held.get(run.session_id)
         if known is None or known.renew or now_s - known.at_s > RESTED_S:
-            known = self._held[run.session_id] = _Known(token_hex(8), seen, seen, seen, now_s)
+            known = self._held[run.session_id] = _FilesOfSession(
+                token_hex(8), seen, seen, seen, now_s
+            )
             if len(self._held) > HELD_MAX:
                 self._held.popitem(last=False)
         self._held.move_to_end(run.session_id)

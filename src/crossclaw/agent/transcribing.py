@@ -1,4 +1,4 @@
-"""Transcribing: voice notes written down for the model (`tools.media.audio`).
+"""Transcribing: voice notes as text for the model (`tools.media.audio`).
 
 It is done by the run, after the message was accepted: no other chat waits for it. The text is an
 entry of the session, behind the message with the recording, so it is paid for once and stays
@@ -81,7 +81,8 @@ class Transcribing:
             try:
                 by, words = await self._by(model, media)
             except CrossclawError as error:
-                log.warning("a recording could not be written down: %s", error)
+                by = model.provider or Path(model.command or "").name
+                log.warning("a recording was not transcribed by %s: %s", by, error)
                 failed.append(str(error))
                 continue
             return f"[Transcript of {name}, by {by}; words can be misheard:]\n{words}"

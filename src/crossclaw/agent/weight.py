@@ -37,12 +37,14 @@ def weigh(entry: Entry, cleared_through: int = 0) -> int:
         return entry.size // BYTES_A_TOKEN if entry.type == "note" else 0
     if isinstance(message, ToolResultMessage) and entry.seq <= cleared_through:
         return min(weigh_text(CLEARED), entry.size // BYTES_A_TOKEN)
+    if isinstance(message, AssistantMessage) or isinstance(message.content, str):
+        return entry.size // BYTES_A_TOKEN  # nearly all: words alone
     images = _images(message)
     size = entry.size - sum(len(image.source.data or "") for image in images)
     return size // BYTES_A_TOKEN + IMAGE_TOKENS * len(images) + _files(message)
 
 
-def _files(message: UserMessage | AssistantMessage | ToolResultMessage) -> int:
+def _files(message: UserMessage | ToolResultMessage) -> int:
     """Tokens of the message's files, guessed from their size until a service has counted them: of a
     PDF the smaller part is text."""
     if isinstance(message.content, str) or not isinstance(message, UserMessage):
@@ -58,9 +60,7 @@ def _is_text(file: Document) -> bool:
     return file.source.media_type != "application/pdf"
 
 
-def _images(message: UserMessage | AssistantMessage | ToolResultMessage) -> list[Image]:
-    if isinstance(message.content, str) or isinstance(message, AssistantMessage):
-        return []
+def _images(message: UserMessage | ToolResultMessage) -> list[Image]:
     parts = message.content if isinstance(message.content, list) else []
     found = [part for part in parts if isinstance(part, Image)]
     stored = [part for part in parts if isinstance(part, dict) and part.get("type") == "image"]

@@ -19,6 +19,7 @@ from crossclaw.agent.transcribing import Transcribing
 from crossclaw.app import methods, settings
 from crossclaw.app.attention import AttentionSources
 from crossclaw.app.leaving import DRAIN_S
+from crossclaw.app.model_settings import renewing
 from crossclaw.app.parts import (
     Gateway,
     GatewayServices,
@@ -316,7 +317,9 @@ def _claiming(resources: Resources) -> Claiming | None:
     if membership is None:
         return None
     workspaces = Workspaces(membership, owner, resources.config, resources.workspace_of)
-    fitness = Fitness(workspaces, resources.shared_config, resources.shared_keys)
+    fitness = Fitness(
+        workspaces, resources.shared_config, resources.shared_keys, renewing(resources)
+    )
     return Claiming(
         membership,
         owner,
@@ -354,8 +357,8 @@ def _session_services(resources: Resources, run_services: RunServices) -> Sessio
     budgets = Budgets(ledger, config, clock)
     archive = Archive(ledger, changing, feed, clock)
     builder = RunBuilder(config, clock, ids)
-    commands = Commands(config, run_store, clock, ids)
-    intake = Intake(builder, ledger, resolver, run_services.lanes, archive, commands)
+    commands = Commands(config, run_store)
+    intake = Intake(builder, run_store, resolver, run_services.lanes, archive, commands)
     pairing = ChannelPairing(config, ledger, resources.accounts, clock)
     spawn_reports = SpawnReports(ledger, exporter.path_of, builder)
     elsewhere = NeighboursGuests(resources.neighbours) if ledger.gateways else None

@@ -5,7 +5,7 @@ from functools import partial
 
 from crossclaw.app import settings
 from crossclaw.app.attention import AttentionSources
-from crossclaw.app.model_settings import renew_keys, trial_provider
+from crossclaw.app.model_settings import renewing, trial_provider
 from crossclaw.app.parts import (
     GatewayServices,
     Resources,
@@ -135,11 +135,7 @@ def of_sessions(
     config, ledger, clock = resources.config, resources.ledger, resources.clock
     resolver, changing = run_services.resolver, session_services.changing
     compacting = Compacting(
-        ledger,
-        run_services.run_store,
-        run_services.lanes,
-        run_services.feed,
-        session_services.builder,
+        ledger, run_services.run_store, run_services.feed, session_services.intake
     )
     return [
         SessionMethods(
@@ -152,7 +148,7 @@ def of_sessions(
         ),
         Subscribing(resolver),
         Forking(resources.context, resolver),
-        MemoryMethods(config, resolver, compacting),
+        MemoryMethods(resolver, compacting),
         session_services.spawns,
         Upkeep(
             resources.context,
@@ -293,8 +289,7 @@ def _nodes(
 
 def _key_keeper(resources: Resources) -> KeyKeeper:
     shared = resources.shared_keys
-    found = {} if shared is None else shared.found
-    renew = partial(renew_keys, resources.providers, resources.config, resources.paths, found)
+    renew = renewing(resources)
     if shared is None:
         return LocalKeyStore(resources.paths.state_dir, renew)
     return SharedKeyStore(resources.paths.state_dir, renew, shared)

@@ -1,11 +1,13 @@
 """The settings of the providers, from the config, the environment and OpenClaw's profiles."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
 
-from crossclaw.app.parts import GatewayInputs
+from crossclaw.app.parts import GatewayInputs, Resources
+from crossclaw.app.shared_keys import RenewKey
 from crossclaw.config import Config, Paths
 from crossclaw.config.current import CurrentConfig
 from crossclaw.config.profiles import NamedKey, find_profiles
@@ -57,6 +59,12 @@ def renew_keys(
     profiles = _profiles(config, paths, shared)
     entry = config.models.providers.get(name, ProviderEntry())
     providers.take(_settings(name, entry, profiles.get(name, []), config))
+
+
+def renewing(resources: Resources) -> RenewKey:
+    shared = resources.shared_keys
+    found = {} if shared is None else shared.found
+    return partial(renew_keys, resources.providers, resources.config, resources.paths, found)
 
 
 def trial_provider(

@@ -15,7 +15,7 @@ from anyio.abc import TaskGroup, TaskStatus
 from crossclaw.agent.execute import RunExecutor
 from crossclaw.app.building import build, build_agent
 from crossclaw.app.config_proof import ConfigProof
-from crossclaw.app.model_settings import make_providers, renew_keys
+from crossclaw.app.model_settings import make_providers
 from crossclaw.app.parts import Gateway, GatewayInputs, Resources
 from crossclaw.app.run_handler import AgentRunHandler
 from crossclaw.app.shared_config import OwnFile, SharedConfig
@@ -62,8 +62,6 @@ async def open_gateway(
         ledger = await _opened_ledger(config, paths, inputs, closing)
         shared, keys = await _join_gateways(ledger, config, paths, inputs, closing)
         providers = make_providers(current, paths, inputs, keys.found if keys else None)
-        if keys is not None:
-            keys.begin(partial(renew_keys, providers, current, paths, keys.found))
         closing.push_async_callback(_shielded, providers.close)
         resources = Resources(
             current,
@@ -110,7 +108,7 @@ async def _serve_parts(
     """Starts the parts of a gateway. Control comes back up from here on: each is handed what was built after it."""
     inputs, roles, config = resources.inputs, gateway.roles, resources.config
     gateway.commands.begin(gateway.door.dispatch)
-    gateway.prompting.begin(gateway.toolsets)
+    gateway.prompting.begin(gateway.toolsets.of)
     if gateway.claiming is not None:
         gateway.claiming.begin(gateway.guests.is_here)
     await _start_in_role(tasks, roles, TRANSCRIPTS, partial(_write_copies, gateway.exporter))
@@ -256,7 +254,7 @@ async def _bring_back_mains(config: Config, gateway: Gateway) -> None:
 def _timers(inputs: GatewayInputs, gateway: Gateway) -> dict[str, Fire]:
     """What to do when a timer is due, by its kind."""
     return {
-        ARCHIVE: gateway.archive.put_away,
+        ARCHIVE: gateway.archive.archive_due,
         CLEANUP: gateway.archive.clean_up,
         ASIDE: gateway.archive.set_aside,
         **(inputs.timers or {}),

@@ -10,7 +10,7 @@ from pathlib import Path
 import anyio.to_thread
 
 from crossclaw.app.shared_config import SharedConfig
-from crossclaw.app.shared_keys import SharedModelKeys
+from crossclaw.app.shared_keys import RenewKey, SharedModelKeys
 from crossclaw.config import Config
 from crossclaw.ledger.gateways import Membership, SharingGateway
 
@@ -58,12 +58,17 @@ class Fitness:
     answer otherwise than the rest."""
 
     def __init__(
-        self, workspaces: Workspaces, config: SharedConfig | None, keys: SharedModelKeys | None
+        self,
+        workspaces: Workspaces,
+        config: SharedConfig | None,
+        keys: SharedModelKeys | None,
+        renew: RenewKey,
     ) -> None:
-        self._workspaces, self._config, self._keys = workspaces, config, keys
+        self._workspaces, self._config = workspaces, config
+        self._keys, self._renew = keys, renew
 
     async def find_obstacle(self, found: Sequence[SharingGateway]) -> str | None:
         await self._workspaces.look(found)
         why_not = None if self._config is None else await self._config.look(found)
-        unread = None if self._keys is None else await self._keys.look()
+        unread = None if self._keys is None else await self._keys.look(self._renew)
         return why_not or unread

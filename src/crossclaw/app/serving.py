@@ -233,7 +233,7 @@ class _Serving:
             self._link = LinkKey(token)
             server = build_server(config, inputs, gateway, door_digests, self._link)
             await gateway.revoking.end_runs()
-            connected.begin(server)
+            connected.begin(server.presence, server.clients)
             take_rules = partial(self._take_rules, config, where, gateway, server)
             written.begin(take_rules)
             async with anyio.create_task_group() as tasks:

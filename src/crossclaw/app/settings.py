@@ -240,7 +240,7 @@ class ReplyPrefixes:
         self._config = config
 
     def add(self, text: str, live: LiveAccount, key: SessionKey, session: Session | None) -> str:
-        own = live.settings.response_prefix if live.settings else None
+        own = live.settings.response_prefix
         prefix = own if own is not None else self._config.messages.response_prefix
         if not prefix or not text.strip():
             return text

@@ -19,6 +19,13 @@ from crossclaw.ledger.shared_settings import SealedModelKey, SharedSettings
 
 NO_KEY = f"a key of a model service is kept for all gateways, and only encrypted: {HOW}. Nothing was kept"
 
+RenewKey = Callable[[str], None]
+"""Puts the key of a service in force that has changed."""
+
+
+def _nothing_to_renew(_provider: str) -> None:
+    """Does nothing: used where no provider has been made yet."""
+
 
 class SharedModelKeys:
     """Keys as the ledger has them, as far as they can be decrypted here."""
@@ -28,14 +35,10 @@ class SharedModelKeys:
         self._rows: Mapping[str, SealedModelKey] = {}
         self.found: dict[str, NamedKey] = {}
         """The keys that could be decrypted, by the name of the service."""
-        self._renew: Callable[[str], None] = lambda provider: None
 
-    def begin(self, renew: Callable[[str], None]) -> None:
-        """Calls `renew` from now on with the name of each service whose key has changed."""
-        self._renew = renew
-
-    async def look(self) -> str | None:
-        """Reads the keys from the ledger. Returns why this gateway cannot use them, or None."""
+    async def look(self, renew: RenewKey = _nothing_to_renew) -> str | None:
+        """Reads the keys from the ledger, and calls `renew` for each service whose key has changed.
+        Returns why this gateway cannot use them, or None."""
         rows = {each.provider: each for each in await self._settings.list_model_keys()}
         changed = sorted(
             name
@@ -47,7 +50,7 @@ class SharedModelKeys:
             self.found.pop(name, None)
             if (row := rows.get(name)) is not None and (opened := self._opened(row)) is not None:
                 self.found[name] = opened
-            self._renew(name)
+            renew(name)
         return self._unread(sorted(rows.keys() - self.found.keys()))
 
     def _opened(self, row: SealedModelKey) -> NamedKey | None:
@@ -68,26 +71,23 @@ class SharedModelKeys:
         return f"the key of {said} was encrypted in the ledger with another ledger key: {HOW}"
 
     async def put(self, provider: str, key: Secret, base_url: str | None) -> None:
-        """Stores a key for all gateways: others use it from their next call on, this one when this
-        returns. Raises `Invalid` without a ledger key."""
+        """Stores a key for all gateways, which use it when they have looked. Raises `Invalid` without
+        a ledger key."""
         if self._key is None:
             raise Invalid(NO_KEY)
         sealed = self._key.seal(key.reveal(), _about(provider, base_url))
         row = SealedModelKey(provider=provider, base_url=base_url, sealed=sealed)
         await self._settings.put_model_key(row)
-        await self.look()
 
     async def remove(self, provider: str) -> bool:
         """Removes a key; returns whether there was one."""
-        there = await self._settings.delete_model_key(provider)
-        await self.look()
-        return there
+        return await self._settings.delete_model_key(provider)
 
 
 class LocalKeyStore:
     """Keys in the files of this machine (`credentials/`)."""
 
-    def __init__(self, state_dir: Path, renew: Callable[[str], None]) -> None:
+    def __init__(self, state_dir: Path, renew: RenewKey) -> None:
         self._state_dir, self.renew = state_dir, renew
 
     async def keep(self, provider: str, key: Secret, base_url: str | None) -> None:
@@ -101,18 +101,19 @@ class LocalKeyStore:
 class SharedKeyStore(LocalKeyStore):
     """Keys for all gateways. Removing one removes this machine's own too."""
 
-    def __init__(
-        self, state_dir: Path, renew: Callable[[str], None], shared: SharedModelKeys
-    ) -> None:
+    def __init__(self, state_dir: Path, renew: RenewKey, shared: SharedModelKeys) -> None:
         super().__init__(state_dir, renew)
         self._shared = shared
 
     async def keep(self, provider: str, key: Secret, base_url: str | None) -> None:
         await self._shared.put(provider, key, base_url)
+        await self._shared.look(self.renew)
 
     async def forget(self, provider: str) -> bool:
         here = await super().forget(provider)
-        return await self._shared.remove(provider) or here
+        there = await self._shared.remove(provider)
+        await self._shared.look(self.renew)
+        return there or here
 
 
 def _about(provider: str, base_url: str | None) -> str:

@@ -23,7 +23,7 @@ class LiveAccount(msgspec.Struct, frozen=True):
     account_id: str
     account: ChannelAccount
     traits: Traits
-    settings: ChannelSettings | None = None
+    settings: ChannelSettings = ChannelSettings()
     host: "AccountHost | None" = None
 
     @property

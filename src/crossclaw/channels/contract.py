@@ -223,5 +223,6 @@ class GivenChannel(ChannelAccount):
     name: str
     account_id: str = DEFAULT_ACCOUNT
     traits: Traits = Traits()
-    settings: ChannelSettings | None = None
-    """The access rules; None: everybody may talk."""
+    settings: ChannelSettings = ChannelSettings()
+    """Its settings. As they are by default, they let nobody talk whom the owner has not approved: as on a platform
+    whose section in the config says nothing about it."""

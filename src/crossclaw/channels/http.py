@@ -374,7 +374,7 @@ def _place_of(url: str) -> tuple[str, str | None, int | None]:
         parts = urlsplit(url)
         return parts.scheme, parts.hostname, parts.port
     except ValueError:
-        raise MediaRefused("the file has an address that is none") from None
+        raise MediaRefused("the address of the file is not a valid URL") from None
 
 
 def _joined(before: str, location: str) -> str:
@@ -383,4 +383,4 @@ def _joined(before: str, location: str) -> str:
     try:
         return urljoin(before, location)
     except ValueError:
-        raise MediaRefused("the file has an address that is none") from None
+        raise MediaRefused("the address of the file is not a valid URL") from None

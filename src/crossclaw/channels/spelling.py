@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from crossclaw.channels.registry import find_manifest
-from crossclaw.domain.addresses import Address
+from crossclaw.domain.addresses import WEBCHAT, Address
 from crossclaw.domain.keys import ChatType
 
 ANY: tuple[ChatType, ...] = ("direct", "group", "channel")
@@ -33,7 +33,7 @@ _WEBCHAT: _Shape = (re.compile(r".+", re.S), ("direct",))
 def _shapes(channel: str) -> tuple[_Shape, ...]:
     """The patterns of a channel; the first that fits counts. A pattern goes before a word: `group:4711` is a
     person all the same where the platform gives such numbers to people."""
-    if channel == "webchat":
+    if channel == WEBCHAT:
         return (_WEBCHAT,)
     manifest = find_manifest(channel)
     named = manifest.chat_shapes if manifest else ()

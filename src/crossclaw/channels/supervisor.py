@@ -78,13 +78,13 @@ class AccountStatus(msgspec.Struct, frozen=True, kw_only=True):
     heard_ms: int | None = None
     inbound_ms: int | None = None
     outbound_ms: int | None = None
-    settings: ChannelSettings | None = None
+    settings: ChannelSettings
     webhook_path: str | None = None
     is_ours: bool = True
     """Whether this one of several gateways has the account: it keeps it open, or tries to."""
 
 
-class _Kept:
+class _SupervisedAccount:
     """One account under supervision."""
 
     def __init__(
@@ -92,7 +92,7 @@ class _Kept:
         place: AccountPlace,
         host: AccountHost,
         digest: str,
-        settings: ChannelSettings | None,
+        settings: ChannelSettings,
         account: ChannelAccount | None,
         traits: Traits,
     ) -> None:
@@ -147,7 +147,7 @@ class ChannelSupervisor:
         self._bots = None if roles is None else BotRoles(roles)
         self._accounts, self._folder_of, self._open_http = accounts, folder_of, open_http
         self._inline = inline
-        self._kept: dict[AccountPlace, _Kept] = {}
+        self._kept: dict[AccountPlace, _SupervisedAccount] = {}
         self._look = anyio.Event()
 
     def look_again(self) -> None:
@@ -181,14 +181,14 @@ class ChannelSupervisor:
     def list_status(self) -> list[AccountStatus]:
         return [self._status(self._kept[place]) for place in sorted(self._kept)]
 
-    def _status(self, kept: _Kept) -> AccountStatus:
+    def _status(self, kept: _SupervisedAccount) -> AccountStatus:
         channel, account_id = kept.place
         manifest, host = find_manifest(channel), kept.host
         return AccountStatus(
             channel=channel,
             account_id=account_id,
             title=manifest.title if manifest else channel.capitalize(),
-            name=kept.settings.name if kept.settings else None,
+            name=kept.settings.name,
             state=kept.state,
             since_ms=kept.since_ms,
             error=host.last_error,
@@ -205,7 +205,7 @@ class ChannelSupervisor:
             is_ours=self._is_ours(kept),
         )
 
-    def _is_ours(self, kept: _Kept) -> bool:
+    def _is_ours(self, kept: _SupervisedAccount) -> bool:
         return self._roles is None or self._roles.has(role_of(*kept.place))
 
     async def probe(self, channel: str, account_id: str) -> AccountFacts:
@@ -233,7 +233,7 @@ class ChannelSupervisor:
         kept = self._find_webhook(path)
         return role_of(*kept.place) if kept is not None and not self._is_ours(kept) else None
 
-    def _find_webhook(self, path: str) -> _Kept | None:
+    def _find_webhook(self, path: str) -> _SupervisedAccount | None:
         for kept in self._kept.values():
             if webhook_path(kept.place, kept.settings, kept.traits) == path:
                 return kept
@@ -244,7 +244,7 @@ class ChannelSupervisor:
         kept = self._get(channel, account_id)
         kept.again.set()
 
-    def _get(self, channel: str, account_id: str) -> _Kept:
+    def _get(self, channel: str, account_id: str) -> _SupervisedAccount:
         if (kept := self._kept.get((channel, account_id))) is None:
             known = ", ".join("/".join(place) for place in sorted(self._kept)) or "none"
             raise NotFound(f"no account {account_id} of {channel} is set up; there are: {known}")
@@ -255,7 +255,7 @@ class ChannelSupervisor:
     async def _start_given(self, tasks: anyio.abc.TaskGroup, given: GivenChannel) -> None:
         place = (given.name, given.account_id)
         host = self._make_host(place, None)
-        kept = _Kept(place, host, "", given.settings, given, given.traits)
+        kept = _SupervisedAccount(place, host, "", given.settings, given, given.traits)
         self._kept[place] = kept
         tasks.start_soon(self._keep, kept, None, name=kept.words)
         await kept.settled.wait()
@@ -282,13 +282,15 @@ class ChannelSupervisor:
             self._start(tasks, config, before)
 
     def _start(
-        self, tasks: anyio.abc.TaskGroup, config: AccountConfig, before: _Kept | None
+        self, tasks: anyio.abc.TaskGroup, config: AccountConfig, before: _SupervisedAccount | None
     ) -> None:
         place = (config.channel, config.account_id)
         manifest = find_manifest(config.channel)
         assert manifest is not None, "the config was read with it"
         host = self._make_host(place, partial(self._find_twin, place))
-        kept = _Kept(place, host, _digest(config), config.settings, None, manifest.traits)
+        kept = _SupervisedAccount(
+            place, host, _digest(config), config.settings, None, manifest.traits
+        )
         self._kept[place] = kept
         self._accounts.expect(place)
         after = None if before is None else before.done
@@ -322,7 +324,7 @@ class ChannelSupervisor:
 
     # ── keeping one ────────────────────────────────────────────────────────────────────────────
 
-    async def _keep(self, kept: _Kept, after: anyio.Event | None) -> None:
+    async def _keep(self, kept: _SupervisedAccount, after: anyio.Event | None) -> None:
         """Keeps one account open, after the one before has ended: there are never two of the same account."""
         try:
             if after is not None:
@@ -340,7 +342,7 @@ class ChannelSupervisor:
             kept.settled.set()
             kept.done.set()
 
-    async def _wait_to_be_its_gateway(self, kept: _Kept) -> None:
+    async def _wait_to_be_its_gateway(self, kept: _SupervisedAccount) -> None:
         """Waits until this gateway holds the account's role. Of several gateways one has it; the others take
         it when that one is gone, or cannot open it."""
         if self._roles is not None and not self._is_ours(kept):
@@ -350,7 +352,7 @@ class ChannelSupervisor:
             kept.have()
         kept.turn("starting")
 
-    async def _let_others_try(self, kept: _Kept) -> None:
+    async def _let_others_try(self, kept: _SupervisedAccount) -> None:
         """Gives up an account that this gateway cannot open; another one may be able to: keys, token files,
         variables and routes to the platform are each machine's own.
 
@@ -364,16 +366,16 @@ class ChannelSupervisor:
         if kept.digest:
             kept.account = None  # what it has in memory may be the past when it is ours again
 
-    async def _let_go(self, kept: _Kept) -> None:
+    async def _let_go(self, kept: _SupervisedAccount) -> None:
         """Closes an account that the config does not name any more, or has changed."""
         if self._bots is not None:
             await self._bots.leave(kept.place)
         if kept.place not in self._kept:
             await self._let_others_try(kept)
 
-    async def _keep_open(self, kept: _Kept) -> None:
+    async def _keep_open(self, kept: _SupervisedAccount) -> None:
         settings = kept.settings
-        if settings is not None and not settings.is_set_up:
+        if not settings.is_set_up:
             kept.turn("not set up")
             kept.host.troubled(f"not set up: {settings.what_is_missing}")
             await self._let_others_try(kept)
@@ -395,7 +397,7 @@ class ChannelSupervisor:
                 await kept.again.wait()
             kept.restarts += 1
 
-    def _wait_s(self, kept: _Kept, error: Exception, pause_s: float) -> float:
+    def _wait_s(self, kept: _SupervisedAccount, error: Exception, pause_s: float) -> float:
         """The pause before the next attempt; sets what is shown about it."""
         broken = isinstance(error, AccountBroken)
         wait_s = BROKEN_S if broken else pause_s
@@ -420,7 +422,7 @@ class ChannelSupervisor:
             self._accounts.remove(kept.place)
         return wait_s
 
-    async def _serve_once(self, kept: _Kept) -> Exception:
+    async def _serve_once(self, kept: _SupervisedAccount) -> Exception:
         """Serves an account until it fails or ends; answers why."""
         try:
             with kept.host.begin_attempt():
@@ -446,21 +448,18 @@ class ChannelSupervisor:
             return AccountBroken(kept.host.broken_by)
         return ChannelDown("it has stopped by itself")
 
-    async def _open(self, kept: _Kept) -> ChannelAccount:
+    async def _open(self, kept: _SupervisedAccount) -> ChannelAccount:
         manifest = find_manifest(kept.place[0])
         assert manifest is not None, "the config was read with it"
-        assert kept.settings is not None, "only given accounts have none"
         return await open_account(manifest, kept.settings, kept.host, inline=self._inline)
 
 
-def webhook_path(
-    place: AccountPlace, settings: ChannelSettings | None, traits: Traits
-) -> str | None:
+def webhook_path(place: AccountPlace, settings: ChannelSettings, traits: Traits) -> str | None:
     """Where the platform calls this account: as the config says, else the channel's own path; accounts beside the
     default one have their name behind it."""
-    if traits.webhook is None or (settings is not None and not settings.uses_webhook):
+    if traits.webhook is None or not settings.uses_webhook:
         return None
-    if settings is not None and settings.webhook_path:
+    if settings.webhook_path:
         return "/" + settings.webhook_path.strip("/")
     return traits.webhook if place[1] == "default" else f"{traits.webhook}/{place[1]}"
 

@@ -35,7 +35,7 @@ def _arguments(parser: Parser) -> None:
     parser.add_argument(
         "session", nargs="?", help="key, name, label, or a session id of now or before"
     )
-    parser.add_argument("--all", action="store_true", help="every session, those put away as well")
+    parser.add_argument("--all", action="store_true", help="every session, archived ones as well")
     parser.add_argument(
         "--all-ids", action="store_true", help="with the transcripts from before each reset"
     )

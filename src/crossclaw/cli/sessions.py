@@ -47,7 +47,7 @@ def _list_arguments(parser: Parser) -> None:
     parser.add_argument("--active", type=positive, metavar="MIN", help="only of the last minutes")
     parser.add_argument("--limit", type=positive, default=50, help="at most so many (50)")
     parser.add_argument("--search", metavar="TEXT", help="in key, label, name and id")
-    parser.add_argument("--archived", action="store_true", help="those that were put away")
+    parser.add_argument("--archived", action="store_true", help="those that are archived")
     asking_options(parser)
 
 
@@ -80,11 +80,11 @@ async def _list_archived(peer: GatewayPeer, given: dict[str, Any], arguments: Ar
     if arguments.json:
         out_json(answer)
     elif not answer["rows"]:
-        out("nothing is put away")
+        out("no session is archived")
     else:
         rows = [(row["key"], row.get("label"), row["archivedAt"]) for row in answer["rows"]]
         now = SystemClock().now_ms()
-        out(table(("session", "label", "put away"), [(k, w, ago(at, now)) for k, w, at in rows]))
+        out(table(("session", "label", "archived"), [(k, w, ago(at, now)) for k, w, at in rows]))
     return Exit.OK
 
 
@@ -149,7 +149,7 @@ def _show(arguments: Arguments) -> int:
             return Exit.OK
         listed = await peer.call("sessions.table", {"key": key, "limit": 1})
         line: dict[str, Any] = next(iter(listed["rows"]), {})
-        state = _state(line) if line else "put away"
+        state = _state(line) if line else "archived"
         out(pairs(sheet(row, line, state, listed["ts"])))
         return Exit.OK
 

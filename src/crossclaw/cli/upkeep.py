@@ -66,14 +66,14 @@ def _abort(arguments: Arguments) -> int:
 
 def _archive(arguments: Arguments) -> int:
     def shown(key: str, answer: dict[str, Any]) -> str:
-        return f"{key} is put away" if answer["archived"] else f"{key} was put away already"
+        return f"{key} is archived" if answer["archived"] else f"{key} was archived already"
 
     return _change(arguments, "sessions.archive", shown)
 
 
 def _unarchive(arguments: Arguments) -> int:
     def shown(key: str, answer: dict[str, Any]) -> str:
-        return f"{key} is back" if answer["unarchived"] else f"{key} was not put away"
+        return f"{key} is back" if answer["unarchived"] else f"{key} was not archived"
 
     return _change(arguments, "sessions.unarchive", shown)
 

@@ -28,9 +28,7 @@ _FOUR = ("low", "medium", "high", "max")
 _M = 1_000_000
 
 
-def _claude(
-    output: int, *, off: str, unasked: bool, bound: bool = False, levels: tuple[str, ...] = _FIVE
-) -> ModelFacts:
+def _claude(output: int, *, off: str, unasked: bool, levels: tuple[str, ...] = _FIVE) -> ModelFacts:
     """A Claude that decides itself how much to think; the request says how hard to try."""
     return ModelFacts(
         window=_M,
@@ -39,7 +37,6 @@ def _claude(
         levels=levels,
         off=off,  # type: ignore[arg-type]
         thinks_unasked=unasked,
-        bound_thinking=bound,
         documents=True,
         source=_CLAUDE,
     )
@@ -103,13 +100,13 @@ _ROWS: dict[str, ModelFacts] = {
     "claude-haiku-5": _claude(128_000, off="disabled", unasked=True),
     "claude-fable": _claude(128_000, off="never", unasked=True),
     "claude-mythos": _claude(128_000, off="never", unasked=True),
-    "claude-fable-5-1": _claude(128_000, off="never", unasked=True, bound=True),
-    "claude-fable-5-2": _claude(128_000, off="never", unasked=True, bound=True),
-    "claude-mythos-5-1": _claude(128_000, off="never", unasked=True, bound=True),
-    "claude-mythos-5-2": _claude(128_000, off="never", unasked=True, bound=True),
-    "claude-opus-5-5": _claude(128_000, off="never", unasked=True, bound=True),
-    "claude-sonnet-5-5": _claude(128_000, off="between_tools", unasked=True, bound=True),
-    "claude-haiku-5-5": _claude(128_000, off="disabled", unasked=True, bound=True),
+    "claude-fable-5-1": _claude(128_000, off="never", unasked=True),
+    "claude-fable-5-2": _claude(128_000, off="never", unasked=True),
+    "claude-mythos-5-1": _claude(128_000, off="never", unasked=True),
+    "claude-mythos-5-2": _claude(128_000, off="never", unasked=True),
+    "claude-opus-5-5": _claude(128_000, off="never", unasked=True),
+    "claude-sonnet-5-5": _claude(128_000, off="between_tools", unasked=True),
+    "claude-haiku-5-5": _claude(128_000, off="disabled", unasked=True),
     # ── OpenAI ──────────────────────────────────────────────────────────────────────────────────
     "gpt-3.5": ModelFacts(
         thinking="none", window=16_385, output=4_096, pictures=False, source=_OPENAI_OLD

@@ -67,7 +67,7 @@ class ProviderEntry(Section, frozen=True):
     api_key: Secret | None = None
     """The key, best as `${VARIABLE}`."""
     api_keys: tuple[Secret, ...] = ()
-    """Further keys: one that is limited or refused rests, and the next is used."""
+    """Further keys: one that is limited or refused is paused, and the next is used."""
     api: str | None = None
     """The provider's protocol: `anthropic-messages`, `openai-responses`, `openai-completions`,
     `google-generative-ai` or `ollama`; one with another stays unused. Unset: by the provider's name, and

@@ -250,7 +250,9 @@ def _refuse_bad_escape(token: Token) -> None:
 
 def _no_value(token: Token) -> str:
     if token.kind == "string":
-        return r"a \ in this text begins an escape that is none; a \ itself is written \\"
+        return (
+            r"a \ in this text begins an escape that JSON5 does not have; a \ itself is written \\"
+        )
     if spelt := _SPELT.get(token.text.lower()):
         return f"this is written {spelt}; as a text it needs quotation marks"
     if token.text[0] in "+-.0123456789":

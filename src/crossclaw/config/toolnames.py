@@ -8,12 +8,12 @@ from crossclaw.domain.tools import BUILT_IN, GROUP_RULES
 
 ALIASES = {"bash": "exec", "apply-patch": "apply_patch", "bundle-mcp": "group:plugins"}
 
-_OF_OPENCLAW = (
+MISSING_HERE = (  # tools of OpenClaw's
     *("apply_patch", "process", "web_search", "x_search", "memory_search", "memory_get", "browser"),
-    *("canvas", "cron", "gateway", "message", "nodes", "image", "image_generate", "music_generate"),
+    *("canvas", "cron", "gateway", "nodes", "image", "image_generate", "music_generate"),
     *("video_generate", "tts", "pdf"),
 )
-KNOWN = frozenset({*ALIASES, *GROUP_RULES, *BUILT_IN, *_OF_OPENCLAW})
+KNOWN = frozenset({*ALIASES, *GROUP_RULES, *BUILT_IN, *MISSING_HERE})
 
 
 def is_plain(rule: str) -> bool:

@@ -32,7 +32,7 @@ def pieces_of(text: str, live: LiveAccount) -> list[PieceText]:
         dialect = DIALECTS["plain"]
         if dialect.length(text) <= limit:
             return [PieceText(text, text)]
-    paragraphs = live.settings is not None and live.settings.chunk_mode == "newline"
+    paragraphs = live.settings.chunk_mode == "newline"
     made = [PieceText(*each) for each in piece_pairs(text, dialect, limit, apart=paragraphs)]
     if len(made) > PIECES_MAX:
         said = "(The rest is too long for a chat; it is in the session's history.)"
@@ -43,7 +43,7 @@ def pieces_of(text: str, live: LiveAccount) -> list[PieceText]:
 def may_be_several(delivery: Delivery, live: LiveAccount) -> bool:
     """Whether a delivery may be several messages, by a cheap look. If not, it is one, unless
     formatting and a prefix make it twice as long."""
-    apart = live.settings is not None and live.settings.chunk_mode == "newline"
+    apart = live.settings.chunk_mode == "newline"
     is_long = 2 * len(delivery.text) > _limit(live)
     return bool(delivery.files) or is_long or (apart and "\n" in delivery.text)
 
@@ -81,7 +81,7 @@ def _sortable(files: Sequence[DeliveryFile], live: LiveAccount) -> tuple[list[in
 
 def media_limit_mb(live: LiveAccount) -> float:
     """The largest file that may be received or sent, in MB."""
-    return (live.settings.media_max_mb if live.settings else None) or live.traits.media_max_mb
+    return live.settings.media_max_mb or live.traits.media_max_mb
 
 
 def _fits_under(words: PieceText, file: DeliveryFile, live: LiveAccount) -> bool:
@@ -100,5 +100,5 @@ def _dialect(live: LiveAccount) -> ChatDialect | None:
 
 def _limit(live: LiveAccount) -> int:
     """The longest message: as configured, and never more than the platform accepts."""
-    wanted = live.settings.text_chunk_limit if live.settings else None
+    wanted = live.settings.text_chunk_limit
     return min(wanted or live.traits.text_limit, live.traits.text_limit)

@@ -493,6 +493,6 @@ def _is_put_off(delivery: Delivery, error: DeliveryError, now: int) -> bool:
 
 def answers(live: LiveAccount, number: int) -> bool:
     """Whether this piece of a reply is sent as an answer to the message."""
-    wanted = live.settings.reply_to_mode if live.settings else None
+    wanted = live.settings.reply_to_mode
     mode = wanted or live.traits.reply_to_mode
     return live.traits.replies and (mode == "all" or (mode == "first" and number == 1))

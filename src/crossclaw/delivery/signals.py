@@ -242,8 +242,8 @@ class ChatSignals:
 
     def _ack_of(self, live: LiveAccount, inbound: Inbound, agent_id: str, called: bool) -> str:
         """The reaction that acknowledges a message; empty for none."""
-        if live.settings is None or live.settings.own_ack is not None:
-            return (live.settings.own_ack if live.settings else None) or ""
+        if live.settings.own_ack is not None:
+            return live.settings.own_ack
         messages, direct = self._config.messages, inbound.is_direct
         if not decide_ack(messages.ack_reaction_scope, direct=direct, called=called).allowed:
             return ""
@@ -274,7 +274,7 @@ class ChatSignals:
         chat.say(text)
 
     def _streams(self, live: LiveAccount) -> bool:
-        if not live.traits.edits or live.settings is None:
+        if not live.traits.edits:
             return False
         said = live.settings.streams
         default = self._config.agents.defaults.block_streaming_default == "on"

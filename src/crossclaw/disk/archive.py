@@ -55,7 +55,7 @@ class ArchiveWriter:
     def add(self, name: str, file: IO[bytes], size: int) -> bool:
         """Adds a file; False if it had fewer bytes than it said; the rest is zeros, as it is on
         disk after a crash. Bytes that were appended meanwhile are left out."""
-        source = _Exactly(file, size)
+        source = _BytesOfSize(file, size)
         info = tarfile.TarInfo(name)
         info.size, info.mode = size, 0o600
         self._tar.addfile(info, source)
@@ -69,7 +69,7 @@ class ArchiveWriter:
         self._tar.addfile(info, io.BytesIO(body))
 
 
-class _Exactly:
+class _BytesOfSize:
     """Reads exactly so many bytes of a file, whatever happens to it, and computes their digest."""
 
     def __init__(self, file: IO[bytes], size: int) -> None:

@@ -19,7 +19,7 @@ class Disk:
         self._inline = inline
         # A place of its own: threads that tools keep busy must not hold up the transcripts.
         self._place = anyio.CapacityLimiter(threads)
-        self._looks: dict[Hashable, _Look] = {}
+        self._looks: dict[Hashable, _SharedLook] = {}
 
     async def run(self, work: Callable[[Unpack[Args]], T], *args: *Args) -> T:
         if self._inline:
@@ -34,7 +34,7 @@ class Disk:
             await waiting.over.wait()
             if waiting.answers:
                 return waiting.answers[0]  # type: ignore[no-any-return]
-        mine = self._looks[name] = _Look()
+        mine = self._looks[name] = _SharedLook()
 
         def begin() -> T:
             self._looks.pop(name, None)  # from here on it is too old for others
@@ -50,7 +50,7 @@ class Disk:
             mine.over.set()
 
 
-class _Look:
+class _SharedLook:
     def __init__(self) -> None:
         self.over = anyio.Event()
         self.answers: list[Any] = []

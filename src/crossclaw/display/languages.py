@@ -72,26 +72,26 @@ def catalogue(language: str) -> gettext.NullTranslations:
         return Catalogue(file)
 
 
-class _Speech:
+class _ProcessLanguage:
     """The language of this process, which one person uses."""
 
     def __init__(self) -> None:
         self.catalogue: gettext.NullTranslations | None = None
 
 
-_speech = _Speech()
+_language = _ProcessLanguage()
 
 
 def speak(wanted: str | None = None) -> str:
     """Sets the language; returns which it is."""
     language = chosen_language(os.environ, wanted)
-    _speech.catalogue = catalogue(language)
+    _language.catalogue = catalogue(language)
     return language
 
 
 def tr(text: str) -> str:
     """The text in the reader's language. Values are put in afterwards: `tr("at {url}").format(url=…)`."""
-    if _speech.catalogue is None:
+    if _language.catalogue is None:
         speak()
-    assert _speech.catalogue is not None
-    return _speech.catalogue.gettext(text)
+    assert _language.catalogue is not None
+    return _language.catalogue.gettext(text)

@@ -4,6 +4,8 @@ from typing import Literal
 
 import msgspec
 
+WEBCHAT = "webchat"
+"""The channel of the page, the terminal and clients: no chat platform."""
 SEPARATOR = "\x1f"
 """The separator between the parts of an inbound message's key."""
 

@@ -33,8 +33,15 @@ FOLLOWS = "::"
 """The separator between a run's id and the name of what follows from it. No client may write it, so nobody
 can take the id of a round, an announce or a tool's send in advance."""
 
+_SESSION_ID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}(?:-\d{1,6})?", re.I)
 _OWN_NAME = re.compile(r"announce|wake|round-\d+|call-.*")
 _PLAIN = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+def is_session_id(text: str) -> bool:
+    """Whether it reads like a session's id: a UUID; with a number after it where an import has split a transcript
+    at its resets."""
+    return _SESSION_ID.fullmatch(text) is not None
 
 
 def follower_id(run_id: str, name: str) -> str:

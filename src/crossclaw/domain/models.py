@@ -36,8 +36,6 @@ class ModelFacts(msgspec.Struct, frozen=True):
     off: OffMode = "omit"
     thinks_unasked: bool = False
     """Whether it thinks by default: then an answer needs room for that too."""
-    bound_thinking: bool = False
-    """Whether its thinking is refused as soon as anything that stood before it has changed."""
     chat_tools: Literal["yes", "unthinking", "no"] = "yes"
     """Whether OpenAI's chat completions take tools for it: always, only without thinking, or never."""
     source: str = ""

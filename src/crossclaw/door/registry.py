@@ -9,10 +9,12 @@ from collections.abc import (
     MutableMapping,
     MutableSet,
 )
+from functools import cache
 from typing import Any, Generic, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 
+from crossclaw.domain.authority import Authority
 from crossclaw.domain.errors import CrossclawError
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.runs import Run
@@ -74,6 +76,12 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     call_id: str | None = None
     """The run and the tool call that ask, when a tool does: the same call again is one request."""
 
+    def within(self, limits: Authority) -> "Caller":
+        """The same caller, who may do no more than these limits allow."""
+        authority = self.principal.authority.meet(limits)
+        principal = msgspec.structs.replace(self.principal, authority=authority)
+        return msgspec.structs.replace(self, principal=principal)
+
 
 MethodHandler = Callable[[Caller, P], Awaitable[Any]]
 
@@ -134,11 +142,18 @@ def _marked(service: object) -> list[Method[Any]]:
 
 def method_of(handle: MethodHandler[Any], **declared: Any) -> Method[Any]:
     """A method whose parameters and result are read from the annotations of its handler."""
-    hints = get_type_hints(handle)
+    params, result = _annotated(getattr(handle, "__func__", handle))
+    return Method(params=params, result=result, handle=handle, **declared)
+
+
+@cache
+def _annotated(function: Callable[..., object]) -> tuple[Any, Any]:
+    """The types of a handler's parameters and result. A changed config opens the gateway anew; they stay the same."""
+    hints = get_type_hints(function)
     result = hints.get("return")
     if get_origin(result) is TwoAnswers:
         (result,) = get_args(result)
-    return Method(params=hints.get("params", object), result=result, handle=handle, **declared)
+    return hints.get("params", object), result
 
 
 class Registry:

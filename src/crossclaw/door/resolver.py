@@ -4,7 +4,6 @@ Nothing else in the gateway turns a caller's text into a session. What a caller 
 exist give the same answer, after the same reads.
 """
 
-import re
 from typing import Literal
 
 import msgspec
@@ -12,6 +11,7 @@ import msgspec
 from crossclaw.config import Config
 from crossclaw.domain.agents import normalize_agent_id
 from crossclaw.domain.errors import Forbidden, Invalid, InvalidKey, NotFound, StoreDamaged
+from crossclaw.domain.ids import is_session_id
 from crossclaw.domain.keys import MAIN, SHARED, SessionKey
 from crossclaw.domain.sessions import Session
 from crossclaw.domain.sight import EVERYTHING, NOTHING, Sight
@@ -33,8 +33,6 @@ answer. To `change` is more than to see: not every session may change what it se
 
 LABELLED_MAX = 8  # named in an error; whoever has more of one label needs another way to find one
 _INSIDE_KINDS = ("cron", "hook", "node")
-_SESSION_ID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}(?:-\d{1,6})?", re.I)
-"""A UUID; with a number after it where an import has split a transcript at its resets."""
 
 
 class SessionHandle(msgspec.Struct, frozen=True):
@@ -71,7 +69,7 @@ class Resolver:
         text = reference.strip()
         agent = normalize_agent_id(agent_id) if agent_id else None
         key, session = None, await self._of_id(principal, text, right)
-        if session is None and not _SESSION_ID.fullmatch(text):
+        if session is None and (":" in text or not is_session_id(text)):
             key = await self._named(principal, text, agent)
             agent = agent or (key.agent_id if text.startswith("agent:") else None)
             if key.text != SHARED:  # which is everybody's own main session
@@ -239,10 +237,12 @@ class Resolver:
     async def _of_id(self, principal: Principal, text: str, right: Right) -> Session | None:
         """The session of a session id. What a reset has closed can still be read by its old id, and nothing
         else. An imported transcript may have any file's name as its id: whoever sees everything may name it."""
+        if ":" in text:  # a key
+            return None
         former = right == "read"
-        if _SESSION_ID.fullmatch(text):
+        if is_session_id(text):
             return await self._ledger.find_session_by_id(text.lower(), former=former)
-        if ":" in text or text.lower() == MAIN or not self.sees_everything(principal):
+        if text.lower() == MAIN or not self.sees_everything(principal):
             return None
         return await self._ledger.find_session_by_id(text, former=former)
 

@@ -94,7 +94,7 @@ def mcp_application(
     return application
 
 
-class _Asked(msgspec.Struct):
+class _JsonRpcMethod(msgspec.Struct):
     method: str = ""
 
 
@@ -107,7 +107,7 @@ def _named_at_hello(receive: Receive, send: Send) -> tuple[Receive, Send]:
         message = await receive()
         if body := message.get("body"):
             try:
-                is_hello = msgspec.json.decode(body, type=_Asked).method == "initialize"
+                is_hello = msgspec.json.decode(body, type=_JsonRpcMethod).method == "initialize"
             except msgspec.DecodeError:
                 is_hello = False  # the server says what is wrong with it
         return message

@@ -14,7 +14,7 @@ from crossclaw.gateway.node_calls import NodeCalls, calling_node
 from crossclaw.policy.visibility import given_to_node
 from crossclaw.runs.context import ServiceContext
 from crossclaw.schedule.notices import Notices
-from crossclaw.sessions.arrivals import Arrival, begin_authority
+from crossclaw.sessions.arrivals import Arrival
 from crossclaw.sessions.intake import Intake
 
 TEXT_CHARS_MAX = 100_000  # of what a node says; a long dictation has a tenth of it
@@ -91,7 +91,7 @@ class NodeEvents:
             "next-heartbeat",
             "node",
             Provenance("node", sender=calling_node(caller)[:64]),
-            begin_authority(caller, self._config, owner=False),
+            caller,
         )
 
     async def _key(self, caller: Caller, asked: Any, right: Any) -> SessionKey:

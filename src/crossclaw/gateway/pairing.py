@@ -304,7 +304,7 @@ class Pairings(HeldCredentials):
     def _switching_off(self, gone: Iterable[Credential]) -> SwitchOffJobs:
         return SwitchOffJobs(
             credential_ids=tuple(each.credential_id for each in gone),
-            reason="who made it may not come in any more: the device was revoked or removed",
+            reason="the device that made this job was revoked or removed; switch the job on to take it over",
             at=self._clock.now_ms(),
         )
 

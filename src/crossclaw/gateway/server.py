@@ -3,7 +3,7 @@
 import errno
 import socket
 import ssl
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -22,6 +22,7 @@ from crossclaw.gateway.connection import Connection
 from crossclaw.gateway.context import GatewayContext
 from crossclaw.gateway.edge import Edge, Endpoint, Routes
 from crossclaw.gateway.handshake import ConnectionFacts, Handshake
+from crossclaw.gateway.hello import ListPresence
 from crossclaw.gateway.http.health import live_endpoints
 from crossclaw.gateway.http.page import page_endpoints
 from crossclaw.gateway.origins import Origins, is_loopback_name
@@ -170,16 +171,17 @@ class Connected:
     """Who is connected, for the parts that are built before the server: nobody until it serves."""
 
     def __init__(self) -> None:
-        self._server: GatewayServer | None = None
+        self._presence: ListPresence = list
+        self._clients: Callable[[], list[Client]] = list
 
-    def begin(self, server: GatewayServer) -> None:
-        self._server = server
+    def begin(self, presence: ListPresence, clients: Callable[[], list[Client]]) -> None:
+        self._presence, self._clients = presence, clients
 
     def presence(self) -> list[dict[str, Any]]:
-        return [] if self._server is None else self._server.presence()
+        return self._presence()
 
     def clients(self) -> list[Client]:
-        return [] if self._server is None else self._server.clients()
+        return self._clients()
 
 
 def _circumstances(scope: Scope) -> ConnectionFacts:

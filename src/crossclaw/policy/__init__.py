@@ -11,6 +11,7 @@ __all__ = [
     "credentials",
     "decision",
     "freshness",
+    "hops",
     "main_address",
     "models",
     "owner",

@@ -51,7 +51,7 @@ NONE = CallDecision("run", "nobody has to be asked")
 
 def agents_of(agent_id: str, authority: Authority) -> tuple[str, ...]:
     """The agents whose rules count: the agent's own, and those of whoever it acts on behalf of."""
-    others = sorted({arm.agent_id for arm in authority.arms} - {agent_id})
+    others = sorted({delegator.agent_id for delegator in authority.arms} - {agent_id})
     return (agent_id, *others)
 
 

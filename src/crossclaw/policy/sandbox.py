@@ -45,8 +45,8 @@ def with_delegator(agents: Agents, key: SessionKey, authority: Authority, model:
                 workspaces=frozenset({key.agent_id}),
             )
         )
-    arm = Delegator(key.agent_id, model, mine.sandboxed)
-    return mine.meet(Authority(arms=frozenset({arm})))
+    delegator = Delegator(key.agent_id, model, mine.sandboxed)
+    return mine.meet(Authority(arms=frozenset({delegator})))
 
 
 def sandbox_of(agents: Agents, key: SessionKey) -> SandboxConfig:

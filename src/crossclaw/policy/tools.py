@@ -107,14 +107,20 @@ def tool_layers(
     return (*layers, *_switches(config, agent_id))
 
 
-def delegator_layers(config: Config, arm: Delegator) -> tuple[Layer, ...]:
+def delegator_layers(config: Config, delegator: Delegator) -> tuple[Layer, ...]:
     """The layers of a session's tools, which also hold for whoever acts on its behalf."""
-    if not config.agents.has(arm.agent_id):
-        return (Layer(f"the agent {arm.agent_id}, for which it works and which is gone", allow=()),)
-    layers = tool_layers(config, arm.agent_id, model=arm.model, sandboxed=arm.sandboxed)
+    if not config.agents.has(delegator.agent_id):
+        return (
+            Layer(
+                f"the agent {delegator.agent_id}, for which it works and which is gone", allow=()
+            ),
+        )
+    layers = tool_layers(
+        config, delegator.agent_id, model=delegator.model, sandboxed=delegator.sandboxed
+    )
     return tuple(
         msgspec.structs.replace(
-            each, setting=f"{each.setting} of agent {arm.agent_id}, for which it works,"
+            each, setting=f"{each.setting} of agent {delegator.agent_id}, for which it works,"
         )
         for each in layers
     )

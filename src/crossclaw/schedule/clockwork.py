@@ -41,6 +41,9 @@ PAUSE_MIN_S = 0.02
 SET_BACK_MS = 1_000  # less is what clocks are corrected by all day
 JOBS_AT_ONCE = 200  # a page of due jobs; the next follows at once
 TAKEN = (TickTaken, KeyReused)  # the latter when its tick is no longer kept, but its run is
+CREDENTIAL_GONE = (
+    "the credential that made this job was revoked or removed; switch the job on to take it over"
+)
 BY_HAND_TRIES = 100  # milliseconds that may be taken already when a job is run by hand
 
 
@@ -92,7 +95,7 @@ class Clockwork:
                 await self.once()
                 pause_s = await self._pause_s()
             except CrossclawError as error:
-                log.warning("the clockwork will look again: %s", error)
+                log.warning("the job scheduler tries again in %g s: %s", LOOK_AGAIN_S, error)
                 pause_s = LOOK_AGAIN_S
             with anyio.move_on_after(pause_s):
                 await self._hint.wait()
@@ -157,7 +160,7 @@ class Clockwork:
     def _why_not(self, job: Job) -> str | None:
         """Why a job can never run again as it is."""
         if not self._credentials.lasts(job.spec.authority.made_by):
-            return "who made it may not come in any more: the credential was revoked or removed"
+            return CREDENTIAL_GONE
         if self._config.agents.find(job.agent_id) is None:
             return f"its agent {job.agent_id} is no longer configured"
         return None

@@ -17,6 +17,7 @@ from crossclaw.domain.messages import Provenance
 from crossclaw.domain.runs import RunPlan
 from crossclaw.door.resolver import SessionHandle
 from crossclaw.ledger.jobs import DeleteJob, PutJob
+from crossclaw.policy.hops import begun_by
 from crossclaw.runs.context import ServiceContext
 from crossclaw.sandbox.files import PLACEHOLDER, find_file
 from crossclaw.schedule.notices import Notices
@@ -83,7 +84,7 @@ class Heartbeats:
             schedule=schedule,
             payload=Heartbeat(),
             session_target="main",
-            authority=Authority(hops_left=self._config.session.agent_to_agent.max_hops),
+            authority=begun_by(Authority(), self._config.session.agent_to_agent, owner=False),
         )
         job = Job(
             job_id=job_id,
@@ -152,7 +153,7 @@ class Heartbeats:
                 tick=tick,
                 ack_chars_max=settings.ack_chars_max,
             ),
-            authority=job.spec.authority,
+            job=job,
         )
 
 

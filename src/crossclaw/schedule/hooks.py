@@ -20,11 +20,7 @@ from crossclaw.ledger.operations import Inject, Op
 from crossclaw.runs.context import ServiceContext
 from crossclaw.schedule.job_runs import bound_accounts, find_address, report_of_run
 from crossclaw.schedule.notices import Notices
-from crossclaw.sessions.arrivals import (
-    Arrival,
-    RequestId,
-    begin_authority,
-)
+from crossclaw.sessions.arrivals import Arrival, RequestId
 from crossclaw.sessions.intake import Intake
 
 NAME_CHARS_MAX = 64  # it stands in the line that says where the words come from
@@ -91,9 +87,9 @@ class Hooks:
         await self._notices.give(
             _filled(params.text, "text"),
             params.mode,
-            "hook",
+            "hook wake",
             Provenance("hook", sender=hook_name(params.name)),
-            begin_authority(caller, self._config, owner=False),
+            caller,
             _once(params.idempotency_key, "wake", params.text, params.mode),
         )
         return Woken(ok=True, mode=params.mode)

@@ -9,7 +9,6 @@ from crossclaw.channels.registry import channel_name, named_address
 from crossclaw.config import Config
 from crossclaw.domain.addresses import Address
 from crossclaw.domain.agents import normalize_agent_id
-from crossclaw.domain.authority import Authority, CredentialRef
 from crossclaw.domain.jobs import (
     ACK_CHARS_MAX,
     AgentTurn,
@@ -25,9 +24,8 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import Provenance, UserMessage
 from crossclaw.domain.runs import Outcome, Run, RunPlan
 from crossclaw.domain.sessions import NewEntry, Session, SessionFacts
-from crossclaw.door.resolver import SessionHandle
 from crossclaw.ledger.jobs import DeleteJob, SettleTick
-from crossclaw.ledger.operations import Inject, Op, ResetSession
+from crossclaw.ledger.operations import Inject, Op
 from crossclaw.runs.context import ServiceContext
 from crossclaw.schedule.heartbeats import Heartbeats
 from crossclaw.schedule.notices import NOTICE_CHARS_MAX, Notices
@@ -69,7 +67,7 @@ class JobRuns:
                     origin=_provenance(job),
                     run_id=run_id,
                     plan=RunPlan(tick=tick, ack_chars_max=ACK_CHARS_MAX),
-                    authority=_authority(job),
+                    job=job,
                     replies_to_last=True,
                     waits=job.spec.wake_mode == "next-heartbeat",
                 )
@@ -77,16 +75,11 @@ class JobRuns:
                 return await self._heartbeats.beat(job, tick, run_id)
 
     async def _isolated(self, job: Job, turn: AgentTurn, tick: TickId, run_id: str) -> Arrival:
-        """The arrival of an isolated run. Every tick begins a transcript of its own under the job's key, as
-        in OpenClaw; the ones before stay readable."""
-        key = SessionKey.cron(job.agent_id, job.job_id)
-        at, known = self._clock.now_ms(), await self._ledger.find_session(key)
-        used = known is not None and await self._ledger.last_seq(known.session_id) > 0
-        fresh = [ResetSession(key=key, session_id=self._ids.new(), at=at)] if used else []
+        """The arrival of an isolated run: under the job's own key, as in OpenClaw."""
         address = await self._address(job)
         return Arrival(
-            road="cron",
-            to=SessionHandle(key, known, "talk"),
+            road="isolated job",
+            to=SessionKey.cron(job.agent_id, job.job_id),
             text=turn.message,
             origin=_provenance(job),
             run_id=run_id,
@@ -99,9 +92,8 @@ class JobRuns:
                 tick=tick,
                 ack_chars_max=ACK_CHARS_MAX,
             ),
-            authority=_authority(job),
+            job=job,
             facts=SessionFacts(display_name=job.spec.name),
-            also=lambda new: fresh,
         )
 
     async def _address(self, job: Job) -> Address | None:
@@ -152,12 +144,6 @@ class JobRuns:
         note = report_of_run(f"Cron {job.spec.name}", run.key, outcome, words, self._clock.now_ms())
         entry = NewEntry(entry_id=self._ids.short(), message=note)
         return [Inject(key=key, entries=[entry], at=self._clock.now_ms())]
-
-
-def _authority(job: Job) -> Authority:
-    """The authority of a tick: its maker's, as long as that exists: replacing the token does not end it."""
-    makers = frozenset(CredentialRef(maker.credential_id) for maker in job.spec.authority.made_by)
-    return msgspec.structs.replace(job.spec.authority, made_by=makers)
 
 
 def report_of_run(name: str, key: SessionKey, outcome: Outcome, words: str, at: int) -> UserMessage:

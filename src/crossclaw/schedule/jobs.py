@@ -17,7 +17,7 @@ from crossclaw.domain.jobs import AgentTurn, At, Job, JobDelivery, JobSpec, Syst
 from crossclaw.domain.keys import SessionKey
 from crossclaw.ledger.jobs import DeleteJob, PutJob
 from crossclaw.runs.context import ServiceContext
-from crossclaw.schedule.clockwork import Clockwork
+from crossclaw.schedule.clockwork import CREDENTIAL_GONE, Clockwork
 from crossclaw.schedule.job_patches import JobPatch, patched_fields
 from crossclaw.schedule.job_runs import no_channel, wanted_delivery
 from crossclaw.schedule.lengths import check_lengths
@@ -120,9 +120,7 @@ class Jobs:
         """Runs a job; returns the run, or why there is none."""
         job = await self.get(job_id)
         if not self._credentials.lasts(job.spec.authority.made_by):
-            raise Invalid(
-                "who made this job may not come in any more; switch it on to take it over, or remove it"
-            )
+            raise Invalid(f"{CREDENTIAL_GONE}, or remove it")
         if await self._clockwork.is_running(job):
             return None, "already-running"
         if not force:

@@ -4,18 +4,22 @@ A notice that waits is a run that ends in the step that accepts it: its words en
 notice twice is one.
 """
 
+from typing import Literal
+
 from crossclaw.config import Config
-from crossclaw.domain.authority import Authority
 from crossclaw.domain.errors import Invalid
 from crossclaw.domain.jobs import ACK_CHARS_MAX, WakeMode
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import Provenance
-from crossclaw.domain.runs import RunKind, RunPlan
+from crossclaw.domain.runs import RunPlan
+from crossclaw.door.registry import Caller
 from crossclaw.schedule.lengths import WORDS_CHARS_MAX
 from crossclaw.sessions.arrivals import Arrival, RequestId
 from crossclaw.sessions.intake import Intake
 
 NOTICE_CHARS_MAX = 2_000  # of a run's reply, told to the main session; the whole is in its own
+
+NoticeRoad = Literal["notice", "hook wake", "node"]
 
 
 class Notices:
@@ -32,9 +36,9 @@ class Notices:
         self,
         text: str,
         mode: WakeMode,
-        kind: RunKind,
+        road: NoticeRoad,
         provenance: Provenance,
-        authority: Authority,
+        caller: Caller,
         request: RequestId | None = None,
     ) -> None:
         """Durable on return. A run in the default agent's main session answers it, or its next one reads it; the reply goes
@@ -43,14 +47,13 @@ class Notices:
             raise Invalid(f"text has at most {WORDS_CHARS_MAX} characters, not {len(text)}")
         await self._intake.require(
             Arrival(
-                road="notice",
+                road=road,
                 to=self.main_of(self._config.agents.default_id),
                 text=text,
                 origin=provenance,
-                kind=kind,
+                caller=caller,
                 request=request,
                 plan=RunPlan(ack_chars_max=ACK_CHARS_MAX),
-                authority=authority,
                 replies_to_last=True,
                 waits=mode != "now",
             )

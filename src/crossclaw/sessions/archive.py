@@ -29,7 +29,7 @@ class Archive:
         self._feed = feed
         self._clock = clock
 
-    async def put_away(self, timer: Timer) -> None:
+    async def archive_due(self, timer: Timer) -> None:
         """Archives the timer's session: no longer listed or written to, still readable."""
         key = _key(timer)
         try:

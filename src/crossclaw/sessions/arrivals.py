@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from crossclaw.config import Config
-from crossclaw.domain.authority import Authority
+from crossclaw.domain.addresses import WEBCHAT
+from crossclaw.domain.jobs import Job
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import Provenance, UserBlock
 from crossclaw.domain.runs import Cause, NewRun, Run, RunKind, RunPlan
@@ -19,14 +19,30 @@ from crossclaw.door.registry import Caller
 from crossclaw.door.resolver import SessionHandle
 from crossclaw.ledger.operations import Op
 
-Road = Literal["chat", "channel", "agent", "send", "spawn", "hook", "node", "cron", "notice"]
+Road = Literal[
+    "chat",
+    "channel",
+    "agent",
+    "send",
+    "spawn",
+    "hook",
+    "hook wake",
+    "node",
+    "cron",
+    "isolated job",
+    "notice",
+    "compact",
+]
+
+
+BeginsAnew = Literal["never", "where due", "each time"]
 
 
 class RoadRules(msgspec.Struct, frozen=True, kw_only=True):
     """What is asked of whatever comes by a road. What a road does not ask for is not decided."""
 
     kind: RunKind
-    """The kind of its runs, unless the arrival names another."""
+    """The kind of its runs."""
     commands: bool = False
     """A slash command is answered by the gateway itself."""
     archived: Literal["refused", "brought back", "unheard"] = "unheard"
@@ -34,8 +50,9 @@ class RoadRules(msgspec.Struct, frozen=True, kw_only=True):
     back, since who writes knows nothing of archives; or it is treated as unknown."""
     send_policy: bool = False
     """Whether the send policy is asked before anything is accepted, and not only when the reply goes out."""
-    begins_anew: bool = False
-    """Whether a session that has been idle begins anew first, where `session.reset` says so."""
+    begins_anew: BeginsAnew = "never"
+    """Whether its session begins anew first: one that has been idle, where `session.reset` says so; or each time,
+    so that every run has a transcript of its own and the ones before stay readable."""
     queues: bool = False
     """Whether `messages.queue` says what happens to it when the session is busy."""
     owner: bool = False
@@ -46,18 +63,23 @@ class RoadRules(msgspec.Struct, frozen=True, kw_only=True):
     """Whether platforms send the same message again as a matter of course: then duplicates are looked up first."""
     lasts: bool = False
     """Whether a run has as much time as it asks for, and no limit where it asks for none."""
+    says: bool = True
+    """Whether it says something: its words are a message of the transcript."""
 
 
 ROADS: dict[Road, RoadRules] = {
-    "chat": RoadRules(kind="chat", commands=True, archived="refused", send_policy=True, begins_anew=True, queues=True, owner=True),
-    "channel": RoadRules(kind="chat", commands=True, archived="brought back", begins_anew=True, queues=True, owner=True, redelivered=True),
-    "agent": RoadRules(kind="agent", archived="refused", send_policy=True, begins_anew=True, owner=True),
+    "chat": RoadRules(kind="chat", commands=True, archived="refused", send_policy=True, begins_anew="where due", queues=True, owner=True),
+    "channel": RoadRules(kind="chat", commands=True, archived="brought back", begins_anew="where due", queues=True, owner=True, redelivered=True),
+    "agent": RoadRules(kind="agent", archived="refused", send_policy=True, begins_anew="where due", owner=True),
     "send": RoadRules(kind="send", send_policy=True, owner=True, hop=True),
-    "spawn": RoadRules(kind="spawn", owner=True, hop=True, lasts=True),
+    "spawn": RoadRules(kind="spawn", hop=True, lasts=True),
     "hook": RoadRules(kind="hook", archived="brought back"),
+    "hook wake": RoadRules(kind="hook"),
     "node": RoadRules(kind="node"),
     "cron": RoadRules(kind="cron", archived="brought back", owner=True),
+    "isolated job": RoadRules(kind="cron", archived="brought back", begins_anew="each time", owner=True),
     "notice": RoadRules(kind="agent", owner=True),
+    "compact": RoadRules(kind="compact", owner=True, says=False),
 }  # fmt: skip
 
 
@@ -84,24 +106,25 @@ def nothing_else(new: NewRun) -> Sequence[Op[Any]]:
 
 
 class Arrival(msgspec.Struct, frozen=True, kw_only=True):
-    """What somebody wants to say in a session, as it arrived."""
+    """What somebody wants to say in a session, as it arrived. It says whose word it is (`caller` or `job`); what
+    that may do is decided by the intake."""
 
     road: Road
     to: SessionNamed | SessionHandle | SessionKey
     text: str
     origin: Provenance
+    earlier: str = ""
+    """What was said before, as the caller tells it: put before the text if the session is new, and else left out."""
     attachments: Sequence[UserBlock] = ()
     caller: Caller | None = None
-    """Who says it, and by which tool call of which run. Nobody: the gateway itself."""
-    kind: RunKind | None = None
-    """The run's kind, if it is not the road's own."""
+    """Who says it, and by which tool call of which run. Nobody: a job says it."""
+    job: Job | None = None
+    """The job whose tick it is."""
     may_command: bool = True
     request: RequestId | None = None
     run_id: str | None = None
     """The run's id, chosen by the caller; unset: by the gateway."""
     plan: RunPlan = RunPlan()
-    authority: Authority | None = None
-    """What the run may do, if it is not simply what the caller may."""
     cause: Cause = Cause()
     facts: SessionFacts = SessionFacts()
     replies_to_last: bool = False
@@ -114,6 +137,11 @@ class Arrival(msgspec.Struct, frozen=True, kw_only=True):
     before: Sequence[Op[Any]] = ()
     also: Callable[[NewRun], Sequence[Op[Any]]] = nothing_else
     """Further operations, stored in the same step."""
+
+    @property
+    def channel(self) -> str:
+        """The channel that it came by."""
+        return self.facts.channel or WEBCHAT
 
 
 class Accepted(msgspec.Struct, frozen=True):
@@ -138,9 +166,3 @@ class Replied(msgspec.Struct, frozen=True):
 
 class Refused(msgspec.Struct, frozen=True):
     reason: str
-
-
-def begin_authority(caller: Caller, config: Config, *, owner: bool = True) -> Authority:
-    """The authority of a run that this caller begins: the caller's own, within the config's hops."""
-    hops = config.session.agent_to_agent.max_hops
-    return caller.principal.authority.meet(Authority(owner=owner, hops_left=hops))

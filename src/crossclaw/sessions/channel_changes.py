@@ -12,11 +12,10 @@ from crossclaw.channels.accounts import LiveAccount
 from crossclaw.channels.contract import Received
 from crossclaw.domain.addresses import Inbound
 from crossclaw.ledger.channels import ChangeHeard
-from crossclaw.ledger.operations import Dedupe
 from crossclaw.runs.context import ServiceContext
 from crossclaw.sessions.channel_media import FetchedMedia
 from crossclaw.sessions.channel_rules import chat_place
-from crossclaw.sessions.intake import INBOUND, Intake
+from crossclaw.sessions.intake import Intake, inbound_once
 from crossclaw.sessions.route import route
 
 HEARD_CHARS_MAX = 1_000  # of one remembered message: it is context, and there are fifty of them
@@ -56,12 +55,12 @@ class ChannelChanges:
                 return False  # then nothing is fetched
             media = await self._fetch_files(live, inbound)
             blocks, inbound = media.blocks, msgspec.structs.replace(inbound, text=media.under(inbound.text))  # fmt: skip
-        place = chat_place(live, live.settings, inbound) if live.settings else None
+        place = chat_place(live, live.settings, inbound)
         return await self._intake.edit_waiting(inbound, of, blocks, place=place) is not None
 
     async def _waits(self, of: tuple[str, ...]) -> bool:
         for key in of:
-            run_id = await self._ledger.find_deduped(Dedupe(INBOUND, key, ""))
+            run_id = await self._ledger.find_deduped(inbound_once(key))
             run = await self._ledger.find_run(run_id) if run_id else None
             if run is not None:
                 return run.status == "queued" and not run.plan.joined
@@ -79,7 +78,7 @@ class ChannelChanges:
                 message_id=of,
                 senders=(inbound.sender, *inbound.sender_aliases),
                 text=text,
-                dedupe=Dedupe(INBOUND, inbound.dedupe_key, ""),
+                dedupe=inbound_once(inbound.dedupe_key),
                 at=self._clock.now_ms(),
             )
         )

@@ -21,7 +21,7 @@ from crossclaw.domain.errors import ChannelDown
 from crossclaw.domain.messages import Provenance, Text, UserBlock, UserMessage
 from crossclaw.domain.sessions import NewEntry, Session
 from crossclaw.ledger.channels import ForgetHeard, HeardMessage, RememberHeard
-from crossclaw.ledger.operations import Dedupe, Inject, Op
+from crossclaw.ledger.operations import Inject, Op
 from crossclaw.policy.channel_access import (
     AccessDecision,
     MentionFacts,
@@ -45,8 +45,7 @@ from crossclaw.sessions.channel_rules import (
     unkept_tool_rule,
     written_lists,
 )
-from crossclaw.sessions.commands import find_command
-from crossclaw.sessions.intake import INBOUND, Intake, digest
+from crossclaw.sessions.intake import Intake, digest, inbound_once
 from crossclaw.sessions.loops import BotLoops
 from crossclaw.sessions.route import route
 
@@ -77,8 +76,6 @@ class ChannelIntake:
         live = self._accounts.find(Address(host.channel, inbound.address.to, host.account_id))
         if live is None:  # broken, or being closed; its webhook can be called all the same
             raise ChannelDown(f"the {host.channel} account {host.account_id} is not open")
-        if live.settings is None:
-            return await self._accept(live, inbound, ())
         if host.facts is not None and host.facts.id in (inbound.sender, *inbound.sender_aliases):
             return Received(what="dropped", why="it is our own message")
         refused = await self._refusal(live, live.settings, host, inbound)
@@ -99,7 +96,7 @@ class ChannelIntake:
     async def may_talk(self, host: AccountHost, inbound: Inbound) -> bool:
         """Whether such a message would be accepted; nothing is stored, no pairing code is offered."""
         live = self._accounts.find(Address(host.channel, inbound.address.to, host.account_id))
-        if live is None or live.settings is None:
+        if live is None:
             return False
         return (await self._decide(live, live.settings, inbound)).allowed
 
@@ -141,7 +138,7 @@ class ChannelIntake:
             mentioned=inbound.mentioned,
             replies_to_us=inbound.reply_to is not None and inbound.reply_to.ours,
             mentions_others=inbound.mentions_others,
-            command=self._intake.may_command(inbound) and find_command(inbound.text) is not None,
+            command=self._intake.is_command(inbound),
             text=inbound.text,
         )
         decision = decide_mention(facts, mention_patterns(self._config, key.agent_id))
@@ -149,7 +146,7 @@ class ChannelIntake:
             return facts.required
         keep = self._history_limit(live, settings)
         if keep and inbound.text.strip():
-            at, once = self._clock.now_ms(), Dedupe(INBOUND, inbound.dedupe_key, "")
+            at, once = self._clock.now_ms(), inbound_once(inbound.dedupe_key)
             heard = _heard(live, inbound, at)
             await self._ledger.do(RememberHeard(heard=heard, keep=keep, dedupe=once, at=at))
             return Received(what="remembered", why=decision.reason)
@@ -164,7 +161,7 @@ class ChannelIntake:
     async def _context(self, live: LiveAccount, inbound: Inbound) -> list[Op[Any]]:
         """The group's earlier messages as one entry between marks, consumed together with the message that
         they precede."""
-        if live.settings is None or inbound.is_direct:
+        if inbound.is_direct:
             return []
         place, chat = (live.channel, live.account_id), inbound.address.to
         thread = inbound.address.thread_id or ""
@@ -210,7 +207,7 @@ class ChannelIntake:
             before=before,
             context=prompt,
             moves_address=await self._moves_address(live, inbound),
-            place=chat_place(live, live.settings, inbound) if live.settings else None,
+            place=chat_place(live, live.settings, inbound),
         )
         agent_id = route(self._config, inbound).agent_id
         self._signals.accepted(live, inbound, run_id, agent_id, called=called)
@@ -224,7 +221,7 @@ class ChannelIntake:
         it, so it is passed on as a quotation and not as a fact.
         """
         replied = inbound.reply_to
-        if replied is None or not replied.text or find_command(inbound.text) is not None:
+        if replied is None or not replied.text or self._intake.is_command(inbound):
             return []
         if not await self._may_be_quoted(live, inbound, replied):
             return []
@@ -234,7 +231,7 @@ class ChannelIntake:
 
     async def _may_be_quoted(self, live: LiveAccount, inbound: Inbound, replied: ReplyTo) -> bool:
         own = (inbound.sender, *inbound.sender_aliases)
-        if replied.ours or live.settings is None or replied.sender in own:
+        if replied.ours or replied.sender in own:
             return True
         if replied.sender is None or inbound.is_direct:
             return False
@@ -270,12 +267,11 @@ class ChannelIntake:
         is_owner = self._intake.is_owner(inbound)
         session = None if is_owner else await self._ledger.find_session(key)
         last = session.last_address if session is not None else None
-        own = () if settings is None else settings.allow_from
         decision = decide_main_address(
             commands,
-            (own, *written_lists(self._config)),
+            (settings.allow_from, *written_lists(self._config)),
             is_owner=is_owner,
-            is_named=settings is None or names_sender(live, settings, inbound),
+            is_named=names_sender(live, settings, inbound),
             is_free=last is None or last.chat == inbound.address.chat,
         )
         return decision.allowed

@@ -34,7 +34,7 @@ async def fetch_media(
     """Fetches a message's attachments. Never fails: a note describes what could not be fetched. Recordings
     are fetched only where they are transcribed."""
     found = FetchedMedia([], [])
-    most = (live.settings.media_max_mb if live.settings else None) or live.traits.media_max_mb
+    most = live.settings.media_max_mb or live.traits.media_max_mb
     with anyio.move_on_after(FETCH_S) as patience:
         for each in attachments[:COUNT_MAX]:
             sound = each.voice or each.kind == "audio"

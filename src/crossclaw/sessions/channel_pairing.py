@@ -132,7 +132,7 @@ class ChannelPairing:
     def _may_talk_anyhow(self, channel: str, account_id: str, sender: str) -> bool:
         """Whether the config alone lets this sender talk."""
         live = self._accounts.find(Address(channel, "", account_id))
-        if live is None or live.settings is None:
+        if live is None:
             return False
         normalize = normalizer(channel)
         named = ids_of(live.settings.allow_from, normalize)

@@ -13,19 +13,11 @@ import msgspec
 
 from crossclaw.config import Config
 from crossclaw.config.check import near_miss
-from crossclaw.domain.addresses import Address
-from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import Busy, CrossclawError
-from crossclaw.domain.ids import Ids
 from crossclaw.domain.keys import SHARED, SessionKey
-from crossclaw.domain.messages import words_of
 from crossclaw.domain.queueing import Queueing
-from crossclaw.domain.runs import NewRun
-from crossclaw.domain.sessions import NewEntry, NewSession
 from crossclaw.door.registry import Caller
-from crossclaw.ledger.operations import Dedupe, NewDelivery, PutDelivery, Submitted
 from crossclaw.policy.models import LISTED_MAX
-from crossclaw.policy.send import channel_of
 from crossclaw.runs.run_store import RunStore
 from crossclaw.sessions.queueing import queueing_for, read_queue
 
@@ -57,12 +49,18 @@ APPROVED = {
     "deny": "Denied.",
 }
 NEAR_MAX = 3  # suggestions for a mistyped command
+RESETS = ("new", "reset")
 CLEARING = ("default", "inherit", "reset")
 
 
 class SlashCommand(msgspec.Struct, frozen=True):
     name: str
     argument: str = ""
+
+    @property
+    def words(self) -> str:
+        """The words of `/new words`: the first message of the new session. Empty where there are none."""
+        return self.argument.strip() if self.name in RESETS else ""
 
 
 class KnownCommand(msgspec.Struct, frozen=True):
@@ -141,12 +139,25 @@ def _mistyped(word: str, argument: str) -> SlashCommand | None:
     return SlashCommand(UNKNOWN, word) if "\n" not in argument else None
 
 
+class CommandContext(msgspec.Struct, frozen=True):
+    """Who says a command, in which session, and by which channel it came."""
+
+    caller: Caller
+    key: SessionKey
+    channel: str
+
+    @property
+    def named(self) -> str:
+        """The session's name for people: the shared session is `main` to everybody."""
+        return self.key.display() if self.key.text == SHARED else self.key.text
+
+
 class CommandAnswer(msgspec.Struct, frozen=True):
     text: str
     stopped: list[str] | None = None
     """The runs that `/stop` has stopped."""
-    go_on_with: str | None = None
-    """The words of `/new words`: the first message of the new session."""
+    goes_on: bool = False
+    """Whether the command's words are to be said now, as the first message of the new session."""
 
 
 async def _not_yet(_caller: Caller, _method: str, _params: Any) -> None:
@@ -154,12 +165,10 @@ async def _not_yet(_caller: Caller, _method: str, _params: Any) -> None:
 
 
 class Commands:
-    def __init__(self, config: Config, run_store: RunStore, clock: Clock, ids: Ids) -> None:
+    def __init__(self, config: Config, run_store: RunStore) -> None:
         self._config = config
         self._run_store = run_store
         self._dispatch: DispatchCommand = _not_yet
-        self._clock = clock
-        self._ids = ids
 
     def begin(self, dispatch: DispatchCommand) -> None:
         """Takes the door's dispatch once there is a door: commands do what methods do, through the one that knows
@@ -168,56 +177,40 @@ class Commands:
 
     def find(self, text: str) -> SlashCommand | None:
         command = find_command(text)
-        if command is not None and command.name in ("new", "reset"):
+        if command is not None and command.name in RESETS:
             triggers = [word.lower() for word in self._config.session.reset_triggers]
             return command if f"/{command.name}" in triggers else None
         return command
 
-    async def run(self, caller: Caller, key: SessionKey, command: SlashCommand) -> CommandAnswer:
+    async def run(self, context: CommandContext, command: SlashCommand) -> CommandAnswer:
         """Carries out a command with the rights of whoever sent it. A refusal is an answer as well."""
         if command.name == UNKNOWN:
             return CommandAnswer(_suggest(command.argument))
-        if COMMANDS[command.name].owner and not caller.principal.authority.owner:
+        if COMMANDS[command.name].owner and not context.caller.principal.authority.owner:
             return CommandAnswer(f"Only the owner can say /{command.name}.")
-        act: Callable[[Caller, SessionKey, str], Awaitable[CommandAnswer]] = getattr(
+        act: Callable[[CommandContext, str], Awaitable[CommandAnswer]] = getattr(
             self, f"_{command.name}"
         )
         try:
-            return await act(caller, key, command.argument.strip())
+            return await act(context, command.argument.strip())
         except CrossclawError as error:
             return CommandAnswer(f"⚠️ {error}")
 
-    async def record(
-        self, new: NewRun, session: NewSession, answer: CommandAnswer, dedupe: Dedupe
-    ) -> Submitted:
-        """Stores the command as a run that has ended; where the chat has an address, answers there."""
-        asked = words_of(new.message) if new.message else ""
-        told = {"about": "command", "text": asked, "answer": answer.text}
-        note = NewEntry(entry_id=self._ids.short(), type="note", note=dict(told))
-        reply = [] if session.address is None else [self._reply(new, session.address, answer)]
-        return await self._run_store.accept_ended(
-            new, session, reply=answer.text, entries=[note], dedupe=dedupe, also=reply
-        )
-
-    def _reply(self, new: NewRun, address: Address, answer: CommandAnswer) -> PutDelivery:
-        delivery = NewDelivery.of_run(new, f"reply:{new.run_id}", new.key, address, answer.text)
-        return PutDelivery(new=delivery, at=self._clock.now_ms())
-
     # ── what each does ─────────────────────────────────────────────────────────────────────────
 
-    async def _help(self, caller: Caller, key: SessionKey, argument: str) -> CommandAnswer:
+    async def _help(self, context: CommandContext, argument: str) -> CommandAnswer:
         lines = [
             f"- {known.usage} — {known.summary}" + (" (owner)" if known.owner else "")
             for known in COMMANDS.values()
         ]
         return CommandAnswer("\n".join(lines))
 
-    async def _status(self, caller: Caller, key: SessionKey, argument: str) -> CommandAnswer:
-        told = await self._call(caller, "tool.session_status", sessionKey=_named(key))
+    async def _status(self, context: CommandContext, argument: str) -> CommandAnswer:
+        told = await self._call(context, "tool.session_status", sessionKey=context.named)
         return CommandAnswer(told["statusText"])
 
-    async def _usage(self, caller: Caller, key: SessionKey, argument: str) -> CommandAnswer:
-        row = (await self._call(caller, "sessions.describe", key=_named(key)))["session"]
+    async def _usage(self, context: CommandContext, argument: str) -> CommandAnswer:
+        row = (await self._call(context, "sessions.describe", key=context.named))["session"]
         if row is None:
             return CommandAnswer("Nothing has been used yet.")
         spent = f"{row['inputTokens']} tokens in, {row['outputTokens']} out"
@@ -225,81 +218,83 @@ class Commands:
         budget = f"\nBudget: {row['budget']['text']}." if row.get("budget") else ""
         return CommandAnswer(f"{spent}{cost}; {row['totalTokens']} fill the window now.{budget}")
 
-    async def _stop(self, caller: Caller, key: SessionKey, argument: str) -> CommandAnswer:
-        stopped = (await self._call(caller, "chat.abort", sessionKey=_named(key)))["runIds"]
+    async def _stop(self, context: CommandContext, argument: str) -> CommandAnswer:
+        stopped = (await self._call(context, "chat.abort", sessionKey=context.named))["runIds"]
         return CommandAnswer("Stopped." if stopped else "Nothing was running.", stopped=stopped)
 
-    async def _new(self, caller: Caller, key: SessionKey, argument: str) -> CommandAnswer:
-        await self._call(caller, "sessions.reset", key=_named(key))
-        return CommandAnswer("A new session has begun.", go_on_with=argument or None)
+    async def _new(self, context: CommandContext, argument: str) -> CommandAnswer:
+        await self._call(context, "sessions.reset", key=context.named)
+        return CommandAnswer("A new session has begun.", goes_on=bool(argument))
 
     _reset = _new
 
-    async def _model(self, caller: Caller, key: SessionKey, argument: str) -> CommandAnswer:
+    async def _model(self, context: CommandContext, argument: str) -> CommandAnswer:
         if not argument:
-            told = await self._call(caller, "tool.session_status", sessionKey=_named(key))
+            told = await self._call(context, "tool.session_status", sessionKey=context.named)
             line = next(line for line in told["statusText"].splitlines() if "Model:" in line)
-            listed = (await self._call(caller, "models.list"))["models"]
+            listed = (await self._call(context, "models.list"))["models"]
             names = ", ".join(f"{each['provider']}/{each['id']}" for each in listed[:LISTED_MAX])
             return CommandAnswer(f"{line}. {COMMANDS['model'].usage}\nTo choose from: {names}")
         told = await self._call(
-            caller, "tool.session_status", sessionKey=_named(key), model=argument
+            context, "tool.session_status", sessionKey=context.named, model=argument
         )
         line = next(line for line in told["statusText"].splitlines() if "Model:" in line)
         return CommandAnswer(f"{line}.")
 
-    async def _think(self, caller: Caller, key: SessionKey, argument: str) -> CommandAnswer:
-        return await self._set(caller, key, "think", "thinkingLevel", "Thinking", argument)
+    async def _think(self, context: CommandContext, argument: str) -> CommandAnswer:
+        return await self._set(context, "think", "thinkingLevel", "Thinking", argument)
 
-    async def _verbose(self, caller: Caller, key: SessionKey, argument: str) -> CommandAnswer:
-        return await self._set(caller, key, "verbose", "verboseLevel", "Verbose", argument)
+    async def _verbose(self, context: CommandContext, argument: str) -> CommandAnswer:
+        return await self._set(context, "verbose", "verboseLevel", "Verbose", argument)
 
-    async def _queue(self, caller: Caller, key: SessionKey, argument: str) -> CommandAnswer:
+    async def _queue(self, context: CommandContext, argument: str) -> CommandAnswer:
         word = argument.lower()
         if not word:
-            return CommandAnswer(f"{await self._queue_now(key)} Usage: {COMMANDS['queue'].usage}")
+            return CommandAnswer(
+                f"{await self._queue_now(context)} Usage: {COMMANDS['queue'].usage}"
+            )
         changes = dict.fromkeys(QUEUE_FIELDS) if word in CLEARING else read_queue(word)
-        await self._call(caller, "sessions.patch", key=_named(key), **changes)
+        await self._call(context, "sessions.patch", key=context.named, **changes)
         if word in CLEARING:
             return CommandAnswer(f"Queue mode set to {word}.")
-        return CommandAnswer(f"Queue mode set to {word}. {await self._queue_now(key)}")
+        return CommandAnswer(f"Queue mode set to {word}. {await self._queue_now(context)}")
 
-    async def _queue_now(self, key: SessionKey) -> str:
-        session = await self._run_store.session(key)
-        channel = channel_of(key, session) or "webchat"
-        now = queueing_for(self._config.messages.queue, key, session, channel) or Queueing()
+    async def _queue_now(self, context: CommandContext) -> str:
+        """The settings that hold for messages which come as this one did."""
+        key, session = context.key, await self._run_store.session(context.key)
+        now = queueing_for(self._config.messages.queue, key, session, context.channel) or Queueing()
         pause = f"{now.debounce_ms / 1000:g} s"
         return f"Now: {now.mode}, debounce {pause}, cap {now.cap}, drop {now.drop}."
 
     async def _set(
-        self, caller: Caller, key: SessionKey, command: str, field: str, name: str, argument: str
+        self, context: CommandContext, command: str, field: str, name: str, argument: str
     ) -> CommandAnswer:
         if not argument:
             return CommandAnswer(f"Usage: {COMMANDS[command].usage}")
         word = argument.lower()
         value = None if word in CLEARING else word
-        await self._call(caller, "sessions.patch", key=_named(key), **{field: value})
+        await self._call(context, "sessions.patch", key=context.named, **{field: value})
         return CommandAnswer(f"{name} set to {word}.")
 
-    async def _activation(self, caller: Caller, key: SessionKey, argument: str) -> CommandAnswer:
-        if key.kind != "group":
+    async def _activation(self, context: CommandContext, argument: str) -> CommandAnswer:
+        if context.key.kind != "group":
             return CommandAnswer(
                 "/activation is for groups: in a direct chat everything is answered."
             )
-        return await self._set(caller, key, "activation", "groupActivation", "Activation", argument)
+        return await self._set(context, "activation", "groupActivation", "Activation", argument)
 
-    async def _send(self, caller: Caller, key: SessionKey, argument: str) -> CommandAnswer:
+    async def _send(self, context: CommandContext, argument: str) -> CommandAnswer:
         word = argument.lower()
         if word not in ON_OFF:
             return CommandAnswer("⚙️ Usage: /send on|off|inherit")
         value = ON_OFF[word]
-        await self._call(caller, "sessions.patch", key=_named(key), sendPolicy=value)
+        await self._call(context, "sessions.patch", key=context.named, sendPolicy=value)
         said = {"allow": "on", "deny": "off", None: "inherit"}[value]
         return CommandAnswer(f"⚙️ Send policy set to {said}.")
 
-    async def _compact(self, caller: Caller, key: SessionKey, argument: str) -> CommandAnswer:
+    async def _compact(self, context: CommandContext, argument: str) -> CommandAnswer:
         asked = {"instructions": argument} if argument else {}
-        told = await self._call(caller, "sessions.compact", key=_named(key), **asked)
+        told = await self._call(context, "sessions.compact", key=context.named, **asked)
         if told.get("compacted"):
             return CommandAnswer(
                 "Compacted: older turns are a summary now; the history stays whole."
@@ -308,20 +303,20 @@ class Commands:
             f"Not compacted: {told.get('reason') or 'there is nothing to shorten'}."
         )
 
-    async def _approve(self, caller: Caller, key: SessionKey, argument: str) -> CommandAnswer:
+    async def _approve(self, context: CommandContext, argument: str) -> CommandAnswer:
         named, _, word = argument.partition(" ")
         answer = ANSWERS.get(word.strip().lower())
         if not named or answer is None:
             return CommandAnswer(f"Usage: {COMMANDS['approve'].usage}")
-        await self._call(caller, "exec.approval.resolve", id=named, decision=answer)
+        await self._call(context, "exec.approval.resolve", id=named, decision=answer)
         return CommandAnswer(APPROVED[answer])
 
-    async def _pin(self, caller: Caller, key: SessionKey, argument: str) -> CommandAnswer:
-        await self._call(caller, "sessions.pin", key=_named(key))
+    async def _pin(self, context: CommandContext, argument: str) -> CommandAnswer:
+        await self._call(context, "sessions.pin", key=context.named)
         return CommandAnswer("Pinned.")
 
-    async def _call(self, caller: Caller, method: str, **params: Any) -> dict[str, Any]:
-        answer = await self._dispatch(caller, method, params)
+    async def _call(self, context: CommandContext, method: str, **params: Any) -> dict[str, Any]:
+        answer = await self._dispatch(context.caller, method, params)
         told: dict[str, Any] = msgspec.to_builtins(answer)
         return told
 
@@ -332,8 +327,3 @@ def _suggest(word: str) -> str:
     names = list(dict.fromkeys([*begun, *near]))[:NEAR_MAX]
     meant = f" Did you mean {' or '.join(f'/{name}' for name in names)}?" if names else ""
     return f"There is no command /{word}.{meant} /help lists all of them."
-
-
-def _named(key: SessionKey) -> str:
-    """The session's name for people: the shared session is `main` to everybody."""
-    return key.display() if key.text == SHARED else key.text

@@ -6,21 +6,21 @@ repeats it, and a message that comes meanwhile waits for it. It has no message i
 
 import msgspec
 
-from crossclaw.domain.authority import Authority
 from crossclaw.domain.compactions import compaction_of
 from crossclaw.domain.errors import NotFound
 from crossclaw.domain.events import SessionChanged
-from crossclaw.domain.messages import UserMessage
+from crossclaw.domain.messages import Provenance, UserMessage
 from crossclaw.domain.runs import RunPlan
-from crossclaw.domain.sessions import Entry, NewSession, Session
+from crossclaw.domain.sessions import Entry, Session
+from crossclaw.door.registry import Caller
 from crossclaw.door.resolver import SessionHandle
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.operations import PinEntry
 from crossclaw.runs.feed import Feed
-from crossclaw.runs.lanes import Lanes
 from crossclaw.runs.run_store import RunStore
+from crossclaw.sessions.arrivals import Arrival
+from crossclaw.sessions.intake import Intake
 from crossclaw.sessions.newest import find_newest
-from crossclaw.sessions.run_builder import RunBuilder
 
 WAIT_S = 25.0  # clients give up on an answer after thirty
 RUN_MS = 10 * 60_000  # a summary that takes longer helps nobody
@@ -40,22 +40,19 @@ class Compacted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Compacting:
-    def __init__(
-        self, ledger: Ledger, run_store: RunStore, lanes: Lanes, feed: Feed, builder: RunBuilder
-    ) -> None:
+    def __init__(self, ledger: Ledger, run_store: RunStore, feed: Feed, intake: Intake) -> None:
         self._ledger = ledger
         self._run_store = run_store
-        self._lanes = lanes
         self._feed = feed
-        self._builder = builder
+        self._intake = intake
 
     async def compact(
         self,
+        caller: Caller,
         handle: SessionHandle,
         *,
         instructions: str | None = None,
         keep_messages: int | None = None,
-        authority: Authority | None = None,
         wait_s: float = WAIT_S,
     ) -> Compacted:
         """Replaces older turns by a summary. `instructions` tell the model what matters."""
@@ -64,15 +61,17 @@ class Compacting:
             return Compacted(compacted=False, reason="no sessionId")
         if not await self._ledger.last_seq(session.session_id):
             return Compacted(compacted=False, reason="no transcript")
-        new = self._builder.new(
-            "compact",
-            session.key,
-            None,
-            plan=RunPlan(context=instructions, keep_messages=keep_messages, timeout_ms=RUN_MS),
-            authority=authority or Authority(),
+        accepted = await self._intake.require(
+            Arrival(
+                road="compact",
+                to=handle,
+                text="",
+                origin=Provenance("person", sender=caller.principal.name),
+                caller=caller,
+                plan=RunPlan(context=instructions, keep_messages=keep_messages, timeout_ms=RUN_MS),
+            )
         )
-        await self._lanes.submit(new, NewSession(key=session.key, session_id=session.session_id))
-        return await self._outcome(new.run_id, session, wait_s)
+        return await self._outcome(accepted.run_id, session, wait_s)
 
     async def pin(
         self, handle: SessionHandle, entry_id: str | None = None, *, pinned: bool = True

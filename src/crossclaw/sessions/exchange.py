@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from crossclaw.domain.addresses import Address
+from crossclaw.domain.addresses import WEBCHAT, Address
 from crossclaw.domain.exchanges import (
     ANNOUNCE_SKIP,
     ANNOUNCE_STEP,
@@ -144,7 +144,7 @@ def _announced(
         return "failed"
     if step.words is None:
         return "silent"
-    on_page = target is not None and target.channel == "webchat"
+    on_page = target is not None and target.channel == WEBCHAT
     return "delivered" if where is not None or on_page else "no address"
 
 

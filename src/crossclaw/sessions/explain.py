@@ -7,6 +7,7 @@ from typing import Literal
 import msgspec
 
 from crossclaw.config import Config
+from crossclaw.domain.addresses import WEBCHAT
 from crossclaw.domain.authority import Authority
 from crossclaw.domain.errors import Forbidden, NotFound
 from crossclaw.domain.keys import SessionKey
@@ -125,11 +126,11 @@ class Explaining:
     def _address(self, session: Session | None) -> Reason:
         last = session.last_address.channel if session and session.last_address else None
         named = session.key.channel if session and session.key.kind == "group" else None
-        page = session.channel if session and session.channel == "webchat" else None
+        page = session.channel if session and session.channel == WEBCHAT else None
         channel = last or named or page
         if channel is None:
             words = "it has no chat that a reply could go to"
-        elif channel not in ("webchat", *self._channels):
+        elif channel not in (WEBCHAT, *self._channels):
             words, channel = f"its chat is on {channel}, which is not set up here", None
         else:
             words = f"its chat is on {channel}"

@@ -33,7 +33,7 @@ class GuestWaitResult(Result, frozen=True):
     hint: str | None = None
 
 
-class _Heard:
+class _LastSign:
     """The last sign of a guest. One that has never called has all its time from now on."""
 
     def __init__(self) -> None:
@@ -47,14 +47,14 @@ class GuestPresence:
 
     def __init__(self, clock: Clock, came: Callable[[], None]) -> None:
         self._clock, self._came = clock, came
-        self._heard: dict[SessionKey, _Heard] = {}
+        self._heard: dict[SessionKey, _LastSign] = {}
         """The last signs of all guests that came, or were sent to, since the start."""
 
     @contextmanager
     def heard_of(self, key: SessionKey) -> Generator[None]:
         """Marks the guest as present while one of its calls is under way."""
         is_new = not self.is_here(key, has_message=False)
-        heard = self._heard.setdefault(key, _Heard())
+        heard = self._heard.setdefault(key, _LastSign())
         heard.calls += 1
         heard.came = True
         if is_new:
@@ -81,7 +81,7 @@ class GuestPresence:
         behind others: so all senders learn at once that the guest has left, not one by one."""
         waited_s = max(0, self._clock.now_ms() - asked.run.created_at) / 1000
         since = anyio.current_time() - waited_s
-        heard = self._heard.setdefault(asked.run.key, _Heard())
+        heard = self._heard.setdefault(asked.run.key, _LastSign())
         while True:
             patience_s = AT_WORK_S if asked.may_be_at_work else AWAY_S
             left_s = max(since, heard.last) + patience_s - anyio.current_time()

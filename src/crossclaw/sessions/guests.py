@@ -96,7 +96,7 @@ class Guests:
         self._ids = ids
         self._asked: dict[SessionKey, GuestRun] = {}
         """The runs that wait, at most one a session: its lane has one run under way."""
-        self._waiting: dict[SessionKey, _Waiting] = {}
+        self._waiting: dict[SessionKey, _GuestWait] = {}
         self._presence = GuestPresence(clock, self._came)
         self.clients = GuestClients()
         self._elsewhere = elsewhere
@@ -184,7 +184,7 @@ class Guests:
     async def _wait(self, key: SessionKey, timeout_s: float) -> GuestWaitResult:
         if (found := await self._look_elsewhere(key)) is not None:
             return found
-        mine = _Waiting()
+        mine = _GuestWait()
         if (other := self._waiting.get(key)) is not None:
             other.replace()
         self._waiting[key] = mine
@@ -321,7 +321,7 @@ class Guests:
             return await asked.during(work)
 
 
-class _Waiting:
+class _GuestWait:
     def __init__(self) -> None:
         self.wake = anyio.Event()
         self.replaced = False

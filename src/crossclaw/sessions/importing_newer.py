@@ -29,7 +29,7 @@ from crossclaw.sessions.import_sources import TranscriptRows
 from crossclaw.sessions.imported import FoundTranscript, ImportReport
 
 NEWER_STORES = "agents/*/agent/openclaw-agent.sqlite"
-COLD = "cold"  # below an agent's sessions: transcripts that were put away as files
+COLD = "cold"  # below an agent's sessions: transcripts that were archived as files
 
 
 def find_newer(folder: Path) -> list[Path]:

@@ -1,7 +1,7 @@
 """The intake: whatever arrives becomes an accepted run here, or an answer, or a refusal, and nowhere else.
 
-chat.send, agent and `/v1`, the session tools, hooks, nodes, jobs and channels hand over an `Arrival`; `ROADS` says
-what is asked of each. What follows from the end of a run was accepted with it, and comes from `RunBuilder` alone.
+chat.send, agent and `/v1`, the session tools, hooks, nodes, jobs, channels and compactions hand over an `Arrival`;
+`ROADS` says what is asked of each. What follows from the end of a run was accepted with it, and comes from `RunBuilder` alone.
 """
 
 from collections.abc import Sequence
@@ -10,27 +10,32 @@ from typing import Any
 
 import msgspec
 
+from crossclaw.config.session import AgentToAgentConfig
 from crossclaw.domain.addresses import Inbound
-from crossclaw.domain.authority import Authority, ChatPlace
+from crossclaw.domain.authority import Authority, ChatPlace, CredentialRef
 from crossclaw.domain.errors import Invalid, TooMuchFollows
+from crossclaw.domain.jobs import Job
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import Provenance, UserBlock, UserMessage, content_of
 from crossclaw.domain.runs import NewRun, RunPlan
-from crossclaw.domain.sessions import NewSession, Session, SessionFacts
+from crossclaw.domain.sessions import NewEntry, NewSession, Session, SessionFacts
 from crossclaw.door.principal import Principal
 from crossclaw.door.registry import Caller
 from crossclaw.door.resolver import Resolver, SessionHandle
 from crossclaw.ledger.channels import EditWaiting, WithdrawWaiting
-from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.operations import (
     Dedupe,
+    NewDelivery,
     Op,
+    PutDelivery,
     Submitted,
     UnarchiveSession,
 )
+from crossclaw.policy.hops import begun_by, decide_hop, one_hop_less
 from crossclaw.policy.owner import decide_commands, decide_owner
 from crossclaw.policy.send import BLOCKED, decide_send
 from crossclaw.runs.lanes import Lanes
+from crossclaw.runs.run_store import RunStore
 from crossclaw.sessions.archive import Archive
 from crossclaw.sessions.arrivals import (
     ROADS,
@@ -40,15 +45,13 @@ from crossclaw.sessions.arrivals import (
     Replied,
     RequestId,
     SessionNamed,
-    begin_authority,
 )
-from crossclaw.sessions.commands import CommandAnswer, Commands, SlashCommand
+from crossclaw.sessions.commands import CommandAnswer, CommandContext, Commands, SlashCommand
 from crossclaw.sessions.freshness import begins_anew
 from crossclaw.sessions.queueing import queueing_for
 from crossclaw.sessions.route import route
 from crossclaw.sessions.run_builder import RunBuilder
 
-CHAT_CHANNEL = "webchat"
 INBOUND = "inbound"
 """The dedupe scope of messages from chat platforms: their own ids, which they repeat."""
 
@@ -57,7 +60,7 @@ class Intake:
     def __init__(
         self,
         builder: RunBuilder,
-        ledger: Ledger,
+        run_store: RunStore,
         resolver: Resolver,
         lanes: Lanes,
         archive: Archive,
@@ -65,7 +68,7 @@ class Intake:
     ) -> None:
         self._builder = builder
         self._config = builder.config
-        self._ledger = ledger
+        self._run_store = run_store
         self._resolver = resolver
         self._lanes = lanes
         self._archive = archive
@@ -73,10 +76,11 @@ class Intake:
 
     async def receive(self, arrival: Arrival) -> Accepted | Replied | Refused:
         """Decides about what arrives, in this order: whose session it is; whether it is known already; whether
-        the session is archived; whether it is a command; whether it may be said here, and may lead so far; then
-        what it may do, whether its session begins anew, and what happens to it if that is busy.
+        the session is archived; whether it is a command; whether it may be said here, and may lead so far. Only
+        then anything is done: a command is carried out; of all else it is decided what it may do, whether its
+        session begins anew, and what happens to it if that is busy.
 
-        What is accepted is durable on return.
+        What is accepted is durable on return. What is refused has changed nothing.
         """
         rules = ROADS[arrival.road]
         key, session = await self._route(arrival)
@@ -84,23 +88,25 @@ class Intake:
             return known
         if rules.archived == "brought back" and session is not None and session.archived_at:
             await self._archive.bring_back(key)
-            session = await self._ledger.find_session(key)
-        if rules.commands and (command := self._find_command(arrival)) is not None:
+            session = await self._run_store.session(key)
+        command = self._find_command(arrival)
+        if (refused := self._refusal(arrival, key, session, command)) is not None:
+            return await self._find_known(arrival, key, command) or refused
+        if command is not None:
             replied = await self._obey(arrival, key, session, command)
-            if not isinstance(replied, str):
+            if replied is not None:
                 return replied
-            arrival = _saying(arrival, replied)
-            session = await self._ledger.find_session(key)
-        if (refused := self._refusal(arrival, key, session)) is not None:
-            return await self._find_known(arrival, key) or refused
-        authority = arrival.authority or self._authority(arrival)
+            arrival = msgspec.structs.replace(arrival, text=command.words)
+            session = await self._run_store.session(key)
+        authority = self._authority(arrival)
         at, session_id = self._builder.clock.now_ms(), self._builder.ids.new()
         new = self._new_run(arrival, key, session, authority, at)
         before = list(arrival.before)
-        if rules.archived == "brought back":  # also when it was put away this very moment
+        if rules.archived == "brought back":  # also when it was archived this very moment
             before.append(UnarchiveSession(key=key, at=at))
-        if rules.begins_anew and session is not None:
-            before += begins_anew(self._config, session, self._builder)
+        if session is not None:
+            when = rules.begins_anew
+            before += await begins_anew(when, session, self._builder, self._run_store, at)
         try:
             submitted = await self._accept(arrival, new, session_id, before)
         except TooMuchFollows as error:
@@ -153,10 +159,10 @@ class Intake:
         """Replaces the words of a message with one of these ids that no run has begun to answer. They are
         words, also where they read like a command. None: it is too late for that."""
         arrival = self._arrival_of(inbound, moves_address=False, place=place)
-        return await self._ledger.do(
+        return await self._run_store.edit(
             EditWaiting(
-                of=tuple(map(_inbound_once, of)),
-                dedupe=_inbound_once(inbound.dedupe_key),
+                of=tuple(map(inbound_once, of)),
+                dedupe=inbound_once(inbound.dedupe_key),
                 text=inbound.text,
                 files=None if blocks is None else tuple(blocks),
                 authority=self._authority(arrival),
@@ -168,8 +174,8 @@ class Intake:
         """Removes a message that its sender has deleted; False: a run has begun to answer it, or there is none."""
         return await self._lanes.withdraw(
             WithdrawWaiting(
-                of=tuple(map(_inbound_once, of)),
-                dedupe=_inbound_once(inbound.dedupe_key),
+                of=tuple(map(inbound_once, of)),
+                dedupe=inbound_once(inbound.dedupe_key),
                 at=self._builder.clock.now_ms(),
                 why="its sender deleted the message before the agent had read it",
             )
@@ -193,14 +199,14 @@ class Intake:
         key, where, sender = route(self._config, inbound), inbound.address, inbound.sender
         caller = self.sender(inbound, key)
         if place is not None:
-            caller = _limited(caller, Authority(owner=True, chats=frozenset({place})))
+            caller = caller.within(Authority(owner=True, chats=frozenset({place})))
         return Arrival(
             road="channel",
             to=key,
             text=inbound.text,
             origin=Provenance("person", source_channel=where.channel, sender=sender),
             caller=caller,
-            may_command=self.may_command(inbound),
+            may_command=self._may_command(inbound),
             # The platform's id says that it is the same message; its words may have been edited since.
             request=RequestId(scope=INBOUND, id=inbound.dedupe_key, of_session=False),
             plan=RunPlan(reply_to=where),
@@ -211,17 +217,29 @@ class Intake:
             ),
         )
 
+    @property
+    def _hops(self) -> AgentToAgentConfig:
+        return self._config.session.agent_to_agent
+
     # ── whose it is ────────────────────────────────────────────────────────────────────────────
 
-    async def _find_known(self, arrival: Arrival, key: SessionKey) -> Accepted | None:
+    async def _find_known(
+        self, arrival: Arrival, key: SessionKey, command: SlashCommand | None = None
+    ) -> Accepted | Replied | None:
         """The run of an earlier request with this id. What was accepted stays so: a client that asks again,
         having lost the answer, learns what became of it, whatever has been forbidden since."""
-        once = _dedupe(arrival, key)
-        found = once and await self._ledger.find_deduped(once)
+        found = arrival.request and await self.find_accepted(arrival.request, key)
         if not found:
             return None
+        if command is not None and command.name == "stop":
+            return Replied(found, key, "", stopped=[])
         self._listen(arrival, found, key)
         return Accepted(found, key, duplicate=True)
+
+    async def find_accepted(self, request: RequestId, key: SessionKey) -> str | None:
+        """The id of the run that a request became when it came before; None also where its id came with other
+        words."""
+        return await self._run_store.find_accepted(_dedupe(request, key))
 
     async def _route(self, arrival: Arrival) -> tuple[SessionKey, Session | None]:
         """The session that is meant, and its row if there is one."""
@@ -234,15 +252,17 @@ class Intake:
                 handle = await self._resolver.resolve(principal, reference, "talk", agent_id)
                 return handle.key, handle.session
             case SessionKey() as key:
-                return key, await self._ledger.find_session(key)
+                return key, await self._run_store.session(key)
 
     def is_owner(self, inbound: Inbound) -> bool:
         who = (inbound.address.channel, inbound.sender, inbound.sender_aliases)
         return decide_owner(self._config.commands, *who).allowed
 
-    def may_command(self, inbound: Inbound) -> bool:
+    def _may_command(self, inbound: Inbound) -> bool:
+        """Whether the sender may say commands, and nothing came along: words beside a file are about it, also
+        where it could not be fetched."""
         who = (inbound.address.channel, inbound.sender, inbound.sender_aliases)
-        return decide_commands(self._config.commands, *who).allowed
+        return not inbound.attachments and decide_commands(self._config.commands, *who).allowed
 
     def sender(self, inbound: Inbound, key: SessionKey) -> Caller:
         """The sender as a caller: a person on a chat may do what a message may; the owner may do everything.
@@ -254,57 +274,64 @@ class Intake:
             scopes=frozenset({"operator.admin" if owner else "operator.write"}),
             sight="named",
             sees=frozenset({key.text}),
-            authority=Authority(
-                owner=owner, hops_left=self._config.session.agent_to_agent.max_hops
-            ),
+            authority=begun_by(Authority(owner=owner), self._hops, owner=True),
         )
         return Caller(principal=principal)
 
     # ── what may be said ───────────────────────────────────────────────────────────────────────
 
     def _refusal(
-        self, arrival: Arrival, key: SessionKey, session: Session | None
+        self,
+        arrival: Arrival,
+        key: SessionKey,
+        session: Session | None,
+        command: SlashCommand | None,
     ) -> Refused | None:
+        """Why it may not be said, if so. A command alone says nothing in the session: the send policy is asked
+        about the words behind it only, and `/send on` is possible where it denies."""
         rules = ROADS[arrival.road]
         if rules.archived == "refused" and session is not None and session.archived_at is not None:
             return Refused(
                 f"session {key} is archived: it can be read, not written to; "
                 f"crossclaw sessions unarchive {key} brings it back"
             )
+        if command is not None and not command.words:
+            return None
         if rules.send_policy:
             decision = decide_send(self._config.session.send_policy, key, session)
             if not decision.allowed:
                 return Refused(BLOCKED)
-        caller = arrival.caller
-        if rules.hop and caller is not None and caller.principal.authority.hops_left <= 0:
-            hops = self._config.session.agent_to_agent.max_hops
-            return Refused(
-                f"this chain of sends has used its {hops} hops (session.agentToAgent.maxHops)"
-            )
+        if rules.hop and arrival.caller is not None:
+            decision = decide_hop(arrival.caller.principal.authority, self._hops)
+            if not decision.allowed:
+                return Refused(decision.reason)
         return None
 
     # ── commands ───────────────────────────────────────────────────────────────────────────────
 
+    def is_command(self, inbound: Inbound) -> bool:
+        """Whether a message of a channel will be carried out as a command."""
+        return self._find_command(self._arrival_of(inbound, moves_address=False)) is not None
+
     def _find_command(self, arrival: Arrival) -> SlashCommand | None:
-        if arrival.attachments or not arrival.may_command:
-            return None
-        return self._commands.find(arrival.text)
+        asked = ROADS[arrival.road].commands and arrival.may_command and not arrival.attachments
+        return self._commands.find(arrival.text) if asked else None
 
     async def _obey(
         self, arrival: Arrival, key: SessionKey, session: Session | None, command: SlashCommand
-    ) -> Replied | str:
-        """Carries out a command. Returns its answer, or the words with which its new session begins. A
-        repeated request with the same id does not repeat it."""
+    ) -> Replied | None:
+        """Carries out a command and returns its answer; None if its words are still to be said, in the session
+        that it began. A repeated request with the same id does not repeat it."""
         caller, request = arrival.caller, arrival.request
         assert caller is not None
         assert request is not None  # who can say a command can repeat it
-        if command.name == "stop" and session is None and arrival.facts.address is None:
+        if command.name == "stop" and session is None and arrival.plan.reply_to is None:
             return Replied(request.id, key, "", stopped=[])
-        known = await self._ledger.find_run(request.id) if request.scope == "run" else None
-        answer = CommandAnswer("") if known else await self._commands.run(caller, key, command)
-        rest = command.argument.strip() if command.name in ("new", "reset") else ""
-        if answer.go_on_with or (known and known.kind == "chat" and rest):
-            return rest
+        known = await self._run_store.find(request.id) if request.scope == "run" else None
+        context = CommandContext(caller, key, arrival.channel)
+        answer = CommandAnswer("") if known else await self._commands.run(context, command)
+        if answer.goes_on or (known and known.kind == "chat" and command.words):
+            return None
         self._listen(arrival, request.id, key)
         submitted = await self._record(caller, request, arrival, key, answer)
         stopped = (answer.stopped or []) if command.name == "stop" else None
@@ -318,20 +345,30 @@ class Intake:
         key: SessionKey,
         answer: CommandAnswer,
     ) -> Submitted:
-        """Stores a command and its answer as a run that has already ended."""
-        named = request.scope == "run"
-        once = Dedupe(
-            request.scope, request.id, digest("command", key.text, arrival.text) if named else ""
-        )
-        new = self._builder.new(
+        """Stores a command and its answer as a run that has already ended; where the chat has an address, answers
+        there."""
+        builder, session = self._builder, _session(arrival, key, self._builder.ids.new())
+        new = builder.new(
             "command",
             key,
-            self._builder.said(arrival.text, arrival.origin),
-            run_id=request.id if named else None,
+            builder.said(arrival.text, arrival.origin),
+            run_id=request.id if request.scope == "run" else None,
             authority=caller.principal.authority,
         )
-        session = _session(arrival, key, self._builder.ids.new())
-        return await self._commands.record(new, session, answer, once)
+        told: dict[str, object] = {"about": "command", "text": arrival.text, "answer": answer.text}
+        note = NewEntry(entry_id=builder.ids.short(), type="note", note=told)
+        reply: list[Op[Any]] = []
+        if (where := arrival.plan.reply_to) is not None:  # the chat that it was said in
+            delivery = NewDelivery.of_run(new, f"reply:{new.run_id}", key, where, answer.text)
+            reply.append(PutDelivery(new=delivery, at=builder.clock.now_ms()))
+        return await self._run_store.accept_ended(
+            new,
+            session,
+            reply=answer.text,
+            entries=[note],
+            dedupe=_dedupe(request, key),
+            also=reply,
+        )
 
     # ── accepting ──────────────────────────────────────────────────────────────────────────────
 
@@ -343,11 +380,14 @@ class Intake:
         authority: Authority,
         at: int,
     ) -> NewRun:
-        content = content_of(arrival.text, arrival.attachments)
+        rules, text = ROADS[arrival.road], arrival.text
+        if arrival.earlier and session is None:
+            text = f"{arrival.earlier}\n\n{text}"
+        content = content_of(text, arrival.attachments)
         return self._builder.new(
-            arrival.kind or ROADS[arrival.road].kind,
+            rules.kind,
             key,
-            UserMessage(content, at, arrival.origin),
+            UserMessage(content, at, arrival.origin) if rules.says else None,
             run_id=arrival.run_id,
             plan=self._plan(arrival, key, session),
             authority=authority,
@@ -362,25 +402,28 @@ class Intake:
         if arrival.replies_to_last and session is not None and session.last_address is not None:
             settled |= {"deliver": True, "reply_to": session.last_address}
         if rules.queues:
-            channel = arrival.facts.channel or CHAT_CHANNEL
-            queue = queueing_for(self._config.messages.queue, key, session, channel)
+            queue = queueing_for(self._config.messages.queue, key, session, arrival.channel)
             settled["queue"] = queue
         return msgspec.structs.replace(plan, **settled)
 
     def _authority(self, arrival: Arrival) -> Authority:
-        """The authority of the run: the caller's, within the config's hops."""
+        """The authority of the run: that of its job's maker; or else the caller's, within the config's hops, and
+        with the owner's rights only by a road that may carry the owner's own message."""
+        if arrival.job is not None:
+            return _of_maker(arrival.job)
         assert arrival.caller is not None
-        rules, hops = ROADS[arrival.road], self._config.session.agent_to_agent.max_hops
+        rules, given = ROADS[arrival.road], arrival.caller.principal.authority
         if rules.hop:
-            return one_hop_less(arrival.caller, hops)
-        return begin_authority(arrival.caller, self._config, owner=rules.owner)
+            given = one_hop_less(given, self._hops)
+        return begun_by(given, self._hops, owner=rules.owner)
 
     async def _accept(
         self, arrival: Arrival, new: NewRun, session_id: str, before: list[Op[Any]]
     ) -> Submitted:
-        session, once = _session(arrival, new.key, session_id), _dedupe(arrival, new.key)
+        session, request = _session(arrival, new.key, session_id), arrival.request
+        once = _dedupe(request, new.key) if request is not None else None
         also = arrival.also(new)
-        accept = self._lanes.submit_ended if arrival.waits else self._lanes.submit
+        accept = self._run_store.accept_ended if arrival.waits else self._lanes.submit
         return await accept(new, session, dedupe=once, before=before, also=also)
 
     def _listen(self, arrival: Arrival, run_id: str, key: SessionKey) -> None:
@@ -394,37 +437,20 @@ def _session(arrival: Arrival, key: SessionKey, session_id: str) -> NewSession:
     return NewSession(key=key, session_id=session_id, **msgspec.structs.asdict(arrival.facts))
 
 
-def _limited(caller: Caller, limits: Authority) -> Caller:
-    principal = caller.principal
-    met = msgspec.structs.replace(principal, authority=principal.authority.meet(limits))
-    return msgspec.structs.replace(caller, principal=met)
+def _of_maker(job: Job) -> Authority:
+    """The authority of a tick: its maker's, as long as that exists: replacing the token does not end it."""
+    makers = frozenset(CredentialRef(maker.credential_id) for maker in job.spec.authority.made_by)
+    return msgspec.structs.replace(job.spec.authority, made_by=makers)
 
 
-def one_hop_less(caller: Caller, hops_max: int) -> Authority:
-    """The caller's authority with one hop less, at most `hops_max - 1`: clients have no limit of their own."""
-    authority = caller.principal.authority
-    hops = min(authority.hops_left, hops_max)
-    return msgspec.structs.replace(authority, hops_left=hops - 1)
-
-
-def _saying(arrival: Arrival, words: str) -> Arrival:
-    """The arrival that is left when its command is done."""
-    request = arrival.request
-    if request is not None and request.words:
-        request = msgspec.structs.replace(request, words=(request.words[0], words))
-    return msgspec.structs.replace(arrival, text=words, request=request)
-
-
-def _dedupe(arrival: Arrival, key: SessionKey) -> Dedupe | None:
-    request = arrival.request
-    if request is None:
-        return None
+def _dedupe(request: RequestId, key: SessionKey) -> Dedupe:
     what, *rest = request.words or ("",)
     parts = [what, key.text, *rest] if request.of_session else [what, *rest]
     return Dedupe(request.scope, request.id, digest(*parts) if request.words else "")
 
 
-def _inbound_once(key: str) -> Dedupe:
+def inbound_once(key: str) -> Dedupe:
+    """What makes a message of a chat platform one, however often it comes: the key of its id there."""
     return Dedupe(INBOUND, key, "")
 
 

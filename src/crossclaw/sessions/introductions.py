@@ -95,7 +95,7 @@ def first_line(workspace: Path) -> str:
             with find_file(workspace, name) as file:
                 data = file.read(BYTES_READ) if file is not None else b""
         except (CrossclawError, OSError) as error:
-            log.debug("%s of workspace %s introduces nobody: %s", name, workspace, error)
+            log.debug("an agent is not described by %s of workspace %s, which cannot be read: %s", name, workspace, error)  # fmt: skip
             continue
         if line := _telling(data.decode("utf-8", "replace"), name):
             return line

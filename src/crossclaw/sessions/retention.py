@@ -1,7 +1,7 @@
-"""Retention: old sessions are put away, and what was put away long ago is deleted, where the owner says so.
+"""Retention: old sessions are archived, and what was archived long ago is deleted, where the owner says so.
 
 `session.maintenance.mode` decides: nothing without it, a line in the log with `warn`, the work itself with
-`enforce`. To put away is OpenClaw's "prune" without a loss: not listed, still readable, back with the next message of
+`enforce`. Archiving is OpenClaw's "prune" without a loss: not listed, still readable, back with the next message of
 its chat. Only `resetArchiveRetention`, which is unset, deletes. Ages are time that has passed: a clock that is set ahead
 makes nothing old.
 """
@@ -72,7 +72,7 @@ class Retention:
         due = await self._due(settings)
         if settings.mode == "warn" and any(due):
             log.warning(
-                "session.maintenance would put %d sessions away and delete %d; mode warn does nothing",
+                "session.maintenance would archive %d sessions and delete %d; mode warn does nothing",
                 len(due.archive),
                 len(due.delete),
             )
@@ -103,7 +103,7 @@ class Retention:
         return [each for each in found if not self._is_kept(each)][:excess]
 
     def _is_kept(self, session: Session) -> bool:
-        """Whether a session is never put away: an agent's main session, or a guest's, who answers from outside."""
+        """Whether a session is never archived: an agent's main session, or a guest's, who answers from outside."""
         return session.key.is_guest or is_lasting(self._config.agents, session.key)
 
     async def carry_out(self, due: DueSessions) -> None:
@@ -112,11 +112,11 @@ class Retention:
             try:
                 archived += await self._archive.now(session.key)
             except Busy as error:  # something goes on there: it is not old
-                log.debug("%s is not put away: %s", session.key, error)
+                log.debug("%s is not archived: %s", session.key, error)
         for session in due.delete:
             try:
                 deleted += bool(await self._changing.delete(session, if_still_archived=True))
             except (Busy, OSError) as error:
                 log.info("%s is not deleted: %s", session.key, error)
         if archived or deleted:
-            log.info("session.maintenance: %d sessions put away, %d deleted", archived, deleted)
+            log.info("session.maintenance: %d sessions archived, %d deleted", archived, deleted)

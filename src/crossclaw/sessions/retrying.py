@@ -2,7 +2,7 @@
 
 import msgspec
 
-from crossclaw.domain.authority import Authority
+from crossclaw.domain.addresses import WEBCHAT
 from crossclaw.domain.errors import Invalid, NotFound
 from crossclaw.domain.messages import Provenance, Text, UserBlock, UserMessage
 from crossclaw.domain.runs import Run, RunPlan
@@ -36,9 +36,8 @@ class Retries:
                 to=handle,
                 text=text,
                 attachments=blocks,
-                origin=message.provenance or Provenance("person", source_channel="webchat"),
-                caller=caller,
-                authority=_of_both(caller, run),
+                origin=message.provenance or Provenance("person", source_channel=WEBCHAT),
+                caller=_within(caller, run),
                 may_command=False,
                 request=RequestId(id=f"retry-{run.run_id}"),
                 plan=RunPlan(reply_to=run.plan.reply_to, model=run.plan.model),
@@ -54,12 +53,11 @@ class Retries:
         raise Invalid("what this run was asked is not there any more; say it again in the chat")
 
 
-def _of_both(caller: Caller, run: Run) -> Authority:
-    """The authority that both the run and the caller have. Whoever asks for it again has not written the words:
+def _within(caller: Caller, run: Run) -> Caller:
+    """The caller, with the authority that the run has too. Whoever asks for it again has not written the words:
     they may no more than they did before, and no more than the caller may. The caller's credential answers for it
     now."""
-    before = msgspec.structs.replace(run.authority, made_by=frozenset())
-    return caller.principal.authority.meet(before)
+    return caller.within(msgspec.structs.replace(run.authority, made_by=frozenset()))
 
 
 def _parts(message: UserMessage) -> tuple[str, list[UserBlock]]:

@@ -22,6 +22,7 @@ from crossclaw.ledger.operations import EnsureSession, Op, PatchSession, PutSpaw
 from crossclaw.policy.sandbox import with_delegator
 from crossclaw.policy.subagents import decide_spawn
 from crossclaw.runs.run_store import RunStore
+from crossclaw.runs.sweep import DEDUPE_KEPT_MS
 from crossclaw.sessions.arrivals import Arrival, Refused, RequestId
 from crossclaw.sessions.choosing import ModelChoices
 from crossclaw.sessions.intake import Intake
@@ -58,7 +59,10 @@ class SpawnResult(Result, frozen=True):
 
 
 class _Task(msgspec.Struct, frozen=True, kw_only=True):
-    """What was asked for, checked."""
+    """What was asked for, checked, and with what the config says where nothing was said."""
+
+    asked: tuple[str | float | None, ...]
+    """What a repeated request is compared by: the config may have changed since the first one."""
 
     agent_id: str
     words: str
@@ -130,7 +134,9 @@ class Spawns:
         if params.cleanup not in (None, *get_args(Cleanup)):
             raise Invalid("cleanup is delete or keep")
         cleanup: Cleanup = "delete" if params.cleanup == "delete" else "keep"
+        own = (params.model, params.thinking, params.run_timeout_seconds)
         return _Task(
+            asked=(agent_id, params.task, label or None, cleanup, *own),
             agent_id=agent_id,
             words=params.task,
             label=label or None,
@@ -167,10 +173,15 @@ class Spawns:
     ) -> SpawnResult:
         # The child is named after the call, so that a call executed again finds the same child.
         child = SessionKey.subagent(task.agent_id, str(uuid5(NAMESPACE_URL, f"spawn:{run_id}")))
-        if await self._is_known(child, parent, task):
+        request = RequestId(
+            id=run_id,
+            words=("spawn", parent.text, msgspec.json.encode(task.asked).decode()),
+            of_session=False,
+        )
+        if await self._is_known(caller, request, child, parent, task):
             return SpawnResult(status="accepted", run_id=run_id, child_session_key=child.text)
         known = await self._ledger.find_session(parent)
-        authority = self._authority(caller, parent, known, await self._asking(caller))
+        limits = self._limits(caller, parent, known, await self._asking(caller))
         run, where = caller.run, await self._reports_to(caller, parent)
         received = await self._intake.receive(
             Arrival(
@@ -178,12 +189,8 @@ class Spawns:
                 to=child,
                 text=task.words,
                 origin=from_session(parent, known, "sessions_spawn"),
-                caller=caller,
-                request=RequestId(
-                    id=run_id,
-                    words=("spawn", parent.text, msgspec.json.encode(task).decode()),
-                    of_session=False,
-                ),
+                caller=caller.within(limits),
+                request=request,
                 run_id=run_id,
                 plan=RunPlan(
                     deliver=False,
@@ -191,10 +198,9 @@ class Spawns:
                     timeout_ms=task.timeout_ms,
                     spawned=True,
                 ),
-                authority=authority,
                 cause=run.cause.followed_by(run.run_id, hops=1) if run else Cause(hops=1),
                 facts=SessionFacts(
-                    label=task.label, spawned_by=parent.text, authority=_bound(authority)
+                    label=task.label, spawned_by=parent.text, authority=_bound(limits)
                 ),
                 also=lambda new: self._begin(parent, new, task, where),
             )
@@ -203,14 +209,27 @@ class Spawns:
             return SpawnResult(status="error", error=received.reason)
         return SpawnResult(status="accepted", run_id=received.run_id, child_session_key=child.text)
 
-    async def _is_known(self, child: SessionKey, parent: SessionKey, task: _Task) -> bool:
+    async def _is_known(
+        self,
+        caller: Caller,
+        request: RequestId,
+        child: SessionKey,
+        parent: SessionKey,
+        task: _Task,
+    ) -> bool:
         """Whether a repeated call's child exists already, also one that was deleted after its announce: it is
-        not begun again."""
+        not begun again. A client's request is compared by the intake, as long as it remembers it. A tool call
+        has its id from its run, and is compared with the spawn only."""
         known = await self._ledger.find_spawn(child)
         if known is None:
             return False
-        before = (known.parent_key, known.task, known.label, known.cleanup)
-        if before != (parent.text, task.words, task.label, task.cleanup):
+        remembered = self._builder.clock.now_ms() < known.created_at + DEDUPE_KEPT_MS
+        if remembered and caller.run is None:
+            same = await self._intake.find_accepted(request, child) is not None
+        else:
+            before = (known.parent_key, known.task, known.label, known.cleanup)
+            same = before == (parent.text, task.words, task.label, task.cleanup)
+        if not same:
             raise KeyReused("this idempotency key was used for another task; use a new key")
         return True
 
@@ -227,11 +246,11 @@ class Spawns:
         said = await find_newest(self._ledger, caller.run.session_id, answered)
         return f"{said.provider}/{said.model}" if said and said.provider and said.model else None
 
-    def _authority(
+    def _limits(
         self, caller: Caller, parent: SessionKey, session: Session | None, asking: str | None
     ) -> Authority:
-        """The child's authority: the parent's with a hop less, and nothing that only a person or a parent may
-        do. A child acts on its parent's behalf, whoever asks for it, and may do no more than the model that
+        """What a child may do at most: what its parent may, and nothing that only a person or a parent may do.
+        A child acts on its parent's behalf, whoever asks for it, and may do no more than the model that
         asks."""
         chosen = caller.run.plan.model if caller.run else None
         model = self._models.in_use(parent.agent_id, chosen or (session.model if session else None))
@@ -241,10 +260,9 @@ class Spawns:
         mine = with_delegator(self._config.agents, parent, given, model)
         if asking is not None and asking != model:
             mine = with_delegator(self._config.agents, parent, mine, asking)
-        if parent.is_guest:  # it has the session tools and nothing of this machine; nor has its arm
+        if parent.is_guest:  # neither it nor its child has anything of this machine
             mine = mine.meet(Authority(tools=SESSION_TOOLS))
-        hops = min(mine.hops_left, self._config.session.agent_to_agent.max_hops)
-        return mine.meet(Authority(may_spawn=False, hops_left=hops - 1))
+        return mine.meet(Authority(may_spawn=False))
 
     def _begin(
         self, parent: SessionKey, new: NewRun, task: _Task, where: Address | None

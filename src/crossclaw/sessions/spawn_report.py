@@ -99,7 +99,7 @@ class SpawnReports:
     async def _report(self, spawn: Spawn, report: SpawnReport, run: Run) -> list[Op[Any]]:
         at = self._builder.clock.now_ms()
         told = msgspec.structs.replace(spawn, announced_at=at)
-        ops: list[Op[Any]] = [SetSpawn(spawn=told), *self._put_away(spawn, run.key, at)]
+        ops: list[Op[Any]] = [SetSpawn(spawn=told), *self._cleanup_timer(spawn, run.key, at)]
         parent = await self._ledger.find_session(SessionKey.stored(spawn.parent_key))
         if parent is None:
             return ops
@@ -161,7 +161,7 @@ class SpawnReports:
             plan=RunPlan(reply_to=where, timeout_ms=self._config.agents.defaults.timeout_ms),
         )
 
-    def _put_away(self, spawn: Spawn, child: SessionKey, at: int) -> list[Op[Any]]:
+    def _cleanup_timer(self, spawn: Spawn, child: SessionKey, at: int) -> list[Op[Any]]:
         """Sets the timer that archives or deletes the child, counted from its end. Minutes of 0 keep it for ever."""
         if spawn.cleanup == "delete":
             return [ArmTimer(timer=_timer(CLEANUP, child, at))]

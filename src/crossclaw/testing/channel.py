@@ -11,11 +11,20 @@ from crossclaw.config.channels import ChannelSettings
 from crossclaw.domain.addresses import Address, Inbound
 from crossclaw.domain.errors import DeliveryError
 
+OPEN_TO_ALL = ChannelSettings(
+    dm_policy="open", allow_from=("*",), group_policy="open", require_mention=False
+)
+"""Settings with which everybody may talk, in groups without a mention too: for tests that are about something else."""
+
 
 class MemoryChannel(GivenChannel):
     """A chat platform in memory. `say` is a person typing; `sent` is what people got to see. `faults` are
     raised one by one by the next sends. `knows_key_s`: how long it knows a delivery key and shows the same
-    message once; good platforms do for ever."""
+    message once; good platforms do for ever.
+
+    Who may talk is decided as on a real platform: without `settings` a stranger gets a pairing code, and groups are not
+    heard; with `OPEN_TO_ALL` everybody may.
+    """
 
     def __init__(
         self,
@@ -23,7 +32,7 @@ class MemoryChannel(GivenChannel):
         *,
         knows_key_s: float = 0.0,
         account_id: str = DEFAULT_ACCOUNT,
-        settings: ChannelSettings | None = None,
+        settings: ChannelSettings = ChannelSettings(),  # noqa: B008  frozen
         traits: Traits = Traits(),  # noqa: B008  frozen
     ) -> None:
         self.name, self.account_id = name, account_id
@@ -91,7 +100,8 @@ class MemoryChannel(GivenChannel):
     async def say(
         self, sender: str, text: str, *, message_id: str | None = None, group: str | None = None
     ) -> str:
-        """Sends a message as a person; returns the run id, once the gateway has accepted it."""
+        """Sends a message as a person; returns the run id, once the gateway has accepted it. Fails if it does not:
+        `bring` returns what becomes of any message."""
         self._numbers += 1
         received = await self.bring(
             Inbound(
@@ -103,7 +113,9 @@ class MemoryChannel(GivenChannel):
                 chat_id=group,
             )
         )
-        assert received.run_id is not None, f"not accepted: {received}"
+        assert received.run_id is not None, (
+            f"not accepted: {received}; MemoryChannel(settings=OPEN_TO_ALL) lets everybody talk"
+        )
         return received.run_id
 
     async def bring(self, inbound: Inbound) -> Received:

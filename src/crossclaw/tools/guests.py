@@ -10,6 +10,7 @@ from crossclaw.domain.runs import Run
 from crossclaw.door.dispatch import Door
 from crossclaw.door.principal import Principal
 from crossclaw.door.registry import Caller, Method
+from crossclaw.policy.hops import begun_by
 from crossclaw.policy.sandbox import confined
 from crossclaw.policy.tools import Layer, decide_tool
 from crossclaw.providers.contract import ToolSpec
@@ -150,5 +151,4 @@ class GuestTools:
         return ToolContext(key, authority, run, self._ids.short())
 
     def _authority(self, principal: Principal) -> Authority:
-        hops = self._config.session.agent_to_agent.max_hops
-        return principal.authority.meet(Authority(hops_left=hops))
+        return begun_by(principal.authority, self._config.session.agent_to_agent, owner=False)

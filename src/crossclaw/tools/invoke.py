@@ -12,6 +12,7 @@ from crossclaw.door.dispatch import Door, require_scope
 from crossclaw.door.principal import Principal
 from crossclaw.door.registry import Caller
 from crossclaw.door.resolver import Resolver, SessionHandle
+from crossclaw.policy.hops import begun_by
 from crossclaw.policy.sandbox import confined
 from crossclaw.policy.tools import Layer, decide_tool
 from crossclaw.tools.contract import Tool, ToolContext
@@ -60,8 +61,8 @@ class Invoker:
             refuse_without_scope(principal, known)
         handle = await self._resolver.resolve(principal, session_key, "send")
         bound = handle.session.authority if handle.session else UNBOUND
-        hops = self._config.session.agent_to_agent.max_hops
-        given = principal.authority.meet(Authority(hops_left=hops)).meet(bound)
+        rules = self._config.session.agent_to_agent
+        given = begun_by(principal.authority, rules, owner=False).meet(bound)
         authority = confined(self._config.agents, handle.key, given)
         tool = await self._find(handle, authority, name)
         self._refuse_closed(tool.declared)  # by every name that it has

@@ -167,7 +167,9 @@ class _Server:
                 return self._tools
         except Exception as error:  # noqa: BLE001  whatever a server does, runs go on without it
             self._drop(client)
-            raise ToolFailed(f"the MCP server {self.name} fell silent: {_text(error)}") from None
+            raise ToolFailed(
+                f"the MCP server {self.name} stopped answering: {_text(error)}; the next call starts it anew"
+            ) from None
 
     async def call(
         self, tool: str, arguments: dict[str, Any], tell: Tell
@@ -236,7 +238,7 @@ class _Server:
         except Exception as error:
             if not is_started:
                 raise
-            log.info("the MCP server %s went: %s", self.name, _text(error))
+            log.info("the connection to the MCP server %s was lost: %s; the next call starts it anew", self.name, _text(error))  # fmt: skip
         finally:
             if self._over is over:  # else a new one has begun while this one was closed
                 self._client, self._tools = None, None

@@ -194,8 +194,8 @@ class Toolsets:
         layers = tool_layers(
             self._config, case.agent_id, model=case.model, sandboxed=case.sandboxed
         )
-        for arm in sorted(case.given.arms, key=lambda each: (each.agent_id, each.model)):
-            layers += delegator_layers(self._config, arm)
+        for delegator in sorted(case.given.arms, key=lambda each: (each.agent_id, each.model)):
+            layers += delegator_layers(self._config, delegator)
         for place in sorted(case.given.chats, key=repr):
             layers += chat_tool_layers(self._config, place)
         if case.child:

@@ -91,10 +91,6 @@ class Files:
         self.opens = 0
         """How often files were read and opened: shows that a start leaves clean ones alone."""
 
-    @property
-    def open_now(self) -> int:
-        return len(self._files) + len(self._folders) + (self._root is not None)
-
     def path_of(self, name: CopyName) -> Path:
         """The path of a file, for people to read. No file is ever opened by it."""
         return self._root_path / name.folder / name.file
@@ -256,9 +252,6 @@ class _OpenFileCache(Generic[K]):
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._open: OrderedDict[K, _Opened] = OrderedDict()
-
-    def __len__(self) -> int:
-        return len(self._open)
 
     def find(self, key: K) -> _Opened | None:
         if key in self._open:

@@ -17,7 +17,7 @@ from crossclaw.config.section import Loose
 from crossclaw.delivery.sender import ANOTHER
 from crossclaw.domain.errors import DeliveryUncertain
 from crossclaw.domain.keys import SessionKey
-from crossclaw.testing import MemoryChannel, ScriptedProvider, open_gateway
+from crossclaw.testing import OPEN_TO_ALL, MemoryChannel, ScriptedProvider, open_gateway
 from tests.channels.fake_http import FakeTransport
 from tests.channels.telegram.fake import FakeTelegram
 from tests.flows.crashing import crashed_copy
@@ -125,7 +125,7 @@ class Named(MemoryChannel):
     def __init__(
         self, login: str, device: str | None = None, *, hangs: bool = False, unsure: bool = False
     ) -> None:
-        super().__init__(knows_key_s=inf)
+        super().__init__(knows_key_s=inf, settings=OPEN_TO_ALL)
         self._facts = AccountFacts(id=login, device=device)
         self._hangs, self._unsure = hangs, unsure
 

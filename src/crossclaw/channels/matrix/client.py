@@ -247,7 +247,7 @@ async def _decode(raw: bytes, kind: type[T]) -> T:
             return await anyio.to_thread.run_sync(lambda: msgspec.json.decode(raw, type=kind))
         return msgspec.json.decode(raw, type=kind)
     except msgspec.MsgspecError as error:
-        raise MatrixRefusal(502, "", f"an answer that is none: {error}") from None
+        raise MatrixRefusal(502, "", f"its answer is not valid: {error}") from None
 
 
 def _room(room_id: str, *parts: str) -> str:

@@ -69,7 +69,7 @@ def _request(number: int, method: str, params: dict[str, Any]) -> dict[str, Any]
 def _result(answer: Any) -> Any:
     """The result in an answer to a request; raises for an error."""
     if not isinstance(answer, dict):
-        raise SignalRefusal(0, "an answer that is none")
+        raise SignalRefusal(0, "its answer is not a JSON-RPC object")
     error = answer.get("error")
     if isinstance(error, dict):
         code = error.get("code")

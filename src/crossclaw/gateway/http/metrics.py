@@ -126,11 +126,13 @@ def _samples(
     unreadable = "Rows of the store that could not be read"
     return [
         _attention(troubles),
-        _by("kind", stalls, "Times at which everybody waited > 0.1 s", watchdog.stalls),
+        _by(
+            "kind", stalls, "Times the event loop was blocked for more than 0.1 s", watchdog.stalls
+        ),
         _by("table", "crossclaw_unreadable_rows", unreadable, meter.unreadable()),
         _count(
             "crossclaw_loop_stalled_seconds",
-            "Time for which everybody waited in stalls",
+            "Time for which the event loop was blocked",
             watchdog.stalled_s,
         ),
         _gauge(longest, "The longest stall", watchdog.longest_s),

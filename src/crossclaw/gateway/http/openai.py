@@ -55,7 +55,7 @@ class OpenAiRequest(msgspec.Struct, frozen=True, kw_only=True):
     words: str
     system: str = ""
     earlier: str = ""
-    """Earlier messages as the client gives them; a session that remembers needs none of it."""
+    """Earlier messages as the client gives them, for a session that is new."""
     pictures: tuple[dict[str, str], ...] = ()
     user: str | None = None
     session: str | None = None
@@ -124,14 +124,14 @@ class OpenAiRuns:
             raise Invalid("there is no user message to answer")
         key = self._key(request.headers, wish, run_id, prefix)
         caller = Caller(principal=principal)
-        known = await self._door.dispatch(caller, "sessions.describe", {"key": key})
-        before = "" if known.session is not None or not wish.earlier else wish.earlier
         params: dict[str, Any] = {
             "agentId": self._named_agent(request.headers, wish.model),
-            "message": f"{before}\n\n{wish.words}" if before else wish.words or " ",
+            "message": wish.words or " ",
             "sessionKey": key,
             "idempotencyKey": run_id,
         }
+        if wish.earlier:
+            params["earlier"] = wish.earlier
         if wish.system.strip():
             params["extraSystemPrompt"] = wish.system
         if model := request.headers.get("x-openclaw-model", "").strip():

@@ -96,35 +96,35 @@ class _ResponsesDoor:
     async def _stream(
         self, principal: Principal, begun: RunUnderWay, asked: ResponsesRequest
     ) -> AsyncGenerator[bytes]:
-        telling = _Telling()
+        event = _NumberedEvents()
         response = self._response(begun, asked, "in_progress")
-        yield telling("response.created", response=response)
-        yield telling("response.in_progress", response=response)
+        yield event("response.created", response=response)
+        yield event("response.in_progress", response=response)
         place = {"item_id": f"msg_{begun.run_id}", "output_index": 0, "content_index": 0}
         opened = _item(begun, "in_progress", None)
-        yield telling("response.output_item.added", output_index=0, item=opened)
-        yield telling("response.content_part.added", **place, part=_part(""))
+        yield event("response.output_item.added", output_index=0, item=opened)
+        yield event("response.content_part.added", **place, part=_part(""))
         text = ""
         try:
             async for piece in self._asking.words(principal, begun):
                 if isinstance(piece, RunOutcome):
-                    for line in self._ended(telling, begun, asked, place, text, piece):
+                    for line in self._ended(event, begun, asked, place, text, piece):
                         yield line
                 elif piece:
                     text += piece
-                    yield telling("response.output_text.delta", **place, delta=piece, logprobs=[])
+                    yield event("response.output_text.delta", **place, delta=piece, logprobs=[])
                 else:
                     yield STILL_HERE
         except Exception as error:  # noqa: BLE001  the answer has begun: the failure is a part of it
             problem = {"code": "server_error", "message": failure_text(error)}
-            yield telling(
+            yield event(
                 "response.failed", response={**response, "status": "failed", "error": problem}
             )
         yield DONE
 
     def _ended(
         self,
-        telling: "_Telling",
+        event: "_NumberedEvents",
         begun: RunUnderWay,
         asked: ResponsesRequest,
         place: ContentPart,
@@ -135,14 +135,16 @@ class _ResponsesDoor:
         item = _item(begun, "completed", text)
         response = self._response(begun, asked, "completed", whole)
         return [
-            telling("response.output_text.done", **place, text=text, logprobs=[]),
-            telling("response.content_part.done", **place, part=_part(text)),
-            telling("response.output_item.done", output_index=0, item=item),
-            telling("response.completed", response=response),
+            event("response.output_text.done", **place, text=text, logprobs=[]),
+            event("response.content_part.done", **place, part=_part(text)),
+            event("response.output_item.done", output_index=0, item=item),
+            event("response.completed", response=response),
         ]
 
 
-class _Telling:
+class _NumberedEvents:
+    """Writes the events of one answer, each with its number."""
+
     def __init__(self) -> None:
         self._number = -1
 

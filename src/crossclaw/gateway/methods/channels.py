@@ -9,6 +9,7 @@ import msgspec
 from crossclaw.channels.account_roles import role_of
 from crossclaw.channels.contract import DEFAULT_ACCOUNT
 from crossclaw.channels.supervisor import AccountStatus, ChannelSupervisor
+from crossclaw.domain.addresses import WEBCHAT
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import CrossclawError, Invalid
 from crossclaw.door.registry import Caller, Params, Result, method
@@ -16,7 +17,6 @@ from crossclaw.runs.neighbours import ASK_S, Neighbour, Neighbours, answers
 
 log = logging.getLogger(__name__)
 
-WEBCHAT = "webchat"
 PROBE_MS = 10_000
 STATUS_S = 2.0  # for another gateway to tell how its accounts are: people wait for the list
 
@@ -265,7 +265,6 @@ def _account(status: AccountStatus, probe: dict[str, Any] | None) -> dict[str, A
     if status.facts is not None:
         facts = status.facts
         shown["bot"] = {"id": facts.id, "username": facts.name, "detail": facts.detail}
-    if status.settings is not None:
-        shown["dmPolicy"] = status.settings.dm_policy
-        shown["groupPolicy"] = status.settings.group_policy
+    shown["dmPolicy"] = status.settings.dm_policy
+    shown["groupPolicy"] = status.settings.group_policy
     return {key: value for key, value in shown.items() if value is not None}

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import anyio.to_thread
 import msgspec
 
+from crossclaw.domain.addresses import WEBCHAT
 from crossclaw.domain.agents import ThinkingLevel
 from crossclaw.domain.aliases import Filled
 from crossclaw.domain.attachments import COUNT_MAX, NAME_CHARS_MAX, attached
@@ -31,7 +32,7 @@ from crossclaw.sessions.fitting import HistoryPage, PageWanted, read_page
 from crossclaw.sessions.intake import Intake
 from crossclaw.sessions.stopping import Stopping
 
-FROM_PAGE = Provenance("person", source_channel="webchat")
+FROM_PAGE = Provenance("person", source_channel=WEBCHAT)
 HISTORY_BYTES_MAX = 6 * 1024 * 1024  # what a client can show; the rest is a page away
 
 # It becomes a run id, an index entry and part of other ids; the longest that clients make is 64.
@@ -156,7 +157,7 @@ class Chat:
             request=RequestId(id=run_id, words=("chat", params.message, *pictures)),
             run_id=run_id,
             plan=RunPlan(thinking=params.thinking, timeout_ms=params.timeout_ms),
-            facts=SessionFacts(channel="webchat"),
+            facts=SessionFacts(channel=WEBCHAT),
             spelled=params.session_key,
         )
 

@@ -24,9 +24,9 @@ from crossclaw.domain.jobs import (
 )
 from crossclaw.domain.states import tick_state
 from crossclaw.door.registry import Caller, NoParams, Params, Result, method
+from crossclaw.policy.hops import begun_by
 from crossclaw.schedule.job_patches import JobPatch
 from crossclaw.schedule.jobs import Jobs
-from crossclaw.sessions.arrivals import begin_authority
 
 RUNS_DEFAULT, RUNS_MAX = 200, 5_000  # OpenClaw's
 LIST_MAX = 200
@@ -185,14 +185,20 @@ class CronMethods:
             description=params.description,
             delete_after_run=params.delete_after_run,
             delivery=params.delivery,
-            authority=begin_authority(caller, self._config),
+            authority=self._authority(caller),
         )
         return await self._wire(await self._jobs.add(spec, enabled=params.enabled))
 
     @method("cron.update", "operator.admin", "change", "Change a job.")
     async def update(self, caller: Caller, params: UpdateParams) -> dict[str, Any]:
-        authority = begin_authority(caller, self._config)
+        authority = self._authority(caller)
         return await self._wire(await self._jobs.update(params.which, params.patch, authority))
+
+    def _authority(self, caller: Caller) -> Authority:
+        """The authority of a job that this caller makes or changes. It is stored with the job: when a tick
+        arrives, nobody calls."""
+        rules = self._config.session.agent_to_agent
+        return begun_by(caller.principal.authority, rules, owner=True)
 
     @method("cron.remove", "operator.admin", "change", "Remove a job.")
     async def remove(self, caller: Caller, params: JobParams) -> RemoveResult:

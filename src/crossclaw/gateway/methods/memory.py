@@ -4,12 +4,10 @@ from typing import Annotated
 
 import msgspec
 
-from crossclaw.config import Config
 from crossclaw.domain.aliases import Filled
 from crossclaw.door.registry import Caller, Params, Result, method
 from crossclaw.door.resolver import Resolver
 from crossclaw.gateway.publisher import shown_key
-from crossclaw.sessions.arrivals import begin_authority
 from crossclaw.sessions.compacting import Compacting
 
 MESSAGES_MAX = 1_000_000
@@ -50,8 +48,7 @@ class PinResult(Result, frozen=True):
 
 
 class MemoryMethods:
-    def __init__(self, config: Config, resolver: Resolver, compacting: Compacting) -> None:
-        self._config = config
+    def __init__(self, resolver: Resolver, compacting: Compacting) -> None:
         self._resolver = resolver
         self._compacting = compacting
 
@@ -64,10 +61,7 @@ class MemoryMethods:
     async def compact(self, caller: Caller, params: CompactParams) -> CompactResult:
         handle = await self._resolver.resolve(caller.principal, params.key, "talk")
         done = await self._compacting.compact(
-            handle,
-            instructions=params.instructions,
-            keep_messages=params.max_lines,
-            authority=begin_authority(caller, self._config),
+            caller, handle, instructions=params.instructions, keep_messages=params.max_lines
         )
         fields = msgspec.structs.asdict(done)
         kept = fields.pop("kept")

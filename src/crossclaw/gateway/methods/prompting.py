@@ -13,10 +13,17 @@ from crossclaw.domain.models import BYTES_A_TOKEN
 from crossclaw.domain.runs import Cause, Run, RunPlan
 from crossclaw.door.registry import Caller, Params, Result, method
 from crossclaw.tools.contract import Tool
-from crossclaw.tools.toolset import Toolsets
 
 SystemOf = Callable[[Run, Mapping[str, Tool[Any]]], Awaitable[str]]
 """The system prompt of a run with these tools."""
+ToolsOf = Callable[[SessionKey, Authority, str], Awaitable[Mapping[str, Tool[Any]]]]
+"""The tools of a session's run with this model."""
+
+
+async def _no_tools_yet(
+    _key: SessionKey, _authority: Authority, _model: str
+) -> Mapping[str, Tool[Any]]:
+    raise AssertionError("asked before the gateway serves")
 
 
 class PromptParams(Params, frozen=True):
@@ -52,12 +59,12 @@ class Prompting:
     ) -> None:
         self._config = config
         self._system_of = system_of
-        self._toolsets: Toolsets | None = None
+        self._tools_of: ToolsOf = _no_tools_yet
         self._model_of = model_of
 
-    def begin(self, toolsets: Toolsets) -> None:
-        """Takes the tools once there are any: those of sessions are made of the door, which has this method too."""
-        self._toolsets = toolsets
+    def begin(self, tools_of: ToolsOf) -> None:
+        """Takes who knows the tools, once there are any: those of sessions are made of the door, which has this method too."""
+        self._tools_of = tools_of
 
     @method(
         "agents.prompt",
@@ -69,9 +76,8 @@ class Prompting:
         key = self._key(params)
         authority = Authority(owner=True)
         model = self._model_of(key.agent_id)
-        assert self._toolsets is not None, "asked before the gateway serves"
-        found = await self._toolsets.of(key, authority, model)
-        allowed: Mapping[str, Tool[Any]] = found if self._config.takes_tools(model) else {}
+        found = await self._tools_of(key, authority, model)
+        allowed = found if self._config.takes_tools(model) else {}
         system = await self._system_of(_run_in(key, authority), allowed)
         return _counted(key, model, system, [_shown(tool) for tool in allowed.values()])
 

@@ -3,8 +3,10 @@
 from typing import Annotated, Any
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from crossclaw.config import Config
+from crossclaw.domain.addresses import WEBCHAT
 from crossclaw.domain.agents import ThinkingLevel
 from crossclaw.domain.aliases import Filled
 from crossclaw.domain.clock import Clock
@@ -51,6 +53,8 @@ class AgentCallParams(Params, frozen=True):
     lane: str | None = None
     extra_system_prompt: str | None = None
     label: Label | None = None
+    earlier: str | UnsetType = UNSET
+    """Ours: what was said before, put before the message if the session is new; any other remembers."""
 
 
 class AgentWaitParams(Params, frozen=True):
@@ -116,8 +120,9 @@ class AgentRuns:
                 road="agent",
                 to=self._target(params),
                 text=params.message,
+                earlier=params.earlier or "",
                 attachments=await blocks_of(params.attachments),
-                origin=Provenance("person", source_channel=params.channel or "webchat"),
+                origin=Provenance("person", source_channel=params.channel or WEBCHAT),
                 caller=caller,
                 request=RequestId(id=run_id, words=("agent", payload)),
                 run_id=run_id,

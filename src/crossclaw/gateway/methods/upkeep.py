@@ -123,7 +123,7 @@ class Upkeep:
         "sessions.archive",
         "operator.admin",
         "change",
-        "Put a session away: not listed, not written to, still readable.",
+        "Archive a session: not listed, not written to, still readable.",
     )
     async def archive(self, caller: Caller, params: ArchiveParams) -> ArchiveResult:
         handle = await self._resolver.resolve(caller.principal, params.key, "change")
@@ -136,7 +136,7 @@ class Upkeep:
         "sessions.unarchive",
         "operator.admin",
         "change",
-        "Bring back a session that was put away: listed and written to again.",
+        "Bring back an archived session: listed and written to again.",
     )
     async def unarchive(self, caller: Caller, params: ArchiveParams) -> UnarchiveResult:
         handle = await self._resolver.resolve(caller.principal, params.key, "change")

@@ -12,7 +12,6 @@ from crossclaw.ledger.contract import Ledger
 from crossclaw.runs.neighbours import Neighbours, answers
 from crossclaw.schedule.heartbeats import PREFIX, Heartbeats
 from crossclaw.schedule.notices import Notices
-from crossclaw.sessions.arrivals import begin_authority
 
 
 class WakeCallParams(Params, frozen=True):
@@ -90,9 +89,9 @@ class Waking:
         await self._notices.give(
             text,
             mode,
-            "agent",
+            "notice",
             Provenance("system", sender=caller.principal.name),
-            begin_authority(caller, self._config),
+            caller,
         )
 
     @method("last-heartbeat", "operator.read", "read", "How the last heartbeat went.")

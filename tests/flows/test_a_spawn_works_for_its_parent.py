@@ -1,4 +1,4 @@
-"""A spawn is its parent's own arm and has no more than it; a send is a request, answered by its target's rights."""
+"""A spawn works for its parent and has no more than it; a send is a request, answered by its target's rights."""
 
 import os
 from pathlib import Path
@@ -131,8 +131,8 @@ async def test_a_child_of_another_agent_has_neither_more_network_nor_another_wor
     for name in ("main", "helper"):
         (tmp_path / name).mkdir()
     parent, child = SessionKey.main("main"), SessionKey.subagent("helper", "c")
-    arm = with_delegator(boxed.agents, parent, Authority(), "p/m")
-    own, place = await places.of(parent, Authority()), await places.of(child, arm)
+    authority = with_delegator(boxed.agents, parent, Authority(), "p/m")
+    own, place = await places.of(parent, Authority()), await places.of(child, authority)
 
     assert (own.network, own.folder) == (False, tmp_path / "main")
     assert (place.sandboxed, place.network, place.folder) == (True, False, tmp_path / "main")
@@ -146,8 +146,8 @@ async def test_a_child_writes_no_more_than_its_parent(tmp_path: Path) -> None:
     ]
     boxed = msgspec.convert({"agents": {"list": agents}}, Config)
     places = Places(boxed, lambda _agent_id: tmp_path / "shared", tmp_path / "state", os.environ)
-    arm = with_delegator(boxed.agents, SessionKey.main("main"), Authority(), "p/m")
-    place = await places.of(SessionKey.subagent("helper", "c"), arm)
+    authority = with_delegator(boxed.agents, SessionKey.main("main"), Authority(), "p/m")
+    place = await places.of(SessionKey.subagent("helper", "c"), authority)
 
     assert place.writable is False
 
@@ -187,9 +187,9 @@ def test_a_child_with_another_model_stands_under_the_rules_for_its_parents(
     from crossclaw.policy.tools import decide_tool, delegator_layers, tool_layers  # noqa: PLC0415
 
     rules = msgspec.convert({"tools": {"byProvider": BY_PROVIDER}}, Config)
-    arm = with_delegator(rules.agents, SessionKey.main("main"), Authority(), "scripted/test")
+    authority = with_delegator(rules.agents, SessionKey.main("main"), Authority(), "scripted/test")
     own = tool_layers(rules, "main", model="other/model")
-    (parent,) = arm.arms
+    (parent,) = authority.arms
     assert not with_delegator(
         rules.agents, SessionKey.main("main"), Authority(owner=True), "x/y"
     ).owner
