@@ -121,6 +121,7 @@ def method(
 
 
 _MARK = "__method__"
+_SCOPES, _EFFECTS = frozenset(get_args(Scope)), frozenset(get_args(MethodEffect))
 
 
 def methods_of(*services: object) -> list[Method[Any]]:
@@ -129,15 +130,20 @@ def methods_of(*services: object) -> list[Method[Any]]:
 
 
 def _marked(service: object) -> list[Method[Any]]:
-    handlers = vars(type(service)).items()
-    found = [
-        method_of(getattr(service, name), **msgspec.structs.asdict(declared))
-        for name, value in handlers
-        if (declared := getattr(value, _MARK, None)) is not None
-    ]
+    found = _declared_in(type(service))
     if not found:
         raise RegistryIncomplete(f"{type(service).__name__} has no handler that is marked @method")
-    return found
+    return [
+        method_of(getattr(service, name), **msgspec.structs.asdict(declared))
+        for name, declared in found
+    ]
+
+
+@cache
+def _declared_in(service: type) -> list[tuple[str, _Declared]]:
+    """The marked handlers of a class. A changed config opens the gateway anew; they stay the same."""
+    marked = [(name, getattr(value, _MARK, None)) for name, value in vars(service).items()]
+    return [(name, declared) for name, declared in marked if declared is not None]
 
 
 def method_of(handle: MethodHandler[Any], **declared: Any) -> Method[Any]:
@@ -148,7 +154,7 @@ def method_of(handle: MethodHandler[Any], **declared: Any) -> Method[Any]:
 
 @cache
 def _annotated(function: Callable[..., object]) -> tuple[Any, Any]:
-    """The types of a handler's parameters and result. A changed config opens the gateway anew; they stay the same."""
+    """The types of a handler's parameters and result."""
     hints = get_type_hints(function)
     result = hints.get("return")
     if get_origin(result) is TwoAnswers:
@@ -180,9 +186,9 @@ def _refuse_incomplete(method: Method[Any]) -> None:
     closed = isinstance(method.params, type) and issubclass(method.params, Params)
     if not method.name or not closed:
         raise RegistryIncomplete(f"method {method.name!r} needs a closed params type")
-    if method.scope not in get_args(Scope):
+    if method.scope not in _SCOPES:
         raise RegistryIncomplete(f"method {method.name} has no known scope: {method.scope!r}")
-    if method.effect not in get_args(MethodEffect):
+    if method.effect not in _EFFECTS:
         raise RegistryIncomplete(f"method {method.name} has no known effect: {method.effect!r}")
     if method.result is None or not method.summary:
         raise RegistryIncomplete(f"method {method.name} needs a result type and a summary")

@@ -17,10 +17,11 @@ LINKS_MAX = 40  # as many as Linux follows itself
 def refuse_config_within(files: Iterable[Path], writable: Mapping[str, Path]) -> None:
     """Raises if a config file is in a folder in which agents can write. `writable` are these, by
     name."""
+    resolved = {name: (root, root.resolve()) for name, root in writable.items()}
     for file in files:
         for folder in folders_on_the_way(file):
-            for name, root in writable.items():
-                if folder.is_relative_to(root.resolve()):
+            for name, (root, real_root) in resolved.items():
+                if folder.is_relative_to(real_root):
                     raise ConfigInvalid(
                         f"{file}, which only the gateway may change, lies in {name} ({root}), where agents can write: they "
                         "could let themselves out of the sandbox. Move it out of there (the config "

@@ -45,10 +45,12 @@ class RowFacts(RowBasics, frozen=True, kw_only=True):
     budget: BudgetRow | None = None
 
 
-def row_basics(session: Session, *, context_tokens: int | None, agent_gone: bool) -> dict[str, Any]:
+def row_basics(
+    session: Session, *, channel: str, context_tokens: int | None, agent_gone: bool
+) -> dict[str, Any]:
     """All that a `RowBasics` says but key, kind and model, which have another form for agents than for clients."""
     return {
-        "channel": channel_field(session),
+        "channel": channel,
         "updated_at": session.updated_at,
         "session_id": session.session_id,
         "display_name": session.display_name,
@@ -63,16 +65,20 @@ def row_facts(
     session: Session, *, window: int, budget: BudgetRow | None, agent_gone: bool
 ) -> dict[str, Any]:
     """All of them but key, kind and model."""
+    channel, address = channel_field(session), session.last_address
     context_tokens = session.context_tokens or window
-    return row_basics(session, context_tokens=context_tokens, agent_gone=agent_gone) | {
+    return {
+        **row_basics(
+            session, channel=channel, context_tokens=context_tokens, agent_gone=agent_gone
+        ),
         "total_tokens": session.total_tokens,
         "system_sent": session.system_sent,
         "aborted_last_run": session.aborted_last_run,
         "thinking_level": session.thinking,
         "verbose_level": session.verbose,
         "send_policy": session.send_policy,
-        "last_channel": last_channel(session),
-        "last_to": session.last_address.to if session.last_address else None,
+        "last_channel": address.channel if address else _known_channel(channel),
+        "last_to": address.to if address else None,
         "budget": budget,
     }
 
@@ -97,11 +103,8 @@ def channel_field(session: Session) -> str:
     return last or channel_of(session.key, session) or "unknown"
 
 
-def last_channel(session: Session) -> str | None:
-    """The channel last used; None for internal work and where no channel is known."""
-    if session.last_address is not None:
-        return session.last_address.channel
-    channel = channel_field(session)
+def _known_channel(channel: str) -> str | None:
+    """The channel of a row; None for internal work and where no channel is known."""
     return None if channel in ("internal", "unknown") else channel
 
 

@@ -1,16 +1,16 @@
 """sessions.*: list, read, change, reset and delete sessions."""
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, NamedTuple, get_args
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from crossclaw.config.doors import QueueMode
 from crossclaw.domain.addresses import Address
-from crossclaw.domain.agents import AGENTS_REMEMBERED, normalize_agent_id
+from crossclaw.domain.agents import normalize_agent_id
 from crossclaw.domain.aliases import Filled
 from crossclaw.domain.errors import Invalid, NotFound, StoreDamaged
 from crossclaw.domain.keys import SessionKey
@@ -202,6 +202,40 @@ _ALLOWED = {
 }
 
 
+class _UsedModel(NamedTuple):
+    """The model that answers in a session, and its window in tokens."""
+
+    provider: str
+    model: str
+    window: int
+
+
+@lru_cache(LIST_MAX)
+def _row(session: Session, used: _UsedModel, budget: BudgetRow | None, gone: bool) -> SessionRow:
+    """The row of a session. Kept as long as nothing that it says changes: of a list that is asked for again and
+    again, nearly all rows are as they were."""
+    key, address = session.key, session.last_address
+    return SessionRow(
+        key=shown_key(key),
+        kind="group" if key.kind == "group" else "direct",
+        model=used.model,
+        model_provider=used.provider,
+        chat_type=key.chat_type,
+        input_tokens=session.input_tokens,
+        output_tokens=session.output_tokens,
+        queue_mode=session.queue_mode,
+        queue_debounce_ms=session.queue_debounce_ms,
+        queue_cap=session.queue_cap,
+        queue_drop=session.queue_drop,
+        group_activation=session.group_activation,
+        compaction_count=session.compactions,
+        delivery_context=address,
+        last_account_id=address.account_id if address else None,
+        spawned_by=session.spawned_by and SessionKey.stored(session.spawned_by).shown,
+        **row_facts(session, window=used.window, budget=budget, agent_gone=gone),
+    )
+
+
 class SessionMethods:
     def __init__(
         self,
@@ -221,18 +255,17 @@ class SessionMethods:
         self._store = store
         self._budgets = budgets
         self._models = models
-        # The same for every row of an agent, until the model's server tells something else of it, and worth a third
-        # of a long list's time.
-        self._known_window = lru_cache(AGENTS_REMEMBERED)(
-            lambda agent_id, model, _listed: self._config.window_for(agent_id, model)
-        )
 
     @method("sessions.list", "operator.read", "read", "Sessions, newest first.")
     async def list(self, caller: Caller, params: SessionListParams) -> SessionListResult:
         now = self._clock.now_ms()
         found = await self._found(caller, params, now)
         budgets = await self._budgets.of([session.key for session in found])
-        rows = [self.row(session, budgets.get(session.key)) for session in found]
+        model_of = cache(self._model)  # nearly all rows have the same
+        rows = [
+            self.row(each, model_of(each.key.agent_id, each.model), budgets.get(each.key))
+            for each in found
+        ]
         return SessionListResult(
             ts=now,
             path=str(self._store),
@@ -256,45 +289,24 @@ class SessionMethods:
             offset=params.offset,
         )
 
-    def row(self, session: Session, budget: BudgetRow | None = None) -> SessionRow:
-        provider, model = self._model(session)
-        key, address = session.key, session.last_address
-        window = self._window(key.agent_id, provider, model)
-        gone = is_gone(self._config.agents, key)
-        return SessionRow(
-            key=shown_key(key),
-            kind="group" if key.kind == "group" else "direct",
-            model=model,
-            model_provider=provider,
-            chat_type=key.chat_type,
-            input_tokens=session.input_tokens,
-            output_tokens=session.output_tokens,
-            queue_mode=session.queue_mode,
-            queue_debounce_ms=session.queue_debounce_ms,
-            queue_cap=session.queue_cap,
-            queue_drop=session.queue_drop,
-            group_activation=session.group_activation,
-            compaction_count=session.compactions,
-            delivery_context=address,
-            last_account_id=address.account_id if address else None,
-            spawned_by=session.spawned_by and SessionKey.stored(session.spawned_by).shown,
-            **row_facts(session, window=window, budget=budget, agent_gone=gone),
-        )
+    def row(
+        self, session: Session, used: _UsedModel | None = None, budget: BudgetRow | None = None
+    ) -> SessionRow:
+        used = used or self._model(session.key.agent_id, session.model)
+        return _row(session, used, budget, is_gone(self._config.agents, session.key))
 
-    def _model(self, session: Session | None) -> tuple[str, str]:
-        chosen = session.model if session else None
-        agent_id = session.key.agent_id if session else self._config.agents.default_id
-        provider, _, model = self._models.in_use(agent_id, chosen).partition("/")
-        return provider, model
-
-    def _window(self, agent_id: str, provider: str, model: str) -> int:
-        named = f"{provider}/{model}"
-        return self._known_window(agent_id, named, self._config.listed.get(named))
+    def _model(self, agent_id: str, chosen: str | None) -> _UsedModel:
+        reference = self._models.in_use(agent_id, chosen)
+        provider, _, model = reference.partition("/")
+        return _UsedModel(provider, model, self._config.window_for(agent_id, reference))
 
     def _defaults(self) -> dict[str, Any]:
-        provider, model = self._model(None)
-        tokens = self._window(self._config.agents.default_id, provider, model)
-        return {"modelProvider": provider, "model": model, "contextTokens": tokens}
+        used = self._model(self._config.agents.default_id, None)
+        return {
+            "modelProvider": used.provider,
+            "model": used.model,
+            "contextTokens": used.window,
+        }
 
     @method(
         "sessions.resolve",
@@ -351,7 +363,7 @@ class SessionMethods:
         if session is None:
             return DescribeResult(None)
         budgets = await self._budgets.of([session.key])
-        return DescribeResult(self.row(session, budgets.get(session.key)))
+        return DescribeResult(self.row(session, budget=budgets.get(session.key)))
 
     @method(
         "sessions.patch",
@@ -362,13 +374,13 @@ class SessionMethods:
     async def patch(self, caller: Caller, params: SessionPatchParams) -> PatchResult:
         handle = await self._resolver.resolve(caller.principal, params.key, "create")
         session = await self._changing.patch(handle.key, self._checked(_changes(params)))
-        provider, model = self._model(session)
+        used = self._model(session.key.agent_id, session.model)
         return PatchResult(
             ok=True,
             path=str(self._store),
             key=shown_key(handle.key),
-            entry=self.row(session),
-            resolved={"modelProvider": provider, "model": model},
+            entry=self.row(session, used),
+            resolved={"modelProvider": used.provider, "model": used.model},
         )
 
     def _checked(self, changes: dict[str, Any]) -> dict[str, Any]:

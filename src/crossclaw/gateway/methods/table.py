@@ -15,7 +15,7 @@ from crossclaw.door.resolver import Resolver
 from crossclaw.gateway.methods.sessions import SEARCH_CHARS_MAX
 from crossclaw.gateway.publisher import shown_key
 from crossclaw.ledger.monitoring import Lane, MonitoringReads, Order, Page
-from crossclaw.sessions.rows import RowBasics, row_basics
+from crossclaw.sessions.rows import RowBasics, channel_field, row_basics
 
 ROWS_MAX = 200  # a window shows forty; the next page is one call away
 
@@ -180,6 +180,7 @@ class SessionTable:
             archived_at=session.archived_at,
             **row_basics(
                 session,
+                channel=channel_field(session),
                 context_tokens=session.context_tokens,
                 agent_gone=self._is_gone(session.key),
             ),
