@@ -9,9 +9,11 @@ import pytest
 
 from crossclaw.app import Gateway
 from crossclaw.config import Config
-from crossclaw.domain.errors import Invalid
+from crossclaw.domain.errors import Invalid, KeyReused
+from crossclaw.domain.events import SessionChanged
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import Provenance
+from crossclaw.domain.sight import EVERYTHING
 from crossclaw.door.principal import person_principal
 from crossclaw.door.registry import Caller
 from crossclaw.sessions.arrivals import Arrival
@@ -75,6 +77,63 @@ async def test_a_hook_with_a_key_of_its_own_is_heard_when_its_session_was_put_aw
                 await call(gateway, "sessions.archive", key="hook:mail")
         history = await call(gateway, "chat.history", sessionKey="hook:mail")
     assert [message["role"] for message in history["messages"]] == ["user", "assistant"] * 2
+
+
+async def test_a_repeated_or_refused_request_of_a_hook_leaves_its_session_archived(
+    tmp_path: Path,
+) -> None:
+    config = msgspec.convert({"hooks": {"allowRequestSessionKey": True}}, Config)
+    asked: dict[str, Any] = {"message": "x", "sessionKey": "hook:mail", "idempotencyKey": "i1"}
+    async with open_gateway(
+        tmp_path, ScriptedProvider(lambda request: "ok"), config=config
+    ) as gateway:
+        run = await call(gateway, "hooks.agent", HOOK, **asked)
+        await gateway.run_store.wait(run["runId"])
+        await call(gateway, "sessions.archive", key="hook:mail")
+        key = SessionKey.parse("agent:main:hook:mail")
+        before = await gateway.ledger.find_session(key)
+
+        again = await call(gateway, "hooks.agent", HOOK, **asked)
+        with pytest.raises(KeyReused):
+            await call(gateway, "hooks.agent", HOOK, **asked | {"message": "y"})
+
+        assert again["runId"] == run["runId"]
+        assert before is not None
+        assert before.archived_at is not None
+        assert await gateway.ledger.find_session(key) == before
+
+
+@pytest.mark.parametrize("road", ["hook", "chat"])
+async def test_a_message_that_brings_its_session_back_is_announced_and_begins_nothing_anew(
+    tmp_path: Path, road: str
+) -> None:
+    """Though the session was last used long ago: whoever writes to it wants to go on."""
+    settings = {"hooks": {"allowRequestSessionKey": True}, "session": {"reset": {"mode": "daily"}}}
+    chat, changes = MemoryChannel(settings=OPEN_TO_ALL), list[Any]()
+    config = msgspec.convert(settings, Config)
+    provider = ScriptedProvider(lambda request: "ok")
+
+    async def speak(gateway: Gateway, number: int) -> str:
+        if road == "chat":
+            return await chat.say("ana", f"hi {number}", group="g1")
+        asked = {"message": "x", "sessionKey": "hook:mail", "idempotencyKey": f"i{number}"}
+        return str((await call(gateway, "hooks.agent", HOOK, **asked))["runId"])
+
+    async with open_gateway(tmp_path, provider, config=config, channels=[chat]) as gateway:
+        await gateway.run_store.wait(await speak(gateway, 1))
+        (first,) = await gateway.ledger.list_sessions(limit=9, sight=EVERYTHING)
+        key = first.key
+        await call(gateway, "sessions.archive", key=key.shown)
+        await anyio.sleep(3 * 86_400)
+        gateway.feed.subscribe(changes.append, SessionChanged)
+        await gateway.run_store.wait(await speak(gateway, 2))
+
+        session = await gateway.ledger.find_session(key)
+
+    assert session is not None
+    assert session.archived_at is None
+    assert session.session_id == first.session_id
+    assert [(each.key, each.reason) for each in changes] == [(key, "unarchive")]
 
 
 async def test_a_command_and_a_message_are_heard_in_a_chat_that_was_put_away(

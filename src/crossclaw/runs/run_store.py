@@ -18,6 +18,7 @@ from crossclaw.domain.events import (
     RunAccepted,
     RunEnded,
     RunStarted,
+    SessionChanged,
 )
 from crossclaw.domain.ids import call_follower_id
 from crossclaw.domain.keys import SessionKey
@@ -50,6 +51,7 @@ from crossclaw.ledger.operations import (
     StartTool,
     Submit,
     Submitted,
+    UnarchiveSession,
 )
 from crossclaw.runs.feed import Feed, Listener
 
@@ -422,4 +424,6 @@ class RunStore:
                 tell = Injected if op.shown else EntryAppended
                 for entry in answer:
                     self._feed.publish(tell(op.key, entry))
+            elif isinstance(op, UnarchiveSession) and answer is not None:
+                self._feed.publish(SessionChanged(op.key, "unarchive"))
         return to_wake

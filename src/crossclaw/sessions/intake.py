@@ -76,9 +76,9 @@ class Intake:
 
     async def receive(self, arrival: Arrival) -> Accepted | Replied | Refused:
         """Decides about what arrives, in this order: whose session it is; whether it is known already; whether
-        the session is archived; whether it is a command; whether it may be said here, and may lead so far. Only
-        then anything is done: a command is carried out; of all else it is decided what it may do, whether its
-        session begins anew, and what happens to it if that is busy.
+        it is a command; whether it may be said here, also where the session is archived, and may lead so far.
+        Only then anything is done: a command is carried out; of all else it is decided what it may do, whether
+        its session is brought back or begins anew, and what happens to it if that is busy.
 
         What is accepted is durable on return. What is refused has changed nothing.
         """
@@ -86,13 +86,13 @@ class Intake:
         key, session = await self._route(arrival)
         if rules.redelivered and (known := await self._find_known(arrival, key)) is not None:
             return known
-        if rules.archived == "brought back" and session is not None and session.archived_at:
-            await self._archive.bring_back(key)
-            session = await self._run_store.session(key)
         command = self._find_command(arrival)
         if (refused := self._refusal(arrival, key, session, command)) is not None:
             return await self._find_known(arrival, key, command) or refused
         if command is not None:
+            if rules.archived == "brought back" and session is not None and session.archived_at:
+                await self._archive.bring_back(key)  # a command changes the session at once
+                session = await self._run_store.session(key)
             replied = await self._obey(arrival, key, session, command)
             if replied is not None:
                 return replied
@@ -104,6 +104,8 @@ class Intake:
         before = list(arrival.before)
         if rules.archived == "brought back":  # also when it was archived this very moment
             before.append(UnarchiveSession(key=key, at=at))
+            if session is not None and session.archived_at is not None:
+                session = msgspec.structs.replace(session, archived_at=None, updated_at=at)
         if session is not None:
             when = rules.begins_anew
             before += await begins_anew(when, session, self._builder, self._run_store, at)
