@@ -15,10 +15,11 @@ from crossclaw.config import Config, Loaded
 from crossclaw.domain.authority import CredentialRef
 from crossclaw.domain.clock import SystemClock
 from crossclaw.domain.errors import CredentialEnded, CrossclawError, is_of_the_ledger
+from crossclaw.domain.events import SessionChanged
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage, Text, ToolUse
 from crossclaw.door.principal import person_principal
-from crossclaw.ledger.operations import DeleteCredential, PutCredential
+from crossclaw.ledger.operations import DeleteCredential, Op, PutCredential, ResetSession
 from crossclaw.ledger.postgres import listener
 from crossclaw.providers.contract import ModelRequest, Provider, TellPiece
 from crossclaw.runs import lanes
@@ -26,6 +27,7 @@ from crossclaw.testing import OPEN_TO_ALL, MemoryChannel, ScriptedProvider, hear
 from tests.cluster.devices import device_of_an_owner
 from tests.cluster.test_gateways import ask
 from tests.ending import SOON_S
+from tests.flows.interposing import Step, interpose
 from tests.flows.talking import call, results_of, say
 from tests.flows.test_guests import Guest
 
@@ -242,6 +244,37 @@ async def test_what_a_gateway_had_under_way_goes_on_when_its_lease_is_over_and_i
 
 
 @pytest.mark.spec("S2", "S6")
+@pytest.mark.parametrize("text", ["/new hello", "/new"])
+async def test_a_request_repeated_by_the_other_gateway_stops_and_resets_nothing(
+    opened: Open, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    """The other one begins to carry it out as well, and is the later one at the ledger."""
+    model = ScriptedProvider(lambda _request: "answer", delay_s=0.5)
+    a, b = await opened("a", model), await opened("b", model)
+    await say(a, "main", "hi", "k0")
+    changes: list[Any] = []
+
+    async def late(commit: Step, *ops: Op[Any]) -> list[Any]:
+        await anyio.sleep(0.2)
+        return await commit(*ops)
+
+    interpose(monkeypatch, b, ResetSession, late)
+    for gateway in (a, b):
+        gateway.feed.subscribe(changes.append, SessionChanged)
+
+    async def send(gateway: Gateway) -> None:
+        await call(gateway, "chat.send", sessionKey="main", message=text, idempotencyKey="k1")
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(send, a)
+        tasks.start_soon(send, b)
+    run = await a.run_store.wait("k1", timeout_s=SOON_S)
+
+    assert run is not None
+    assert (run.status, run.error) == ("ok", None)
+    assert [each.reason for each in changes] == ["reset"]
+
+
 async def test_agents_talk_over_gateways(opened: Open) -> None:
     """Wherever each run is carried out: the wait, the rounds and the announce are the ledger's."""
     raw = {

@@ -1,15 +1,25 @@
 """The same message of a platform, delivered twice at one moment: it and all that came with it is stored and answered once."""
 
+from contextvars import ContextVar
 from pathlib import Path
+from typing import Any
 
 import anyio
 import msgspec
 import pytest
 
+from crossclaw.config import Config
 from crossclaw.domain.addresses import Address, Inbound
+from crossclaw.domain.errors import Invalid, StoreFull
+from crossclaw.domain.events import SessionChanged
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import words_of
+from crossclaw.ledger.operations import Op, Submit
 from crossclaw.testing import OPEN_TO_ALL, MemoryChannel, ScriptedProvider, open_gateway
+from tests.flows.interposing import Step, interpose
+from tests.flows.talking import call
+
+MAIN = SessionKey.main("main")
 
 
 @pytest.mark.parametrize("text", ["/status", "/new", "plain words"])
@@ -32,7 +42,132 @@ async def test_it_is_answered_once(tmp_path: Path, text: str) -> None:
     assert len(chat.sent) == 2
 
 
-async def test_what_was_said_before_in_a_group_is_brought_once(tmp_path: Path) -> None:
+OWNED = msgspec.convert({"commands": {"ownerAllowFrom": ["memory:ana"]}}, Config)
+
+
+@pytest.mark.parametrize("by", ["channel", "chat.send"])
+@pytest.mark.parametrize("text", ["/new", "/new hello", "/stop", "/think high", "/nosuch"])
+async def test_a_command_of_the_owner_is_carried_out_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: str, text: str
+) -> None:
+    """The second one is a moment later than the first at whatever it does in the ledger."""
+    chat = MemoryChannel(settings=OPEN_TO_ALL)
+    model = ScriptedProvider(lambda request: "answer", delay_s=2)
+    async with open_gateway(tmp_path, model, config=OWNED, channels=[chat]) as gateway:
+        await gateway.run_store.wait(await chat.say("ana", "hi", message_id="m0"))
+        changes: list[Any] = []
+        gateway.feed.subscribe(changes.append, SessionChanged)
+        late = ContextVar("late", default=False)
+
+        async def slowed(commit: Step, *ops: Op[Any]) -> list[Any]:
+            await anyio.sleep(0.1 if late.get() else 0.01)
+            return await commit(*ops)
+
+        interpose(monkeypatch, gateway, Op, slowed)
+        heard: list[str] = []
+
+        async def say(is_late: bool) -> None:
+            late.set(is_late)
+            if by == "channel":
+                heard.append(await chat.say("ana", text, message_id="m1"))
+            else:
+                await call(
+                    gateway, "chat.send", sessionKey="main", message=text, idempotencyKey="k1"
+                )
+                heard.append("k1")
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(say, False)
+            tasks.start_soon(say, True)
+        run = await gateway.run_store.wait(heard[0], timeout_s=20)
+        await anyio.sleep(0.3)
+
+    expected = {"/new": ["reset"], "/new hello": ["reset"], "/think high": ["patch"]}
+    assert heard == [heard[0]] * 2
+    assert run is not None
+    assert (run.status, run.kind) == ("ok", "chat" if text == "/new hello" else "command")
+    assert [each.reason for each in changes] == expected.get(text, [])
+    assert len(chat.sent) == (2 if by == "channel" else 1)
+
+
+@pytest.mark.parametrize("text", ["/new hello", "/new", "/think high", "/stop"])
+async def test_a_command_whose_key_is_refused_changes_nothing(tmp_path: Path, text: str) -> None:
+    async with open_gateway(tmp_path, ScriptedProvider(lambda request: "answer")) as gateway:
+        await call(gateway, "chat.send", sessionKey="main", message="hi", idempotencyKey="k0")
+        await gateway.run_store.wait("k0")
+        before = await gateway.ledger.find_session(MAIN)
+
+        with pytest.raises(Invalid, match="must not contain '::'"):
+            await call(
+                gateway, "chat.send", sessionKey="main", message=text, idempotencyKey="k0::wake"
+            )
+
+        assert await gateway.ledger.find_session(MAIN) == before
+
+
+async def test_a_full_store_refuses_a_new_session_with_its_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_gateway(tmp_path, ScriptedProvider(lambda request: "answer")) as gateway:
+        await call(gateway, "chat.send", sessionKey="main", message="hi", idempotencyKey="k0")
+        await gateway.run_store.wait("k0")
+        before = await gateway.ledger.find_session(MAIN)
+
+        async def full(commit: Step, *ops: Op[Any]) -> list[Any]:
+            raise StoreFull("the disk is full")
+
+        with monkeypatch.context() as meanwhile:
+            interpose(meanwhile, gateway, Submit, full)
+            with pytest.raises(StoreFull):
+                await call(
+                    gateway,
+                    "chat.send",
+                    sessionKey="main",
+                    message="/new hello",
+                    idempotencyKey="k",
+                )
+
+        assert await gateway.ledger.find_session(MAIN) == before
+
+
+async def test_what_was_said_before_in_a_group_begins_a_session_that_begins_anew(
+    tmp_path: Path,
+) -> None:
+    """Where the session is due to begin anew, also what came before the message stands in the new transcript."""
+    settings = msgspec.structs.replace(OPEN_TO_ALL, require_mention=True, history_limit=5)
+    chat, model = MemoryChannel(settings=settings), ScriptedProvider(lambda request: "answer")
+    config = msgspec.convert({"session": {"reset": {"mode": "idle", "idleMinutes": 60}}}, Config)
+    key = SessionKey.parse("agent:main:memory:group:g1")
+
+    async def bring(message_id: str, text: str, *, mentioned: bool) -> None:
+        inbound = Inbound(
+            address=Address("memory", "g1"), sender="ana", text=text, message_id=message_id,
+            chat_type="group", chat_id="g1", mentioned=mentioned,
+        )  # fmt: skip
+        await chat.bring(inbound)
+
+    async with open_gateway(tmp_path, model, config=config, channels=[chat]) as gateway:
+        await bring("m0", "hi", mentioned=True)
+        await chat.wait_sent(1)
+        first = await gateway.ledger.find_session(key)
+        await anyio.sleep(2 * 3600)
+        await bring("m1", "lunch is at noon", mentioned=False)
+        await bring("m2", "when is lunch?", mentioned=True)
+        await chat.wait_sent(2)
+        second = await gateway.ledger.find_session(key)
+        assert first is not None
+        assert second is not None
+        entries = await gateway.ledger.list_entries(second.session_id, limit=50)
+
+    assert second.session_id != first.session_id
+    said = [words_of(entry.message) for entry in entries if entry.message]
+    assert [("lunch is at noon" in each, "when is lunch?" in each) for each in said[:2]] == [
+        (True, False),
+        (False, True),
+    ]
+
+
+async def test_what_was_said_before_in_a_group_is_brought_is_brought_once(tmp_path: Path) -> None:
     settings = msgspec.structs.replace(OPEN_TO_ALL, require_mention=True, history_limit=5)
     chat, model = MemoryChannel(settings=settings), ScriptedProvider(lambda request: "answer")
     place = Address("memory", "g1")

@@ -65,6 +65,7 @@ RECORDS = {
 SETTERS = {
     "a command of a chat is a call at the door, whose method chat.send hands commands in; the one circle": {
         "sessions/commands.py: Commands.begin: dispatch",
+        "sessions/commands.py: Commands.begin: allow",
     },
     "agents.prompt is a method of the door, and the tools of sessions that it shows are made of the door": {
         "gateway/methods/prompting.py: Prompting.begin: tools_of",

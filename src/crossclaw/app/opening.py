@@ -107,7 +107,7 @@ async def _serve_parts(
 ) -> None:
     """Starts the parts of a gateway. Control comes back up from here on: each is handed what was built after it."""
     inputs, roles, config = resources.inputs, gateway.roles, resources.config
-    gateway.commands.begin(gateway.door.dispatch)
+    gateway.commands.begin(gateway.door.dispatch, gateway.door.allow)
     gateway.prompting.begin(gateway.toolsets.of)
     if gateway.claiming is not None:
         gateway.claiming.begin(gateway.guests.is_here)

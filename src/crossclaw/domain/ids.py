@@ -32,6 +32,7 @@ def entry_id_of(what: str, run_id: str) -> str:
 FOLLOWS = "::"
 """The separator between a run's id and the name of what follows from it. No client may write it, so nobody
 can take the id of a round, an announce or a tool's send in advance."""
+ID_REFUSED = f"an idempotency key must not contain {FOLLOWS!r}; use another one"
 
 _SESSION_ID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}(?:-\d{1,6})?", re.I)
 _OWN_NAME = re.compile(r"announce|wake|round-\d+|call-.*")

@@ -74,6 +74,17 @@ class Door:
 
         return await self.enter(caller, name, handle)
 
+    async def allow(self, caller: Caller, name: str) -> None:
+        """Raises where a caller may not call a method, as `dispatch` does: for whoever does the same in a step of
+        its own."""
+        method = self.registry.find(name)
+        assert method is not None
+
+        async def check() -> None:
+            require_scope(caller.principal, method.scope)
+
+        await self.enter(caller, name, check)
+
     async def enter(self, caller: Caller, name: str, work: Callable[[], Awaitable[T]]) -> T:
         """Does what a caller outside asks for: a method, or a tool by its own name. The caller's credential counts
         before and after it, and a refusal is written to the audit, once."""

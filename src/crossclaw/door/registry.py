@@ -130,7 +130,8 @@ def methods_of(*services: object) -> list[Method[Any]]:
 
 
 def _marked(service: object) -> list[Method[Any]]:
-    found = _declared_in(type(service))
+    kind: Any = type(service)
+    found = _declared_in(kind)
     if not found:
         raise RegistryIncomplete(f"{type(service).__name__} has no handler that is marked @method")
     return [
@@ -140,7 +141,7 @@ def _marked(service: object) -> list[Method[Any]]:
 
 
 @cache
-def _declared_in(service: type) -> list[tuple[str, _Declared]]:
+def _declared_in(service: type[Any]) -> list[tuple[str, _Declared]]:
     """The marked handlers of a class. A changed config opens the gateway anew; they stay the same."""
     marked = [(name, getattr(value, _MARK, None)) for name, value in vars(service).items()]
     return [(name, declared) for name, declared in marked if declared is not None]

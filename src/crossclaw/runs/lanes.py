@@ -233,8 +233,11 @@ class Lanes:
                 under_way.stop(Outcome("aborted", error=ENDED_ELSEWHERE))
 
     async def abort_session(self, key: SessionKey, reason: str) -> list[str]:
-        """Stops all of a session's runs, the queued ones first, so that none begins meanwhile."""
-        open_runs = await self._run_store.list_open(key)
+        """Stops all of a session's runs."""
+        return await self.abort_runs(await self._run_store.list_open(key), reason)
+
+    async def abort_runs(self, open_runs: Sequence[Run], reason: str) -> list[str]:
+        """Stops runs of one session, the newest first, so that none begins meanwhile."""
         stopped = [
             run.run_id
             for run in reversed(open_runs)

@@ -47,6 +47,7 @@ from crossclaw.ledger.operations import (
     Recover,
     Recovered,
     ReleaseRun,
+    ResetSession,
     SetAsideDamaged,
     StartTool,
     Submit,
@@ -426,4 +427,6 @@ class RunStore:
                     self._feed.publish(tell(op.key, entry))
             elif isinstance(op, UnarchiveSession) and answer is not None:
                 self._feed.publish(SessionChanged(op.key, "unarchive"))
+            elif isinstance(op, ResetSession) and answer.session_id == op.session_id:
+                self._feed.publish(SessionChanged(op.key, "reset"))
         return to_wake

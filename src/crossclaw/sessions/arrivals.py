@@ -5,6 +5,7 @@ reads both and decides in one order.
 """
 
 from collections.abc import Callable, Sequence
+from hashlib import sha256
 from typing import Any, Literal
 
 import msgspec
@@ -17,7 +18,7 @@ from crossclaw.domain.runs import Cause, NewRun, Run, RunKind, RunPlan
 from crossclaw.domain.sessions import SessionFacts
 from crossclaw.door.registry import Caller
 from crossclaw.door.resolver import SessionHandle
-from crossclaw.ledger.operations import Op
+from crossclaw.ledger.operations import Dedupe, Op
 
 Road = Literal[
     "chat",
@@ -100,6 +101,16 @@ class RequestId(msgspec.Struct, frozen=True, kw_only=True):
     of_session: bool = True
     """Whether the session is part of what was asked for."""
 
+    def dedupe(self, key: SessionKey) -> Dedupe:
+        """How the ledger recognises it. The text of a digest is stored: a request may be repeated after an update."""
+        what, *rest = self.words or ("",)
+        parts = [what, key.text, *rest] if self.of_session else [what, *rest]
+        return Dedupe(self.scope, self.id, digest(*parts) if self.words else "")
+
+
+def digest(*parts: str) -> str:
+    return sha256("\x1f".join(parts).encode()).hexdigest()
+
 
 def nothing_else(new: NewRun) -> Sequence[Op[Any]]:
     return ()
@@ -135,8 +146,12 @@ class Arrival(msgspec.Struct, frozen=True, kw_only=True):
     """The session's key as the caller's connection spells it: its events of the run carry that, or the
     session's own key where it is empty."""
     before: Sequence[Op[Any]] = ()
+    """Operations of the same step that come before all others: what they refuse is not accepted."""
+    preceding: Sequence[Op[Any]] = ()
+    """Operations of the same step that put something into the transcript before the words, after the session has
+    begun anew."""
     also: Callable[[NewRun], Sequence[Op[Any]]] = nothing_else
-    """Further operations, stored in the same step."""
+    """Further operations of the same step."""
 
     @property
     def channel(self) -> str:

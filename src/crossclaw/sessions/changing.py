@@ -28,6 +28,7 @@ STOP_TRIES = 5  # a session that is written to without pause is reset when its p
 
 
 DELETED = "the session was deleted"
+RESET = "the session was reset"
 
 
 class Changing:
@@ -68,7 +69,7 @@ class Changing:
         return await self._stop_and_reset(key, damaged=damaged)
 
     async def _stop_and_reset(self, key: SessionKey, *, damaged: bool) -> Session:
-        await self._stopping.stop_alone(key, "the session was reset")
+        await self._stopping.stop_alone(key, RESET)
         session = await self._reset(key, damaged=damaged)
         self._feed.publish(SessionChanged(key, "reset"))
         return session

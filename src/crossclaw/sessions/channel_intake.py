@@ -31,6 +31,7 @@ from crossclaw.policy.channel_access import (
 from crossclaw.policy.main_address import decide_main_address
 from crossclaw.policy.send import decide_send
 from crossclaw.runs.context import ServiceContext
+from crossclaw.sessions.arrivals import digest
 from crossclaw.sessions.channel_changes import HEARD_CHARS_MAX, ChannelChanges, plain_name
 from crossclaw.sessions.channel_media import FetchedMedia, fetch_media
 from crossclaw.sessions.channel_pairing import ChannelPairing
@@ -45,7 +46,7 @@ from crossclaw.sessions.channel_rules import (
     unkept_tool_rule,
     written_lists,
 )
-from crossclaw.sessions.intake import Intake, digest, inbound_once
+from crossclaw.sessions.intake import Intake, inbound_once
 from crossclaw.sessions.loops import BotLoops
 from crossclaw.sessions.route import route
 
@@ -199,12 +200,12 @@ class ChannelIntake:
         media = FetchedMedia()
         if inbound.attachments:
             media = await self._fetch_files(live, inbound)
-        before = await self._context(live, inbound)
+        preceding = await self._context(live, inbound)
         prompt = next((each.system_prompt for each in groups if each.system_prompt), None)
         run_id = await self._intake.receive_inbound(
             msgspec.structs.replace(inbound, text=media.under(inbound.text)),
             [*await self._quoted(live, inbound), *media.blocks],
-            before=before,
+            preceding=preceding,
             context=prompt,
             moves_address=await self._moves_address(live, inbound),
             place=chat_place(live, live.settings, inbound),

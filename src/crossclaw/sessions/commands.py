@@ -6,9 +6,11 @@ as a run that has ended: it waits behind nobody, and a repeated request does not
 
 import difflib
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
+import anyio
 import msgspec
 
 from crossclaw.config import Config
@@ -19,9 +21,12 @@ from crossclaw.domain.queueing import Queueing
 from crossclaw.door.registry import Caller
 from crossclaw.policy.models import LISTED_MAX
 from crossclaw.runs.run_store import RunStore
+from crossclaw.sessions.arrivals import RequestId
 from crossclaw.sessions.queueing import queueing_for, read_queue
 
 DispatchCommand = Callable[[Caller, str, Any], Awaitable[Any]]
+AllowCommand = Callable[[Caller, str], Awaitable[None]]
+"""Raises where the caller may not call the method."""
 
 STOP_WORDS = frozenset({"/stop", "stop", "esc", "abort", "wait", "exit", "interrupt"})  # OpenClaw's
 ON_OFF = {
@@ -156,11 +161,11 @@ class CommandAnswer(msgspec.Struct, frozen=True):
     text: str
     stopped: list[str] | None = None
     """The runs that `/stop` has stopped."""
-    goes_on: bool = False
-    """Whether the command's words are to be said now, as the first message of the new session."""
+    begins_anew: bool = False
+    """Whether the session begins anew, in the step that stores the command: with its words, where it has some."""
 
 
-async def _not_yet(_caller: Caller, _method: str, _params: Any) -> None:
+async def _not_yet(_caller: Caller, _method: str, _params: Any = None) -> None:
     raise Busy("the gateway is still opening; say it again in a moment")
 
 
@@ -169,11 +174,26 @@ class Commands:
         self._config = config
         self._run_store = run_store
         self._dispatch: DispatchCommand = _not_yet
+        self._allow: AllowCommand = _not_yet
+        self._under_way: dict[tuple[str, str], anyio.Lock] = {}
 
-    def begin(self, dispatch: DispatchCommand) -> None:
+    def begin(self, dispatch: DispatchCommand, allow: AllowCommand) -> None:
         """Takes the door's dispatch once there is a door: commands do what methods do, through the one that knows
-        them all."""
-        self._dispatch = dispatch
+        them all. `allow` asks it for what the intake does itself, in the step that stores the command."""
+        self._dispatch, self._allow = dispatch, allow
+
+    @asynccontextmanager
+    async def alone(self, request: RequestId) -> AsyncGenerator[None]:
+        """Lets one of several requests with the same id be carried out at a time: the others then find what has
+        become of it."""
+        name = (request.scope, request.id)
+        lock = self._under_way.setdefault(name, anyio.Lock())
+        try:
+            async with lock:
+                yield
+        finally:
+            if not lock.locked():
+                self._under_way.pop(name, None)
 
     def find(self, text: str) -> SlashCommand | None:
         command = find_command(text)
@@ -223,8 +243,8 @@ class Commands:
         return CommandAnswer("Stopped." if stopped else "Nothing was running.", stopped=stopped)
 
     async def _new(self, context: CommandContext, argument: str) -> CommandAnswer:
-        await self._call(context, "sessions.reset", key=context.named)
-        return CommandAnswer("A new session has begun.", goes_on=bool(argument))
+        await self._allow(context.caller, "sessions.reset")
+        return CommandAnswer("A new session has begun.", begins_anew=True)
 
     _reset = _new
 

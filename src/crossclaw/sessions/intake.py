@@ -4,8 +4,7 @@ chat.send, agent and `/v1`, the session tools, hooks, nodes, jobs, channels and 
 `ROADS` says what is asked of each. What follows from the end of a run was accepted with it, and comes from `RunBuilder` alone.
 """
 
-from collections.abc import Sequence
-from hashlib import sha256
+from collections.abc import Awaitable, Sequence
 from typing import Any
 
 import msgspec
@@ -14,10 +13,11 @@ from crossclaw.config.session import AgentToAgentConfig
 from crossclaw.domain.addresses import Inbound
 from crossclaw.domain.authority import Authority, ChatPlace, CredentialRef
 from crossclaw.domain.errors import Invalid, TooMuchFollows
+from crossclaw.domain.ids import FOLLOWS, ID_REFUSED
 from crossclaw.domain.jobs import Job
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import Provenance, UserBlock, UserMessage, content_of
-from crossclaw.domain.runs import NewRun, RunPlan
+from crossclaw.domain.runs import NewRun, Run, RunPlan
 from crossclaw.domain.sessions import NewEntry, NewSession, Session, SessionFacts
 from crossclaw.door.principal import Principal
 from crossclaw.door.registry import Caller
@@ -47,7 +47,7 @@ from crossclaw.sessions.arrivals import (
     SessionNamed,
 )
 from crossclaw.sessions.commands import CommandAnswer, CommandContext, Commands, SlashCommand
-from crossclaw.sessions.freshness import begins_anew
+from crossclaw.sessions.freshness import Accept, begin_anew, begins_anew
 from crossclaw.sessions.queueing import queueing_for
 from crossclaw.sessions.route import route
 from crossclaw.sessions.run_builder import RunBuilder
@@ -89,32 +89,15 @@ class Intake:
         command = self._find_command(arrival)
         if (refused := self._refusal(arrival, key, session, command)) is not None:
             return await self._find_known(arrival, key, command) or refused
-        if command is not None:
-            if rules.archived == "brought back" and session is not None and session.archived_at:
-                await self._archive.bring_back(key)  # a command changes the session at once
-                session = await self._run_store.session(key)
-            replied = await self._obey(arrival, key, session, command)
-            if replied is not None:
-                return replied
-            arrival = msgspec.structs.replace(arrival, text=command.words)
-            session = await self._run_store.session(key)
-        authority = self._authority(arrival)
-        at, session_id = self._builder.clock.now_ms(), self._builder.ids.new()
-        new = self._new_run(arrival, key, session, authority, at)
-        before = list(arrival.before)
-        if rules.archived == "brought back":  # also when it was archived this very moment
-            before.append(UnarchiveSession(key=key, at=at))
-            if session is not None and session.archived_at is not None:
-                session = msgspec.structs.replace(session, archived_at=None, updated_at=at)
-        if session is not None:
-            when = rules.begins_anew
-            before += await begins_anew(when, session, self._builder, self._run_store, at)
-        try:
-            submitted = await self._accept(arrival, new, session_id, before)
-        except TooMuchFollows as error:
-            return Refused(str(error))
-        self._listen(arrival, submitted.run_id, key)
-        return Accepted(submitted.run_id, key, submitted.duplicate)
+        if command is None:
+            return await self._say(arrival, key, session)
+        assert arrival.request is not None  # who can say a command can repeat it
+        if FOLLOWS in arrival.request.id and arrival.request.scope == "run":
+            raise Invalid(
+                ID_REFUSED
+            )  # the ledger says so too late: the command has been carried out
+        async with self._commands.alone(arrival.request):
+            return await self._obey(arrival, arrival.request, key, session, command)
 
     async def require(self, arrival: Arrival) -> Accepted | Replied:
         """Calls `receive`; raises if the message is refused."""
@@ -128,7 +111,7 @@ class Intake:
         inbound: Inbound,
         blocks: Sequence[UserBlock] = (),
         *,
-        before: Sequence[Op[Any]] = (),
+        preceding: Sequence[Op[Any]] = (),
         context: str | None = None,
         moves_address: bool = True,
         place: ChatPlace | None = None,
@@ -140,7 +123,7 @@ class Intake:
         arrival = msgspec.structs.replace(
             self._arrival_of(inbound, moves_address=moves_address, place=place),
             attachments=blocks,
-            before=before,
+            preceding=preceding,
             plan=RunPlan(
                 reply_to=inbound.address,
                 context=context,
@@ -241,7 +224,7 @@ class Intake:
     async def find_accepted(self, request: RequestId, key: SessionKey) -> str | None:
         """The id of the run that a request became when it came before; None also where its id came with other
         words."""
-        return await self._run_store.find_accepted(_dedupe(request, key))
+        return await self._run_store.find_accepted(request.dedupe(key))
 
     async def _route(self, arrival: Arrival) -> tuple[SessionKey, Session | None]:
         """The session that is meant, and its row if there is one."""
@@ -320,24 +303,48 @@ class Intake:
         return self._commands.find(arrival.text) if asked else None
 
     async def _obey(
-        self, arrival: Arrival, key: SessionKey, session: Session | None, command: SlashCommand
-    ) -> Replied | None:
-        """Carries out a command and returns its answer; None if its words are still to be said, in the session
-        that it began. A repeated request with the same id does not repeat it."""
-        caller, request = arrival.caller, arrival.request
+        self,
+        arrival: Arrival,
+        request: RequestId,
+        key: SessionKey,
+        session: Session | None,
+        command: SlashCommand,
+    ) -> Accepted | Replied | Refused:
+        """Carries out a command, and says its words in the session that it began. A repeated request with the
+        same id does not repeat it."""
+        caller = arrival.caller
         assert caller is not None
-        assert request is not None  # who can say a command can repeat it
         if command.name == "stop" and session is None and arrival.plan.reply_to is None:
             return Replied(request.id, key, "", stopped=[])
-        known = await self._run_store.find(request.id) if request.scope == "run" else None
-        context = CommandContext(caller, key, arrival.channel)
-        answer = CommandAnswer("") if known else await self._commands.run(context, command)
-        if answer.goes_on or (known and known.kind == "chat" and command.words):
-            return None
+        known, answer = await self._find_run(request, key), CommandAnswer("")
+        if known is None:
+            if ROADS[arrival.road].archived == "brought back" and session and session.archived_at:
+                await self._archive.bring_back(key)  # a command changes the session at once
+                session = await self._run_store.session(key)
+            context = CommandContext(caller, key, arrival.channel)
+            answer = await self._commands.run(context, command)
+        anew = request if answer.begins_anew else None
+        if command.words and (answer.begins_anew or (known and known.kind == "chat")):
+            said = msgspec.structs.replace(arrival, text=command.words)
+            return await self._say(said, key, session, anew=anew)
         self._listen(arrival, request.id, key)
         submitted = await self._record(caller, request, arrival, key, answer)
         stopped = (answer.stopped or []) if command.name == "stop" else None
         return Replied(submitted.run_id, key, answer.text, stopped=stopped, known=known)
+
+    async def _find_run(self, request: RequestId, key: SessionKey) -> Run | None:
+        """The run of an earlier request with this id, also if it came with other words: the ledger says so when
+        it is asked to accept them."""
+        if request.scope == "run":
+            return await self._run_store.find(request.id)
+        found = await self.find_accepted(request, key)
+        return await self._run_store.find(found) if found is not None else None
+
+    async def _accept_anew(self, request: RequestId, key: SessionKey, accept: Accept) -> Submitted:
+        async def is_known() -> bool:
+            return await self._find_run(request, key) is not None
+
+        return await begin_anew(key, self._builder, self._run_store, self._lanes, is_known, accept)
 
     async def _record(
         self,
@@ -359,20 +366,57 @@ class Intake:
         )
         told: dict[str, object] = {"about": "command", "text": arrival.text, "answer": answer.text}
         note = NewEntry(entry_id=builder.ids.short(), type="note", note=told)
-        reply: list[Op[Any]] = []
-        if (where := arrival.plan.reply_to) is not None:  # the chat that it was said in
-            delivery = NewDelivery.of_run(new, f"reply:{new.run_id}", key, where, answer.text)
-            reply.append(PutDelivery(new=delivery, at=builder.clock.now_ms()))
-        return await self._run_store.accept_ended(
-            new,
-            session,
-            reply=answer.text,
-            entries=[note],
-            dedupe=_dedupe(request, key),
-            also=reply,
-        )
+        where = arrival.plan.reply_to  # the chat that it was said in
+        delivery = where and NewDelivery.of_run(new, f"reply:{new.run_id}", key, where, answer.text)
+        reply = [PutDelivery(new=delivery, at=builder.clock.now_ms())] if delivery else []
+
+        def accept(before: Sequence[Op[Any]]) -> Awaitable[Submitted]:
+            return self._run_store.accept_ended(
+                new,
+                session,
+                reply=answer.text,
+                entries=[note],
+                dedupe=request.dedupe(key),
+                before=before,
+                also=reply,
+            )
+
+        if answer.begins_anew:
+            return await self._accept_anew(request, key, accept)
+        return await accept(())
 
     # ── accepting ──────────────────────────────────────────────────────────────────────────────
+
+    async def _say(
+        self,
+        arrival: Arrival,
+        key: SessionKey,
+        session: Session | None,
+        *,
+        anew: RequestId | None = None,
+    ) -> Accepted | Refused:
+        """Accepts the words of an arrival. `anew`: the request whose command begins the session anew with them."""
+        rules, authority = ROADS[arrival.road], self._authority(arrival)
+        at, session_id = self._builder.clock.now_ms(), self._builder.ids.new()
+        brings_back = rules.archived == "brought back"
+        if brings_back and session is not None and session.archived_at is not None:
+            session = msgspec.structs.replace(session, archived_at=None, updated_at=at)
+        # Also when it was archived this very moment.
+        back = [UnarchiveSession(key=key, at=at)] if brings_back else []
+        when = "never" if session is None or anew is not None else rules.begins_anew
+        due = await begins_anew(when, session, self._builder, self._run_store, at)
+        new = self._new_run(arrival, key, session, authority, at)
+
+        def accept(reset: Sequence[Op[Any]]) -> Awaitable[Submitted]:
+            before = [*arrival.before, *back, *due, *reset, *arrival.preceding]
+            return self._accept(arrival, new, session_id, before)
+
+        try:
+            submitted = await (self._accept_anew(anew, key, accept) if anew else accept(()))
+        except TooMuchFollows as error:
+            return Refused(str(error))
+        self._listen(arrival, submitted.run_id, key)
+        return Accepted(submitted.run_id, key, submitted.duplicate)
 
     def _new_run(
         self,
@@ -423,7 +467,7 @@ class Intake:
         self, arrival: Arrival, new: NewRun, session_id: str, before: list[Op[Any]]
     ) -> Submitted:
         session, request = _session(arrival, new.key, session_id), arrival.request
-        once = _dedupe(request, new.key) if request is not None else None
+        once = request.dedupe(new.key) if request is not None else None
         also = arrival.also(new)
         accept = self._run_store.accept_ended if arrival.waits else self._lanes.submit
         return await accept(new, session, dedupe=once, before=before, also=also)
@@ -445,16 +489,6 @@ def _of_maker(job: Job) -> Authority:
     return msgspec.structs.replace(job.spec.authority, made_by=makers)
 
 
-def _dedupe(request: RequestId, key: SessionKey) -> Dedupe:
-    what, *rest = request.words or ("",)
-    parts = [what, key.text, *rest] if request.of_session else [what, *rest]
-    return Dedupe(request.scope, request.id, digest(*parts) if request.words else "")
-
-
 def inbound_once(key: str) -> Dedupe:
     """What makes a message of a chat platform one, however often it comes: the key of its id there."""
     return Dedupe(INBOUND, key, "")
-
-
-def digest(*parts: str) -> str:
-    return sha256("\x1f".join(parts).encode()).hexdigest()

@@ -4,7 +4,7 @@ import msgspec
 
 from crossclaw.domain.budgets import Amount, Grant
 from crossclaw.domain.errors import Busy, Fenced, Invalid, KeyReused, NotFound
-from crossclaw.domain.ids import FOLLOWS, entry_id_of
+from crossclaw.domain.ids import FOLLOWS, ID_REFUSED, entry_id_of
 from crossclaw.domain.keys import SessionKey, key_of
 from crossclaw.domain.messages import Message, UserMessage, decode_message, encode_message
 from crossclaw.domain.runs import NewRun, Run
@@ -61,7 +61,7 @@ _ENDED = "UPDATE runs SET status = ?, reply = ?, error = ?, ended_at = ?, owner 
 def submit(transaction: Transaction, op: Submit) -> Submitted:
     db, new = transaction.db, op.new
     if FOLLOWS in new.run_id and not new.cause.chain:
-        raise Invalid(f"an idempotency key must not contain {FOLLOWS!r}; use another one")
+        raise Invalid(ID_REFUSED)
     if op.dedupe is not None and (known := _find_duplicate(transaction, op)) is not None:
         raise AlreadyAccepted(known)
     agent_id, session_id, authority = _accepting_session(transaction, new)
