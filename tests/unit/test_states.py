@@ -17,6 +17,7 @@ from crossclaw.domain.states import (
     run_state,
     tick_state,
 )
+from crossclaw.domain.tools import SESSION_TOOLS
 
 pytestmark = pytest.mark.spec("B7")
 
@@ -70,14 +71,22 @@ def test_whatever_is_stored_has_one_word(state: State, name: str, text: str) -> 
         ("sessions_send", {"status": "error", "error": "no key"}, False, "failed", "no key"),
         ("sessions_send", {"status": "timeout"}, False, "timed out", "timeout"),
         ("sessions_send", {"status": "ok"}, False, "ok", None),
+        ("session_status", {"status": "forbidden"}, False, "failed", "forbidden"),
+        ("agents_list", {"status": "error", "error": "no"}, False, "failed", "no"),
+        ("sessions_reply", {"status": "error", "error": "gone"}, False, "failed", "gone"),
         ("weather", {"status": "error"}, False, "ok", None),
     ],
 )
-def test_a_call_whose_program_or_send_failed_has_failed(
+def test_a_call_whose_program_or_session_tool_failed_has_failed(
     tool: str, content: Any, is_error: bool, name: str, why: str | None
 ) -> None:
     state = call_state(tool, content, is_error=is_error)
     assert (state.name, state.why) == (name, why)
+
+
+@pytest.mark.parametrize("name", sorted(SESSION_TOOLS))
+def test_a_refused_session_tool_has_failed_whatever_its_name(name: str) -> None:
+    assert call_state(name, {"status": "forbidden"}, is_error=False).name == "failed"
 
 
 def test_a_long_reason_is_cut_in_lists() -> None:

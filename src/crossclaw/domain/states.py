@@ -16,6 +16,7 @@ import msgspec
 
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.texts import with_ellipsis
+from crossclaw.domain.tools import SESSION_GROUPS, names_in
 
 StateName = Literal[
     "idle",
@@ -184,20 +185,22 @@ def tick_state(status: str, summary: str | None = None, *, run_id: str | None = 
     return State(name, None if name in ("ok", "running") else short_reason(summary), run_id=run_id)
 
 
-PROGRAMS = ("exec", "bash")
-"""Tools whose answer ends with the exit code of a program."""
+_PROGRAMS = {"bash", *names_in("runtime")}
+"""Tools whose answer ends with the exit code of a program; `bash` is OpenClaw's, in imported transcripts."""
+_WITH_STATUS = names_in(*SESSION_GROUPS, "guests")
+"""Tools that say in the `status` of their answer whether they were refused."""
 _EXIT = re.compile(r"\[exit code (-?\d+)\]\s*\Z")
 _STATUSES = frozenset({"error", "forbidden", "timeout"})
 
 
 def call_state(name: str, content: Any, *, is_error: bool) -> State:
     """The state of a tool call that has its result. A program that ended with another code than 0 has failed,
-    and so has a send that was refused, though the tool itself did its work."""
+    and so has a session tool that was refused, though the tool itself did its work."""
     text = content if isinstance(content, str) else ""
-    found = _EXIT.search(text[-64:]) if name in PROGRAMS else None
+    found = _EXIT.search(text[-64:]) if name in _PROGRAMS else None
     if found and found[1] != "0":
         return State("failed", f"exit code {found[1]}")
-    sent = content if name.startswith("sessions_") and isinstance(content, dict) else {}
+    sent = content if name in _WITH_STATUS and isinstance(content, dict) else {}
     if sent.get("status") in _STATUSES:
         status = "timeout" if sent["status"] == "timeout" else "error"
         return end_state(status, str(sent.get("error") or sent["status"]))

@@ -81,7 +81,14 @@ BUILT_IN = {
     )
 }
 # fmt: on
-SESSION_TOOLS = frozenset(each.name for each in BUILT_IN.values() if each.group in SESSION_GROUPS)
+
+
+def names_in(*groups: ToolGroup) -> frozenset[str]:
+    """The names of the built-in tools of these groups."""
+    return frozenset(each.name for each in BUILT_IN.values() if each.group in groups)
+
+
+SESSION_TOOLS = names_in(*SESSION_GROUPS)
 
 
 def built_in(name: str) -> ToolDeclaration:
