@@ -71,6 +71,22 @@ def called(tree: ast.AST) -> set[str]:
     }
 
 
+APPENDS = {
+    "schedule/hooks.py": "a summary of what a hook's run said, for the main session",
+    "schedule/job_runs.py": "a summary of what a job's run said, for the main session",
+    "sessions/changing.py": "chat.inject: a client's words, shown as the assistant's",
+    "sessions/channel_intake.py": "what a group said before the message that is answered",
+    "sessions/exchange.py": "a note that an announce has no address to go to",
+    "sessions/spawn_report.py": "the report of a child, for its parent",
+}
+
+
+def test_what_is_put_into_a_transcript_without_a_run_is_listed_with_its_reason() -> None:
+    found = {name for name, tree in modules() if "Inject" in called(tree)}
+
+    assert found == APPENDS.keys()
+
+
 def test_whether_it_is_a_command_is_asked_by_the_intake_alone() -> None:
     """`find_command` knows nothing of the config: what it takes for a command may be words to the model."""
     bare = {name for name, tree in modules() if "find_command" in called(tree)}
