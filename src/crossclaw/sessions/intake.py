@@ -397,7 +397,11 @@ class Intake:
     ) -> Accepted | Refused:
         """Accepts the words of an arrival. `anew`: the request whose command begins the session anew with them."""
         rules, authority = ROADS[arrival.road], self._authority(arrival)
+        text = arrival.text
+        if arrival.earlier and session is None:
+            text = f"{arrival.earlier}\n\n{text}"
         at, session_id = self._builder.clock.now_ms(), self._builder.ids.new()
+        said = UserMessage(content_of(text, arrival.attachments), at, arrival.origin)
         brings_back = rules.archived == "brought back"
         if brings_back and session is not None and session.archived_at is not None:
             session = msgspec.structs.replace(session, archived_at=None, updated_at=at)
@@ -405,7 +409,15 @@ class Intake:
         back = [UnarchiveSession(key=key, at=at)] if brings_back else []
         when = "never" if session is None or anew is not None else rules.begins_anew
         due = await begins_anew(when, session, self._builder, self._run_store, at)
-        new = self._new_run(arrival, key, session, authority, at)
+        new = self._builder.new(
+            rules.kind,
+            key,
+            said if rules.says else None,
+            run_id=arrival.run_id,
+            plan=self._plan(arrival, key, session),
+            authority=authority,
+            cause=arrival.cause,
+        )
 
         def accept(reset: Sequence[Op[Any]]) -> Awaitable[Submitted]:
             before = [*arrival.before, *back, *due, *reset, *arrival.preceding]
@@ -417,28 +429,6 @@ class Intake:
             return Refused(str(error))
         self._listen(arrival, submitted.run_id, key)
         return Accepted(submitted.run_id, key, submitted.duplicate)
-
-    def _new_run(
-        self,
-        arrival: Arrival,
-        key: SessionKey,
-        session: Session | None,
-        authority: Authority,
-        at: int,
-    ) -> NewRun:
-        rules, text = ROADS[arrival.road], arrival.text
-        if arrival.earlier and session is None:
-            text = f"{arrival.earlier}\n\n{text}"
-        content = content_of(text, arrival.attachments)
-        return self._builder.new(
-            rules.kind,
-            key,
-            UserMessage(content, at, arrival.origin) if rules.says else None,
-            run_id=arrival.run_id,
-            plan=self._plan(arrival, key, session),
-            authority=authority,
-            cause=arrival.cause,
-        )
 
     def _plan(self, arrival: Arrival, key: SessionKey, session: Session | None) -> RunPlan:
         rules, plan = ROADS[arrival.road], arrival.plan
