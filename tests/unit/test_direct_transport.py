@@ -130,6 +130,7 @@ async def test_an_answer_may_come_byte_by_byte() -> None:
         OK + b"connection: close\r\ncontent-length: 5\r\n\r\nhello",
         b"HTTP/1.0 200 OK\r\ncontent-length: 5\r\n\r\nhello",
         HELLO + b"and more",
+        HELLO + bytes(150_000),
         HELLO + HELLO,
     ],
 )
@@ -216,6 +217,41 @@ async def test_an_answer_that_never_comes_to_its_words_is_given_up(endless: byte
     async with served(endless) as (_, url), client() as http:
         with anyio.fail_after(5), pytest.raises(httpx2.DecodingError, match="more headers"):
             await http.get(url)
+
+
+LONG = OK + b"transfer-encoding: chunked\r\n\r\n" + b"186a0\r\n%b\r\n" % bytes(100_000) * 20
+
+
+@pytest.mark.parametrize(
+    "endless",
+    [
+        LONG + b"0\r\n" + b"x: y\r\n" * 200_000,
+        LONG + b"0\r\nx: " + b"y" * 1_000_000,
+        LONG + b"1\r\na\r\n0\r\n" + b"x: y\r\n" * 200_000,
+        LONG + (b"1;" + b"y" * 90_000 + b"\r\na\r\n") * 20,
+    ],
+    ids=["trailers", "one trailer", "trailers behind a little word", "framing of little words"],
+)
+async def test_a_long_answer_is_no_licence_for_what_is_no_part_of_it(endless: bytes) -> None:
+    async with served(endless + b"\r\n\r\n") as (_, url), client() as http:
+        with anyio.fail_after(5), pytest.raises(httpx2.DecodingError, match="more headers"):
+            await http.get(url)
+
+
+async def test_words_in_the_smallest_chunks_are_read_as_any_others() -> None:
+    answer = OK + b"transfer-encoding: chunked\r\n\r\n" + b"1\r\na\r\n" * 200_000
+    async with served(answer + b"0\r\n\r\n") as (_, url), client() as http:
+        assert (await http.get(url)).content == b"a" * 200_000
+
+
+async def test_what_stands_behind_an_answer_is_none_of_its_headers() -> None:
+    answer = CHUNKED.removesuffix(b"\r\n") + b"content-type: text/x\r\nset-cookie: a=b\r\n\r\n"
+    async with served(answer, HELLO) as (server, url), client() as http:
+        async with http.stream("GET", url) as response:
+            assert await response.aread() == b"hello"
+            assert list(response.headers) == ["transfer-encoding"]
+        assert (await http.get(url)).text == "hello"
+        assert server.connections == 1
 
 
 async def test_silence_is_an_error_after_its_time() -> None:
