@@ -304,6 +304,70 @@ async def test_a_line_break_in_a_header_leaves_nothing_of_it_on_the_wire(
         assert not server.heard
 
 
+@pytest.mark.parametrize("is_in_pieces", [True, False])
+async def test_a_body_without_a_length_says_where_it_ends(is_in_pieces: bool) -> None:
+    """Its pieces are chunks: what it holds is no framing, and the next request is not read as a part of it."""
+
+    async def pieces() -> AsyncGenerator[bytes]:
+        for piece in (b"0\r\n\r\n", b"", b"world"):
+            yield piece
+
+    if is_in_pieces:
+        body: bytes | AsyncGenerator[bytes] = pieces()
+        header: dict[str, str] = {}
+        wanted = b"5\r\n0\r\n\r\n\r\n5\r\nworld\r\n0\r\n\r\n"
+    else:
+        body, header = b"hello", {"transfer-encoding": "Chunked"}
+        wanted = b"5\r\nhello\r\n0\r\n\r\n"
+    heard = b""
+
+    async def listen(stream: anyio.abc.SocketStream) -> None:
+        nonlocal heard
+        async with stream:
+            while not heard.endswith(wanted):
+                heard += await stream.receive()
+            await stream.send(HELLO)
+
+    async with (
+        await anyio.create_tcp_listener(local_host="127.0.0.1") as listener,
+        anyio.create_task_group() as tasks,
+        client(read_s=1.0) as http,
+    ):
+        tasks.start_soon(listener.serve, listen)
+        port = listener.extra(anyio.abc.SocketAttribute.local_port)
+        response = await http.post(f"http://127.0.0.1:{port}", content=body, headers=header)
+        assert response.text == "hello"
+        tasks.cancel_scope.cancel()
+    assert heard.partition(b"\r\n\r\n")[2] == wanted
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        {"content-length": "3"},
+        {"content-length": "7"},
+        {"content-length": "five"},
+        {"content-length": "5", "transfer-encoding": "chunked"},
+        {"transfer-encoding": "gzip"},
+    ],
+)
+async def test_a_body_that_is_not_as_long_as_its_head_says_is_not_sent(
+    header: dict[str, str],
+) -> None:
+    async with served(HELLO) as (server, url), client(read_s=1.0) as http:
+        with pytest.raises(httpx2.LocalProtocolError):
+            await http.post(url, content=b"hello", headers=header)
+        assert not server.heard
+
+
+@pytest.mark.parametrize("length", [b"content-length: 5", b"transfer-encoding: chunked", b"x: y"])
+async def test_an_answer_about_the_head_alone_has_no_body(length: bytes) -> None:
+    async with served(OK + length + b"\r\n\r\n", HELLO) as (_, url), client(read_s=1.0) as http:
+        response = await http.head(url)
+        assert (response.status_code, response.content) == (200, b"")
+        assert (await http.get(url)).text == "hello"
+
+
 async def test_a_server_that_answers_before_it_has_read_everything_is_heard() -> None:
     refusal = b"HTTP/1.1 413 Too Large\r\ncontent-length: 3\r\n\r\nno!"
     body = bytes(8_000_000)

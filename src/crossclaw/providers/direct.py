@@ -109,7 +109,8 @@ class DirectTransport(httpx2.AsyncBaseTransport):
 class _Answer:
     """An answer as far as it has arrived: what the parser reports of it."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, has_body: bool = True) -> None:
+        self._has_body = has_body
         self.status = 0
         self.headers: list[tuple[bytes, bytes]] = []
         self.pieces: list[bytes] = []
@@ -179,6 +180,10 @@ class _Answer:
         self.has_head = self.status >= 200
         if not self.has_head:  # "go on" and hints come before the answer
             self.headers.clear()
+        elif (
+            not self._has_body
+        ):  # of which the parser knows nothing, so no other answer is read behind it
+            self.is_complete = self._is_last = True
 
     def on_body(self, data: bytes) -> None:
         if not self.is_complete:
@@ -222,8 +227,9 @@ class _Connection:
 
     async def send(self, request: httpx2.Request, write_s: float | None) -> None:
         """Sends the request. A server that stops reading may have answered before: then the answer says why."""
-        self.answer = _Answer()
-        pieces = [_head(request)]
+        self.answer = _Answer(has_body=request.method != "HEAD")
+        head, length = _head(request)
+        pieces, framing = [head], _Framing(length)
         assert isinstance(request.stream, httpx2.AsyncByteStream)
         body = aiter(request.stream)
         assert isinstance(body, AsyncGenerator)
@@ -231,9 +237,10 @@ class _Connection:
             with _named(httpx2.WriteError, httpx2.WriteTimeout):
                 async with aclosing(body):
                     async for piece in body:
-                        pieces.append(piece)
+                        pieces.append(framing.put(piece))
                         if len(pieces) > 2:  # all but a body in one piece goes out as it comes
                             await self._write(pieces, write_s)
+                pieces.append(framing.end())
                 await self._write(pieces, write_s)
         except httpx2.WriteError:
             self._was_read = False
@@ -309,9 +316,43 @@ def _peer(url: httpx2.URL) -> _Peer:
     return _Peer(is_tls, url.raw_host.decode("ascii"), url.port or (443 if is_tls else 80))
 
 
-def _head(request: httpx2.Request) -> bytes:
+def _head(request: httpx2.Request) -> tuple[bytes, int | None]:
+    """The head of a request, and the length of the body that it announces."""
+    headers = request.headers.raw
     lines = [b"%b %b HTTP/1.1" % (request.method.encode("ascii"), request.url.raw_path)]
-    lines += [b"%b: %b" % header for header in request.headers.raw]
-    if any(control in line for line in lines for control in (b"\r", b"\n", b"\0")):
+    lines += [b"%b: %b" % header for header in headers]
+    head = b"\r\n".join((*lines, b"", b""))
+    ends = len(lines) + 1
+    if head.count(b"\r") != ends or head.count(b"\n") != ends or b"\0" in head:
         raise httpx2.LocalProtocolError("a header holds a line break")
-    return b"\r\n".join((*lines, b"", b""))
+    return head, _length({name.lower(): value for name, value in headers})
+
+
+def _length(headers: dict[bytes, bytes]) -> int | None:
+    """How many bytes the body is to have; None, if it goes out in chunks."""
+    length, coding = headers.get(b"content-length"), headers.get(b"transfer-encoding")
+    if coding is None and (length is None or length.isdigit()):
+        return int(length or 0)
+    if length is None and coding is not None and coding.lower() == b"chunked":
+        return None
+    raise httpx2.LocalProtocolError("a header says wrongly how long the request is")
+
+
+class _Framing:
+    """Gives the body of a request the form that its head announces: a server reads what is beyond as another request."""
+
+    def __init__(self, length: int | None) -> None:
+        self._left = length
+
+    def put(self, piece: bytes) -> bytes:
+        if self._left is None:  # a chunk of no bytes would be the last
+            return b"%x\r\n%b\r\n" % (len(piece), piece) if piece else b""
+        self._left -= len(piece)
+        if self._left < 0:
+            raise httpx2.LocalProtocolError("the request is longer than its head says")
+        return piece
+
+    def end(self) -> bytes:
+        if self._left:
+            raise httpx2.LocalProtocolError("the request is shorter than its head says")
+        return b"0\r\n\r\n" if self._left is None else b""
