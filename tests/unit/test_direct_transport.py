@@ -402,21 +402,75 @@ async def test_with_tls_only_who_is_trusted_is_asked(tmp_path: Path, is_trusted:
                 await http.get(url)
 
 
-async def test_what_came_behind_an_answer_is_not_read_as_the_next(tmp_path: Path) -> None:
-    """Also where it was read from the socket already, or is encrypted."""
+@pytest.mark.parametrize(
+    ("answer_bytes", "foreign_bytes"),
+    [(65_000, 20_000), (3 * 16_384, 16_384), (2 * 16_384, 16_384), (16_384, 100)],
+)
+@pytest.mark.parametrize("is_encrypted", [False, True])
+async def test_what_came_behind_an_answer_is_not_read_as_the_next(
+    tmp_path: Path, is_encrypted: bool, answer_bytes: int, foreign_bytes: int
+) -> None:
+    """Also where it was read from the socket already, or is encrypted: records of TLS hold 16,384 bytes, and asyncio reads
+    across them."""
     paths = Paths(tmp_path, tmp_path / "state", tmp_path / "openclaw.json")
     made = open_certificate(Tls(enabled=True), paths, "127.0.0.1")
     assert made is not None
     trust = ssl.create_default_context(cafile=str(paths.certificate_dir / "gateway-cert.pem"))
-    long = OK + b"content-length: 65000\r\n\r\n" + bytes(65_000)
-    foreign = HELLO.replace(b"hello", b"other") + bytes(20_000)
-    for certificate in (None, made.context):
-        async with (
-            served(long + foreign, HELLO, certificate=certificate) as (_, url),
-            client(trust) as http,
-        ):
-            assert len((await http.get(url)).content) == 65_000
-            assert (await http.get(url)).text == "hello"
+    both = answer_of(answer_bytes) + answer_of(foreign_bytes)
+    certificate = made.context if is_encrypted else None
+    async with (
+        served(both, HELLO, certificate=certificate) as (server, url),
+        client(trust) as http,
+    ):
+        async with http.stream("GET", url) as response:
+            await anyio.sleep(0.05)  # all of it is there
+            await response.aread()
+        assert (await http.get(url)).text == "hello"
+        assert server.connections == 2
+
+
+async def test_half_of_a_record_behind_an_answer_is_heard_too(tmp_path: Path) -> None:
+    paths = Paths(tmp_path, tmp_path / "state", tmp_path / "openclaw.json")
+    made = open_certificate(Tls(enabled=True), paths, "127.0.0.1")
+    assert made is not None
+    trust = ssl.create_default_context(cafile=str(paths.certificate_dir / "gateway-cert.pem"))
+    connections = 0
+
+    async def serve(stream: anyio.abc.SocketStream) -> None:
+        nonlocal connections
+        connections += 1
+        came, gone = ssl.MemoryBIO(), ssl.MemoryBIO()
+        encrypted = made.context.wrap_bio(came, gone, server_side=True)
+        async with stream:
+            for step in (encrypted.do_handshake, encrypted.read):
+                while True:
+                    with suppress(ssl.SSLWantReadError):
+                        step()
+                        break
+                    await stream.send(gone.read())
+                    came.write(await stream.receive())
+            for answer in (HELLO, HELLO):
+                encrypted.write(answer)
+            await stream.send(gone.read()[:-1])
+            await anyio.sleep_forever()
+
+    async with (
+        await anyio.create_tcp_listener(local_host="127.0.0.1") as listener,
+        anyio.create_task_group() as tasks,
+        client(trust, read_s=1.0) as http,
+    ):
+        tasks.start_soon(listener.serve, serve)
+        port = listener.extra(anyio.abc.SocketAttribute.local_port)
+        for _ in range(2):
+            assert (await http.get(f"https://127.0.0.1:{port}")).text == "hello"
+        tasks.cancel_scope.cancel()
+    assert connections == 2
+
+
+def answer_of(whole_bytes: int) -> bytes:
+    """An answer that has so many bytes with its head."""
+    length = whole_bytes - len(OK + b"content-length: 000000\r\n\r\n")
+    return OK + b"content-length: %06d\r\n\r\n" % length + b"x" * length
 
 
 @pytest.mark.parametrize("name", ["HTTP_PROXY", "ALL_PROXY"])

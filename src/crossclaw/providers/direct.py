@@ -9,14 +9,14 @@ This module imports the HTTP client: it is loaded with it, by the first call.
 
 import select
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 from contextlib import aclosing, contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import anyio
 import httpx2
 from anyio.abc import ByteStream, SocketAttribute
-from anyio.streams.tls import TLSAttribute
+from anyio.streams.tls import TLSStream
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
 READ_BYTES = 262_144
@@ -89,21 +89,58 @@ class DirectTransport(httpx2.AsyncBaseTransport):
     async def _connect(self, peer: _Peer, connect_s: float | None) -> "_Connection":
         try:
             with anyio.fail_after(connect_s):
+                stream = await anyio.connect_tcp(peer.host, peer.port)
                 if not peer.is_tls:
-                    return _Connection(peer, await anyio.connect_tcp(peer.host, peer.port))
-                self._trust.set_alpn_protocols(["http/1.1"])
-                stream = await anyio.connect_tcp(
-                    peer.host,
-                    peer.port,
-                    ssl_context=self._trust,
-                    # Services hang up without the closing words of TLS; where an answer ends is told by HTTP.
-                    tls_standard_compatible=False,
-                )
-                return _Connection(peer, stream)
+                    return _Connection(peer, stream)
+                return _Connection(peer, await self._encrypt(stream, peer.host))
         except TimeoutError:
             raise httpx2.ConnectTimeout("no connection in time") from None
         except _BROKEN as error:
             raise httpx2.ConnectError(str(error)) from None
+
+    async def _encrypt(self, stream: ByteStream, host: str) -> ByteStream:
+        self._trust.set_alpn_protocols(["http/1.1"])
+        try:
+            return await _EncryptedStream.wrap(
+                _UndividedStream(stream),
+                hostname=host,
+                ssl_context=self._trust,
+                # Services hang up without the closing words of TLS; where an answer ends is told by HTTP.
+                standard_compatible=False,
+            )
+        except BaseException:
+            await anyio.aclose_forcefully(stream)
+            raise
+
+
+class _UndividedStream(ByteStream):
+    """What TLS reads from: it takes all that asyncio has read at once, so that nothing is left between them unseen."""
+
+    def __init__(self, stream: ByteStream) -> None:
+        self._stream = stream
+
+    async def receive(self, max_bytes: int = READ_BYTES) -> bytes:
+        return await self._stream.receive(max_bytes)
+
+    async def send(self, item: bytes) -> None:
+        await self._stream.send(item)
+
+    async def send_eof(self) -> None:
+        await self._stream.send_eof()
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+    @property
+    def extra_attributes(self) -> Mapping[Any, Callable[[], Any]]:
+        return self._stream.extra_attributes
+
+
+class _EncryptedStream(TLSStream):
+    @property
+    def has_unread(self) -> bool:
+        """Whether something has come that nobody has read, be it decrypted or half of a record."""
+        return bool(self._read_bio.pending or self._ssl_object.pending())
 
 
 class _Answer:
@@ -202,7 +239,6 @@ class _Connection:
         self.answer = _Answer()
         self._stream = stream
         self._socket = stream.extra(SocketAttribute.raw_socket)
-        self._encrypted: ssl.SSLObject | None = stream.extra(TLSAttribute.ssl_object, None)
         self._incoming = select.poll()
         self._incoming.register(self._socket, select.POLLIN)
         self._was_read = True
@@ -215,15 +251,7 @@ class _Connection:
         """Whether nothing has come since the last answer. A server that hangs up is to be heard too."""
         if self._socket.fileno() < 0 or self._incoming.poll(0):
             return False
-        if self._encrypted is None:
-            return True
-        try:
-            self._encrypted.read(1)
-        except ssl.SSLWantReadError:
-            return True  # nothing was decrypted, or waits to be
-        except ssl.SSLError:
-            pass
-        return False
+        return not (isinstance(self._stream, _EncryptedStream) and self._stream.has_unread)
 
     async def send(self, request: httpx2.Request, write_s: float | None) -> None:
         """Sends the request. A server that stops reading may have answered before: then the answer says why."""
