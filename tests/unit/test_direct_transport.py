@@ -168,6 +168,8 @@ async def test_what_is_no_whole_answer_is_an_error(cut: bytes) -> None:
         b"HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n",
         OK + b"transfer-encoding: chunked\r\n\r\nzz\r\nhello",
         OK + b"content-length: 5\r\ncontent-length: 7\r\n\r\nhello",
+        OK + b"content-length: 5\r\ncontent-length: 5\r\n\r\nhello",
+        OK + b"content-length: 5, 5\r\n\r\nhello",
     ],
 )
 async def test_what_is_no_http_is_an_error_for_which_nobody_pays_twice(garbled: bytes) -> None:
