@@ -130,6 +130,7 @@ async def test_an_answer_may_come_byte_by_byte() -> None:
         OK + b"connection: close\r\ncontent-length: 5\r\n\r\nhello",
         b"HTTP/1.0 200 OK\r\ncontent-length: 5\r\n\r\nhello",
         HELLO + b"and more",
+        HELLO + bytes(150_000),
         HELLO + HELLO,
     ],
 )
@@ -167,6 +168,8 @@ async def test_what_is_no_whole_answer_is_an_error(cut: bytes) -> None:
         b"HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n",
         OK + b"transfer-encoding: chunked\r\n\r\nzz\r\nhello",
         OK + b"content-length: 5\r\ncontent-length: 7\r\n\r\nhello",
+        OK + b"content-length: 5\r\ncontent-length: 5\r\n\r\nhello",
+        OK + b"content-length: 5, 5\r\n\r\nhello",
     ],
 )
 async def test_what_is_no_http_is_an_error_for_which_nobody_pays_twice(garbled: bytes) -> None:
@@ -216,6 +219,41 @@ async def test_an_answer_that_never_comes_to_its_words_is_given_up(endless: byte
     async with served(endless) as (_, url), client() as http:
         with anyio.fail_after(5), pytest.raises(httpx2.DecodingError, match="more headers"):
             await http.get(url)
+
+
+LONG = OK + b"transfer-encoding: chunked\r\n\r\n" + b"186a0\r\n%b\r\n" % bytes(100_000) * 20
+
+
+@pytest.mark.parametrize(
+    "endless",
+    [
+        LONG + b"0\r\n" + b"x: y\r\n" * 200_000,
+        LONG + b"0\r\nx: " + b"y" * 1_000_000,
+        LONG + b"1\r\na\r\n0\r\n" + b"x: y\r\n" * 200_000,
+        LONG + (b"1;" + b"y" * 90_000 + b"\r\na\r\n") * 20,
+    ],
+    ids=["trailers", "one trailer", "trailers behind a little word", "framing of little words"],
+)
+async def test_a_long_answer_is_no_licence_for_what_is_no_part_of_it(endless: bytes) -> None:
+    async with served(endless + b"\r\n\r\n") as (_, url), client() as http:
+        with anyio.fail_after(5), pytest.raises(httpx2.DecodingError, match="more headers"):
+            await http.get(url)
+
+
+async def test_words_in_the_smallest_chunks_are_read_as_any_others() -> None:
+    answer = OK + b"transfer-encoding: chunked\r\n\r\n" + b"1\r\na\r\n" * 200_000
+    async with served(answer + b"0\r\n\r\n") as (_, url), client() as http:
+        assert (await http.get(url)).content == b"a" * 200_000
+
+
+async def test_what_stands_behind_an_answer_is_none_of_its_headers() -> None:
+    answer = CHUNKED.removesuffix(b"\r\n") + b"content-type: text/x\r\nset-cookie: a=b\r\n\r\n"
+    async with served(answer, HELLO) as (server, url), client() as http:
+        async with http.stream("GET", url) as response:
+            assert await response.aread() == b"hello"
+            assert list(response.headers) == ["transfer-encoding"]
+        assert (await http.get(url)).text == "hello"
+        assert server.connections == 1
 
 
 async def test_silence_is_an_error_after_its_time() -> None:
@@ -268,6 +306,70 @@ async def test_a_line_break_in_a_header_leaves_nothing_of_it_on_the_wire(
         assert not server.heard
 
 
+@pytest.mark.parametrize("is_in_pieces", [True, False])
+async def test_a_body_without_a_length_says_where_it_ends(is_in_pieces: bool) -> None:
+    """Its pieces are chunks: what it holds is no framing, and the next request is not read as a part of it."""
+
+    async def pieces() -> AsyncGenerator[bytes]:
+        for piece in (b"0\r\n\r\n", b"", b"world"):
+            yield piece
+
+    if is_in_pieces:
+        body: bytes | AsyncGenerator[bytes] = pieces()
+        header: dict[str, str] = {}
+        wanted = b"5\r\n0\r\n\r\n\r\n5\r\nworld\r\n0\r\n\r\n"
+    else:
+        body, header = b"hello", {"transfer-encoding": "Chunked"}
+        wanted = b"5\r\nhello\r\n0\r\n\r\n"
+    heard = b""
+
+    async def listen(stream: anyio.abc.SocketStream) -> None:
+        nonlocal heard
+        async with stream:
+            while not heard.endswith(wanted):
+                heard += await stream.receive()
+            await stream.send(HELLO)
+
+    async with (
+        await anyio.create_tcp_listener(local_host="127.0.0.1") as listener,
+        anyio.create_task_group() as tasks,
+        client(read_s=1.0) as http,
+    ):
+        tasks.start_soon(listener.serve, listen)
+        port = listener.extra(anyio.abc.SocketAttribute.local_port)
+        response = await http.post(f"http://127.0.0.1:{port}", content=body, headers=header)
+        assert response.text == "hello"
+        tasks.cancel_scope.cancel()
+    assert heard.partition(b"\r\n\r\n")[2] == wanted
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        {"content-length": "3"},
+        {"content-length": "7"},
+        {"content-length": "five"},
+        {"content-length": "5", "transfer-encoding": "chunked"},
+        {"transfer-encoding": "gzip"},
+    ],
+)
+async def test_a_body_that_is_not_as_long_as_its_head_says_is_not_sent(
+    header: dict[str, str],
+) -> None:
+    async with served(HELLO) as (server, url), client(read_s=1.0) as http:
+        with pytest.raises(httpx2.LocalProtocolError):
+            await http.post(url, content=b"hello", headers=header)
+        assert not server.heard
+
+
+@pytest.mark.parametrize("length", [b"content-length: 5", b"transfer-encoding: chunked", b"x: y"])
+async def test_an_answer_about_the_head_alone_has_no_body(length: bytes) -> None:
+    async with served(OK + length + b"\r\n\r\n", HELLO) as (_, url), client(read_s=1.0) as http:
+        response = await http.head(url)
+        assert (response.status_code, response.content) == (200, b"")
+        assert (await http.get(url)).text == "hello"
+
+
 async def test_a_server_that_answers_before_it_has_read_everything_is_heard() -> None:
     refusal = b"HTTP/1.1 413 Too Large\r\ncontent-length: 3\r\n\r\nno!"
     body = bytes(8_000_000)
@@ -302,21 +404,75 @@ async def test_with_tls_only_who_is_trusted_is_asked(tmp_path: Path, is_trusted:
                 await http.get(url)
 
 
-async def test_what_came_behind_an_answer_is_not_read_as_the_next(tmp_path: Path) -> None:
-    """Also where it was read from the socket already, or is encrypted."""
+@pytest.mark.parametrize(
+    ("answer_bytes", "foreign_bytes"),
+    [(65_000, 20_000), (3 * 16_384, 16_384), (2 * 16_384, 16_384), (16_384, 100)],
+)
+@pytest.mark.parametrize("is_encrypted", [False, True])
+async def test_what_came_behind_an_answer_is_not_read_as_the_next(
+    tmp_path: Path, is_encrypted: bool, answer_bytes: int, foreign_bytes: int
+) -> None:
+    """Also where it was read from the socket already, or is encrypted: records of TLS hold 16,384 bytes, and asyncio reads
+    across them."""
     paths = Paths(tmp_path, tmp_path / "state", tmp_path / "openclaw.json")
     made = open_certificate(Tls(enabled=True), paths, "127.0.0.1")
     assert made is not None
     trust = ssl.create_default_context(cafile=str(paths.certificate_dir / "gateway-cert.pem"))
-    long = OK + b"content-length: 65000\r\n\r\n" + bytes(65_000)
-    foreign = HELLO.replace(b"hello", b"other") + bytes(20_000)
-    for certificate in (None, made.context):
-        async with (
-            served(long + foreign, HELLO, certificate=certificate) as (_, url),
-            client(trust) as http,
-        ):
-            assert len((await http.get(url)).content) == 65_000
-            assert (await http.get(url)).text == "hello"
+    both = answer_of(answer_bytes) + answer_of(foreign_bytes)
+    certificate = made.context if is_encrypted else None
+    async with (
+        served(both, HELLO, certificate=certificate) as (server, url),
+        client(trust) as http,
+    ):
+        async with http.stream("GET", url) as response:
+            await anyio.sleep(0.05)  # all of it is there
+            await response.aread()
+        assert (await http.get(url)).text == "hello"
+        assert server.connections == 2
+
+
+async def test_half_of_a_record_behind_an_answer_is_heard_too(tmp_path: Path) -> None:
+    paths = Paths(tmp_path, tmp_path / "state", tmp_path / "openclaw.json")
+    made = open_certificate(Tls(enabled=True), paths, "127.0.0.1")
+    assert made is not None
+    trust = ssl.create_default_context(cafile=str(paths.certificate_dir / "gateway-cert.pem"))
+    connections = 0
+
+    async def serve(stream: anyio.abc.SocketStream) -> None:
+        nonlocal connections
+        connections += 1
+        came, gone = ssl.MemoryBIO(), ssl.MemoryBIO()
+        encrypted = made.context.wrap_bio(came, gone, server_side=True)
+        async with stream:
+            for step in (encrypted.do_handshake, encrypted.read):
+                while True:
+                    with suppress(ssl.SSLWantReadError):
+                        step()
+                        break
+                    await stream.send(gone.read())
+                    came.write(await stream.receive())
+            for answer in (HELLO, HELLO):
+                encrypted.write(answer)
+            await stream.send(gone.read()[:-1])
+            await anyio.sleep_forever()
+
+    async with (
+        await anyio.create_tcp_listener(local_host="127.0.0.1") as listener,
+        anyio.create_task_group() as tasks,
+        client(trust, read_s=1.0) as http,
+    ):
+        tasks.start_soon(listener.serve, serve)
+        port = listener.extra(anyio.abc.SocketAttribute.local_port)
+        for _ in range(2):
+            assert (await http.get(f"https://127.0.0.1:{port}")).text == "hello"
+        tasks.cancel_scope.cancel()
+    assert connections == 2
+
+
+def answer_of(whole_bytes: int) -> bytes:
+    """An answer that has so many bytes with its head."""
+    length = whole_bytes - len(OK + b"content-length: 000000\r\n\r\n")
+    return OK + b"content-length: %06d\r\n\r\n" % length + b"x" * length
 
 
 @pytest.mark.parametrize("name", ["HTTP_PROXY", "ALL_PROXY"])

@@ -9,14 +9,14 @@ This module imports the HTTP client: it is loaded with it, by the first call.
 
 import select
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 from contextlib import aclosing, contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import anyio
 import httpx2
 from anyio.abc import ByteStream, SocketAttribute
-from anyio.streams.tls import TLSAttribute
+from anyio.streams.tls import TLSStream
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
 READ_BYTES = 262_144
@@ -24,7 +24,7 @@ READ_BYTES = 262_144
 HEAD_BYTES_MAX = 100_000
 """The longest head of an answer: status and headers. Services send a few kilobytes."""
 FRAMING_SHARE = 16
-"""Bytes of framing that a byte of an answer may bring beside those of a head: a chunk of one byte has six of its own."""
+"""Bytes of framing that a byte of an answer pays for: a chunk of one byte has five of its own."""
 
 _BROKEN = (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream, OSError)
 
@@ -89,27 +89,65 @@ class DirectTransport(httpx2.AsyncBaseTransport):
     async def _connect(self, peer: _Peer, connect_s: float | None) -> "_Connection":
         try:
             with anyio.fail_after(connect_s):
+                stream = await anyio.connect_tcp(peer.host, peer.port)
                 if not peer.is_tls:
-                    return _Connection(peer, await anyio.connect_tcp(peer.host, peer.port))
-                self._trust.set_alpn_protocols(["http/1.1"])
-                stream = await anyio.connect_tcp(
-                    peer.host,
-                    peer.port,
-                    ssl_context=self._trust,
-                    # Services hang up without the closing words of TLS; where an answer ends is told by HTTP.
-                    tls_standard_compatible=False,
-                )
-                return _Connection(peer, stream)
+                    return _Connection(peer, stream)
+                return _Connection(peer, await self._encrypt(stream, peer.host))
         except TimeoutError:
             raise httpx2.ConnectTimeout("no connection in time") from None
         except _BROKEN as error:
             raise httpx2.ConnectError(str(error)) from None
 
+    async def _encrypt(self, stream: ByteStream, host: str) -> ByteStream:
+        self._trust.set_alpn_protocols(["http/1.1"])
+        try:
+            return await _EncryptedStream.wrap(
+                _UndividedStream(stream),
+                hostname=host,
+                ssl_context=self._trust,
+                # Services hang up without the closing words of TLS; where an answer ends is told by HTTP.
+                standard_compatible=False,
+            )
+        except BaseException:
+            await anyio.aclose_forcefully(stream)
+            raise
+
+
+class _UndividedStream(ByteStream):
+    """What TLS reads from: it takes all that asyncio has read at once, so that nothing is left between them unseen."""
+
+    def __init__(self, stream: ByteStream) -> None:
+        self._stream = stream
+
+    async def receive(self, max_bytes: int = READ_BYTES) -> bytes:
+        return await self._stream.receive(max_bytes)
+
+    async def send(self, item: bytes) -> None:
+        await self._stream.send(item)
+
+    async def send_eof(self) -> None:
+        await self._stream.send_eof()
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+    @property
+    def extra_attributes(self) -> Mapping[Any, Callable[[], Any]]:
+        return self._stream.extra_attributes
+
+
+class _EncryptedStream(TLSStream):
+    @property
+    def has_unread(self) -> bool:
+        """Whether something has come that nobody has read, be it decrypted or half of a record."""
+        return bool(self._read_bio.pending or self._ssl_object.pending())
+
 
 class _Answer:
     """An answer as far as it has arrived: what the parser reports of it."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, has_body: bool = True) -> None:
+        self._has_body = has_body
         self.status = 0
         self.headers: list[tuple[bytes, bytes]] = []
         self.pieces: list[bytes] = []
@@ -125,11 +163,12 @@ class _Answer:
             lenient_optional_cr_before_lf=True,
             lenient_spaces_after_chunk_size=True,
         )
-        self._taken = 0
+        self._beside = 0
+        """Bytes that are not the answer's words, as far as later words have not paid for them."""
 
     def feed(self, data: bytes) -> None:
         """Reads on. What comes behind the end of an answer is nobody's: the connection is not used again."""
-        self._taken += len(data)
+        before = self.bytes
         try:
             self._parser.feed_data(data)
         except (HttpParserError, HttpParserUpgrade) as error:
@@ -138,16 +177,15 @@ class _Answer:
                 not self.is_complete
             ):  # the same request again would be paid again, and read no better
                 raise httpx2.DecodingError(f"no HTTP: {error}") from None
-        if self._taken - self.bytes > HEAD_BYTES_MAX + FRAMING_SHARE * self.bytes:
+        # Words pay for framing up to the end of their block, never for what comes later: that is endless behind a long answer.
+        beside = self._beside + len(data) - (1 + FRAMING_SHARE) * (self.bytes - before)
+        self._beside = beside if beside > 0 else 0
+        if beside > HEAD_BYTES_MAX and not self.is_complete:
             raise httpx2.DecodingError("more headers and framing than an answer has")
 
     def end(self) -> None:
         """Notes that the server has hung up, which ends an answer that did not say how long it is."""
-        told = {name.lower() for name, _ in self.headers} & {
-            b"content-length",
-            b"transfer-encoding",
-        }
-        if not self.has_head or told:
+        if not self.has_head or self._lengths:
             raise httpx2.RemoteProtocolError("the server hung up within its answer")
         self.is_complete = self.has_more = True
 
@@ -169,7 +207,7 @@ class _Answer:
         self.has_more = self.is_complete
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if not self.is_complete:
+        if not self.has_head:  # behind the words only others' headers follow, which nobody asks for
             self.headers.append((name, value))
 
     def on_headers_complete(self) -> None:
@@ -179,6 +217,10 @@ class _Answer:
         self.has_head = self.status >= 200
         if not self.has_head:  # "go on" and hints come before the answer
             self.headers.clear()
+        elif (
+            not self._has_body
+        ):  # of which the parser knows nothing, so no other answer is read behind it
+            self.is_complete = self._is_last = True
 
     def on_body(self, data: bytes) -> None:
         if not self.is_complete:
@@ -197,7 +239,6 @@ class _Connection:
         self.answer = _Answer()
         self._stream = stream
         self._socket = stream.extra(SocketAttribute.raw_socket)
-        self._encrypted: ssl.SSLObject | None = stream.extra(TLSAttribute.ssl_object, None)
         self._incoming = select.poll()
         self._incoming.register(self._socket, select.POLLIN)
         self._was_read = True
@@ -210,20 +251,13 @@ class _Connection:
         """Whether nothing has come since the last answer. A server that hangs up is to be heard too."""
         if self._socket.fileno() < 0 or self._incoming.poll(0):
             return False
-        if self._encrypted is None:
-            return True
-        try:
-            self._encrypted.read(1)
-        except ssl.SSLWantReadError:
-            return True  # nothing was decrypted, or waits to be
-        except ssl.SSLError:
-            pass
-        return False
+        return not (isinstance(self._stream, _EncryptedStream) and self._stream.has_unread)
 
     async def send(self, request: httpx2.Request, write_s: float | None) -> None:
         """Sends the request. A server that stops reading may have answered before: then the answer says why."""
-        self.answer = _Answer()
-        pieces = [_head(request)]
+        self.answer = _Answer(has_body=request.method != "HEAD")
+        head, length = _head(request)
+        pieces, framing = [head], _Framing(length)
         assert isinstance(request.stream, httpx2.AsyncByteStream)
         body = aiter(request.stream)
         assert isinstance(body, AsyncGenerator)
@@ -231,9 +265,10 @@ class _Connection:
             with _named(httpx2.WriteError, httpx2.WriteTimeout):
                 async with aclosing(body):
                     async for piece in body:
-                        pieces.append(piece)
+                        pieces.append(framing.put(piece))
                         if len(pieces) > 2:  # all but a body in one piece goes out as it comes
                             await self._write(pieces, write_s)
+                pieces.append(framing.end())
                 await self._write(pieces, write_s)
         except httpx2.WriteError:
             self._was_read = False
@@ -309,9 +344,43 @@ def _peer(url: httpx2.URL) -> _Peer:
     return _Peer(is_tls, url.raw_host.decode("ascii"), url.port or (443 if is_tls else 80))
 
 
-def _head(request: httpx2.Request) -> bytes:
+def _head(request: httpx2.Request) -> tuple[bytes, int | None]:
+    """The head of a request, and the length of the body that it announces."""
+    headers = request.headers.raw
     lines = [b"%b %b HTTP/1.1" % (request.method.encode("ascii"), request.url.raw_path)]
-    lines += [b"%b: %b" % header for header in request.headers.raw]
-    if any(control in line for line in lines for control in (b"\r", b"\n", b"\0")):
+    lines += [b"%b: %b" % header for header in headers]
+    head = b"\r\n".join((*lines, b"", b""))
+    ends = len(lines) + 1
+    if head.count(b"\r") != ends or head.count(b"\n") != ends or b"\0" in head:
         raise httpx2.LocalProtocolError("a header holds a line break")
-    return b"\r\n".join((*lines, b"", b""))
+    return head, _length({name.lower(): value for name, value in headers})
+
+
+def _length(headers: dict[bytes, bytes]) -> int | None:
+    """How many bytes the body is to have; None, if it goes out in chunks."""
+    length, coding = headers.get(b"content-length"), headers.get(b"transfer-encoding")
+    if coding is None and (length is None or length.isdigit()):
+        return int(length or 0)
+    if length is None and coding is not None and coding.lower() == b"chunked":
+        return None
+    raise httpx2.LocalProtocolError("a header says wrongly how long the request is")
+
+
+class _Framing:
+    """Gives the body of a request the form that its head announces: a server reads what is beyond as another request."""
+
+    def __init__(self, length: int | None) -> None:
+        self._left = length
+
+    def put(self, piece: bytes) -> bytes:
+        if self._left is None:  # a chunk of no bytes would be the last
+            return b"%x\r\n%b\r\n" % (len(piece), piece) if piece else b""
+        self._left -= len(piece)
+        if self._left < 0:
+            raise httpx2.LocalProtocolError("the request is longer than its head says")
+        return piece
+
+    def end(self) -> bytes:
+        if self._left:
+            raise httpx2.LocalProtocolError("the request is shorter than its head says")
+        return b"0\r\n\r\n" if self._left is None else b""

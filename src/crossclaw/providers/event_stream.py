@@ -25,8 +25,9 @@ class EventStream:
         self._bytes_max = event_bytes_max
         self._held = bytearray()
         """What came since the last empty line, with lines that end in \\n."""
-        self._ends_in_cr = False
-        self._has_begun = False
+        self._ended_in_return = False
+        self._beginning: bytes | None = b""
+        """What came so far, while it may still become the mark."""
 
     def feed(self, piece: bytes) -> list[StreamedEvent]:
         """The events that are whole with this piece."""
@@ -43,15 +44,24 @@ class EventStream:
         return [event for block in blocks if (event := _event(block)) is not None]
 
     def _lines(self, piece: bytes) -> bytes:
-        """The piece with every kind of line end as one; whether a \\r at its end is half of one is seen in the next."""
-        if not self._has_begun:
-            self._has_begun, piece = True, piece.removeprefix(_MARK)
-        if self._ends_in_cr:
-            piece = b"\r" + piece
-        self._ends_in_cr = piece.endswith(b"\r")
+        """The piece with every kind of line end as one. A \\r ends its line at once, also where it is half of an end."""
+        if self._beginning is not None:
+            piece = self._behind_mark(self._beginning + piece)
+        if not piece:
+            return b""
+        if self._ended_in_return:
+            piece = piece.removeprefix(b"\n")
+        self._ended_in_return = piece.endswith(b"\r")
         if b"\r" not in piece:
             return piece
-        return piece.removesuffix(b"\r").replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        return piece.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+
+    def _behind_mark(self, text: bytes) -> bytes:
+        if len(text) < len(_MARK) and _MARK.startswith(text):
+            self._beginning = text
+            return b""
+        self._beginning = None
+        return text.removeprefix(_MARK)
 
 
 def _event(block: bytes) -> StreamedEvent | None:
