@@ -37,12 +37,19 @@ def main(words: list[str]) -> int:
         return 1
     if "--install" in words:
         return 0
-    types = PROGRAMS.run("typescript/bin/tsc", "--project", str(HERE / "tsconfig.json"))
+    types = check_types(ROOT)
     shutil.copy(HERE / "eslint.config.mjs", INTO / "eslint.config.mjs")  # finds its modules there
     habits = PROGRAMS.run(
         "eslint/bin/eslint.js", "--config", str(INTO / "eslint.config.mjs"), str(PAGE)
     )
     return types or habits
+
+
+def check_types(tree: Path) -> int:
+    """What tsc says of the page in a checkout, this one or a copy."""
+    return PROGRAMS.run(
+        "typescript/bin/tsc", "--project", str(tree / "dev" / "web" / "tsconfig.json")
+    )
 
 
 if __name__ == "__main__":
