@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dev.check_web import ROOT, check_types
+from dev.check_web import PAGE, ROOT, TESTS, check_types, scripts
 
 from crossclaw.providers.rehearsal import RehearsalProvider
 from crossclaw.testing import open_gateway
@@ -71,6 +71,15 @@ def tree(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def test_no_script_is_left_out(capfd: Output) -> None:
+    for project in (PAGE, TESTS):
+        assert check_types(ROOT, project, "--listFilesOnly") == 0
+    seen = {Path(line) for line in capfd.readouterr().out.splitlines()}
+
+    assert scripts()
+    assert set(scripts()) <= seen
+
+
 def test_misspelt_words_of_the_wire_are_found(tree: Path, capfd: Output) -> None:
     for file, right, wrong in MISSPELT:
         path = tree / "src" / "crossclaw" / "web" / file
@@ -107,6 +116,8 @@ async def test_what_the_gateway_answers_is_of_its_declared_type(
             lines.append(f"holds({json.dumps(method)}, {json.dumps(answer)});")
     (tree / "dev" / "web" / "answers.ts").write_text("\n".join(lines), "utf-8")
     config = tree / "dev" / "web" / "tsconfig.json"
-    config.write_text(config.read_text("utf-8").replace('"*.d.ts"', '"*.ts"'), "utf-8")
+    config.write_text(
+        config.read_text("utf-8").replace('"*-types.d.ts"', '"*-types.d.ts", "answers.ts"'), "utf-8"
+    )
 
     assert check_types(tree) == 0, capfd.readouterr().out
