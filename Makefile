@@ -62,6 +62,7 @@ check-python: setup ## the same for Python alone
 
 check-web: $(VENV)/web-ready ## the same for the page's JavaScript alone: tsc and eslint, from npm
 	$(BIN)/python dev/check_web.py
+	CROSSCLAW_BACKENDS=asyncio $(BIN)/python -m pytest -q tests/page_types.py
 
 # Node and npm come as a wheel, and npm brings the two programs: pinned, by hash, and from wherever npm is set to look.
 $(VENV)/web-ready: $(VENV)/ready dev/web/requirements.lock dev/web/package-lock.json
@@ -196,6 +197,7 @@ conformance: $(VENV)/browser ## OpenClaw's real clients, from npm, against a liv
 
 docs: setup ## write the generated pages anew
 	$(BIN)/python docs/generate.py
+	$(BIN)/python dev/wire_types.py
 
 pictures: $(VENV)/browser $(VENV)/channels ## draw the pictures of the README anew: terminal and page
 	$(BIN)/python docs/pictures.py

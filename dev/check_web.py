@@ -1,4 +1,4 @@
-"""Checks the page's JavaScript: `tsc` checks types, `eslint` habits. Called by `make check`.
+"""Checks all JavaScript here, the page's and that of tests: `tsc` checks types, `eslint` habits. Called by `make check`.
 
 The two programs come from npm, pinned with their hashes in dev/web/package-lock.json, into .venv/web. They are
 fetched once and again when the lock changes.
@@ -15,11 +15,12 @@ from dev.npm import NpmFolder, say
 ROOT = Path(__file__).parents[1]
 HERE = ROOT / "dev" / "web"
 INTO = Path(sys.prefix) / "web"
-PAGE = ROOT / "src" / "crossclaw" / "web"
+FOLDERS = ("bench", "deploy", "dev", "docs", "examples", "src", "tests")
+PAGE, TESTS = "tsconfig.json", "tsconfig.tests.json"
 PROGRAMS = NpmFolder(HERE, INTO)
 
 NO_NPM = """\
-The page's JavaScript is checked by TypeScript and eslint, which are fetched from npm once, and npm failed:
+The JavaScript here is checked by TypeScript and eslint, which are fetched from npm once, and npm failed:
 
 {why}
 
@@ -37,12 +38,32 @@ def main(words: list[str]) -> int:
         return 1
     if "--install" in words:
         return 0
-    types = PROGRAMS.run("typescript/bin/tsc", "--project", str(HERE / "tsconfig.json"))
+    types = [check_types(ROOT, project) for project in (PAGE, TESTS)]
     shutil.copy(HERE / "eslint.config.mjs", INTO / "eslint.config.mjs")  # finds its modules there
     habits = PROGRAMS.run(
-        "eslint/bin/eslint.js", "--config", str(INTO / "eslint.config.mjs"), str(PAGE)
+        "eslint/bin/eslint.js",
+        "--config",
+        str(INTO / "eslint.config.mjs"),
+        *(str(path) for path in scripts()),
     )
-    return types or habits
+    return max(*types, habits)
+
+
+def scripts() -> list[Path]:
+    """Every file of JavaScript that is ours."""
+    found = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*.*js")]
+    return sorted(
+        path
+        for path in found
+        if path.suffix in (".js", ".mjs", ".cjs") and "node_modules" not in path.parts
+    )
+
+
+def check_types(tree: Path, project: str = PAGE, *words: str) -> int:
+    """What tsc says of a checkout, this one or a copy."""
+    return PROGRAMS.run(
+        "typescript/bin/tsc", "--project", str(tree / "dev" / "web" / project), *words
+    )
 
 
 if __name__ == "__main__":

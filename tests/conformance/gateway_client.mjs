@@ -1,17 +1,21 @@
+// @ts-check
 // One conversation with @openclaw/gateway-client; prints JSON lines for the test to read.
 const { GatewayClient } = await import(`${process.env.CLIENT}/dist/index.mjs`);
+/** @param {string} what @param {unknown} value */
 const say = (what, value) => console.log(JSON.stringify({ what, value }));
+/** @type {PromiseWithResolvers<Api.HelloOk>} */
 const hello = Promise.withResolvers();
+/** @type {PromiseWithResolvers<Api.ChatEvent>} */
 const final = Promise.withResolvers();
 const client = new GatewayClient({
   url: process.env.URL_OF_GATEWAY,
   token: process.env.TOKEN,
   minProtocol: 4,
   maxProtocol: 4,
-  onHelloOk: (payload) => hello.resolve(payload),
-  onConnectError: (error) => hello.reject(error),
-  onGap: (gap) => say("gap", gap),
-  onEvent: (event) => {
+  onHelloOk: (/** @type {Api.HelloOk} */ payload) => hello.resolve(payload),
+  onConnectError: (/** @type {Error} */ error) => hello.reject(error),
+  onGap: (/** @type {unknown} */ gap) => say("gap", gap),
+  onEvent: (/** @type {{event: string, payload: Api.ChatEvent}} */ event) => {
     if (event.event === "chat" && event.payload.state === "final") final.resolve(event.payload);
   },
 });
@@ -23,10 +27,12 @@ await client.request("chat.send", {
   message: "say: from the library",
   idempotencyKey: `library-${Date.now()}`,
 });
-say("reply", (await final.promise).message.content[0].text);
+const { message } = await final.promise;
+const [block] = Array.isArray(message?.content) ? message.content : [];
+say("reply", block?.type === "text" ? block.text : null);
 const sent = await client.request("sessions.send", { key: "agent:main:main", message: "say: by key" });
 say("sent", sent.status);
-const unknown = await client.request("no.such.method", {}).catch((error) => error.message);
+const unknown = await client.request("no.such.method", {}).catch((/** @type {Error} */ error) => error.message);
 say("unknown", unknown);
 client.stop();
 process.exit(0);

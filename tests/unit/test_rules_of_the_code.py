@@ -9,6 +9,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
+from dev import wire_types
+
 ROOT = Path(__file__).parents[2]
 SRC = ROOT / "src" / "crossclaw"
 LEDGER = SRC / "ledger"
@@ -151,3 +153,7 @@ def test_generated_pages_are_what_the_code_says() -> None:
     assert {"protocol.md", "config.md", "tools.md"} <= pages.keys()
     for name, text in pages.items():
         assert (ROOT / "docs" / name).read_text("utf-8") == text, f"{name}: run make docs"
+
+
+def test_the_types_that_the_page_is_checked_by_are_those_of_the_registry() -> None:
+    assert wire_types.FILE.read_text("utf-8") == wire_types.wire_types(), "run make docs"

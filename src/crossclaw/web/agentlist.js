@@ -5,7 +5,8 @@ import { plainList } from "./controls.js";
 import { budgetOf } from "./budgets.js";
 import { wire } from "./wire.js";
 
-/** What the config says of an agent, in its list or in its map. */
+/** What the config says of an agent, in its list or in its map.
+ * @param {string} id @param {Api.ConfigAgents | null} [agents] @returns {Omit<Api.ConfigAgent, "id">} */
 const saidOf = (id, agents) => (agents?.list || []).find((each) => each.id === id) || agents?.entries?.[id] || {};
 
 const KNOWN = ["anthropic", "openai", "google", "openrouter"]; // for which a key is enough
@@ -17,6 +18,7 @@ export async function showServices({ again }) {
   const own = config?.models?.providers || {};
   const used = models.map((each) => each.provider);
   const names = [...new Set([...used, ...Object.keys(own), ...KNOWN])].filter((name) => !["rehearsal", "local"].includes(name));
+  /** @param {string} name */
   const open = async (name) =>
     (await import("./services.js")).editService({ name, ...own[name] }, models.filter((each) => each.provider === name), again);
   const rows = plainList(
@@ -34,9 +36,12 @@ export async function showAgents({ again }) {
     wire.call("agents.list"),
     wire.offers("config.get") ? wire.call("config.get") : { config: null, written: null },
   ]);
+  /** @type {Api.ConfigAgents | undefined} */
   const file = JSON.parse(written || "{}").agents; // what is written, without what holds anyway
   const may = wire.offers("agents.update");
+  /** @param {import("./agents.js").Edited | null} agent */
   const edit = async (agent) => (await import("./agents.js")).editAgent(agent, again);
+  /** @param {string} id */
   const said = (id) => ({ id, ...saidOf(id, file), rule: config?.tools?.agentToAgent });
   const rows = plainList(
     agents.map((agent) => [

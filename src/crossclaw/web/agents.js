@@ -5,18 +5,25 @@ import { field, openForm, report, statusLine, testModel, trimmed } from "./forms
 import { complain, gateway, notice } from "./gateway.js";
 import { wire } from "./wire.js";
 
+/** @typedef {Api.ConfigAgent & {rule?: Api.ConfigReach | null}} Edited what the config says of an agent, and the rule about all */
+/** @typedef {ReturnType<typeof inputsOf>} Inputs */
+
+/** @param {string} text */
 const list = (text) =>
   text
     .split(/[,\n]/)
     .map((each) => each.trim())
     .filter(Boolean);
 
+/** @param {string[] | null | undefined} allow @param {string} id */
 const named = (allow, id) => !allow?.length || allow.some((each) => new RegExp(`^${each.replace(/[.+?^${}()|[\]\\]/g, "\\$&").replaceAll("*", ".*")}$`).test(id));
 
-/** Whether an agent and others may reach each other, as `tools.agentToAgent` has it. */
+/** Whether an agent and others may reach each other, as `tools.agentToAgent` has it.
+ * @param {Api.ConfigReach | null | undefined} rule @param {string} id */
 const talks = (rule, id) => rule?.enabled !== false && named(rule?.allow, id);
 
-/** The rule with one agent in it or out of it. A list that names nobody would let everybody. */
+/** The rule with one agent in it or out of it. A list that names nobody would let everybody.
+ * @param {Api.ConfigReach | null | undefined} rule @param {string} id @param {boolean} yes */
 function ruleWith(rule, id, yes) {
   const ids = gateway.agents.map((each) => each.id);
   const may = ids.filter((each) => (each === id ? yes : talks(rule, each)));
@@ -24,6 +31,7 @@ function ruleWith(rule, id, yes) {
   return { enabled: true, allow: may.length === ids.length ? ["*"] : may };
 }
 
+/** @param {Edited} agent @param {boolean} yes */
 async function keepRule({ id, rule }, yes) {
   if (yes === talks(rule, id)) return;
   const { hash } = await wire.call("config.get");
@@ -31,9 +39,11 @@ async function keepRule({ id, rule }, yes) {
   await wire.call("config.patch", { raw: JSON.stringify({ tools }), baseHash: hash });
 }
 
-/** The model that an agent names for itself; empty: as the default. */
+/** The model that an agent names for itself; empty: as the default.
+ * @param {Edited | null} agent */
 const modelOf = (agent) => (typeof agent?.model === "string" ? agent.model : agent?.model?.primary) || "";
 
+/** @param {Edited | null} agent */
 function inputsOf(agent) {
   return {
     name: h("input", { required: true, maxlength: 200, value: agent?.name || agent?.id || "" }),
@@ -42,11 +52,13 @@ function inputsOf(agent) {
     deny: h("input", { value: (agent?.tools?.deny || []).join(", "), placeholder: "exec, group:web" }),
     reach: h("input", { value: (agent?.subagents?.allowAgents || []).join(", "), placeholder: "none but itself" }),
     tokens: h("input", { type: "number", min: 1, value: agent?.budget?.tokens ?? "" }),
-    talks: h("input", { type: "checkbox", checked: talks(agent?.rule, agent?.id) }),
+    talks: h("input", { type: "checkbox", checked: talks(agent?.rule, agent?.id ?? "") }),
     key: h("input", { type: "password", autocomplete: "off", placeholder: "kept as it is" }),
   };
 }
 
+/** @param {string | undefined} id @param {Inputs} inputs
+ * @param {{models: Api.ModelRow[], files: Api.AgentFile[], status: HTMLElement, acts: Record<"test" | "remove" | "close", () => void>}} about */
 function partsOf(id, inputs, { models, files, status, acts }) {
   return [
     field("Name", inputs.name),
@@ -71,7 +83,8 @@ function partsOf(id, inputs, { models, files, status, acts }) {
   ];
 }
 
-/** What is decided of an agent once it is there. */
+/** What is decided of an agent once it is there.
+ * @param {string} id @param {Inputs} inputs @param {Api.AgentFile[]} files */
 function laterParts(id, inputs, files) {
   return [
     field("Tools that it does not have", inputs.deny),
@@ -88,7 +101,7 @@ function laterParts(id, inputs, files) {
   ];
 }
 
-/** @param {any} agent what the config says of it; null for a new one
+/** @param {Edited | null} agent what the config says of it; null for a new one
  * @param {() => void} done */
 export async function editAgent(agent, done) {
   const id = agent?.id;
@@ -98,6 +111,7 @@ export async function editAgent(agent, done) {
   ]);
   const inputs = inputsOf(agent);
   const status = statusLine();
+  /** @param {string} text */
   const finish = (text) => {
     dialog.close();
     notice(text);
@@ -105,21 +119,23 @@ export async function editAgent(agent, done) {
     gateway.refreshSoon();
   };
   const acts = {
-    test: () => testModel(status, toTest(inputs, models)),
-    remove: remover(id, status, finish),
+    test: () => void testModel(status, toTest(inputs, models)),
+    remove: remover(id ?? "", status, finish),
     close: () => dialog.close(),
   };
   const save = () => saveAgent(agent, inputs).then(finish, complain);
   const dialog = openForm(id ? `Agent ${id}` : "New agent", save, partsOf(id, inputs, { models, files, status, acts }));
 }
 
-/** The model that was chosen, else the first there is, with a key that was typed. */
+/** The model that was chosen, else the first there is, with a key that was typed.
+ * @param {Inputs} inputs @param {Api.ModelRow[]} models */
 function toTest(inputs, [first]) {
   const key = trimmed(inputs.key);
-  return { model: trimmed(inputs.model) || (first && `${first.provider}/${first.id}`), ...(key && { key }) };
+  return { model: trimmed(inputs.model) || (first ? `${first.provider}/${first.id}` : ""), ...(key && { key }) };
 }
 
-/** Stores what was typed; answers with what is so now, in a sentence. */
+/** Stores what was typed; answers with what is so now, in a sentence.
+ * @param {Edited | null} agent @param {Inputs} inputs */
 async function saveAgent(agent, inputs) {
   const [name, key, model] = [inputs.name, inputs.key, inputs.model].map(trimmed);
   if (key && model.includes("/")) await wire.call("models.key.set", { provider: model.split("/")[0], key });
@@ -133,6 +149,7 @@ async function saveAgent(agent, inputs) {
   return `${name} is saved.`;
 }
 
+/** @param {Edited} agent @param {Inputs} inputs @returns {Api.UpdateAgentParams} */
 function changesOf(agent, inputs) {
   const model = trimmed(inputs.model);
   return {
@@ -146,7 +163,8 @@ function changesOf(agent, inputs) {
   };
 }
 
-/** Removes an agent when it is called a second time; the first call says what that means. */
+/** Removes an agent when it is called a second time; the first call says what that means.
+ * @param {string} id @param {HTMLElement} status @param {(text: string) => void} finish */
 function remover(id, status, finish) {
   let sure = false;
   return async () => {
@@ -164,7 +182,8 @@ function remover(id, status, finish) {
   };
 }
 
-/** The owner's words to an agent, one file at a time. */
+/** The owner's words to an agent, one file at a time.
+ * @param {string} agentId @param {Api.AgentFile[]} files */
 function words(agentId, files) {
   const text = h("textarea", { rows: 8, "aria-label": "Text of the file" });
   const which = h(
@@ -173,14 +192,16 @@ function words(agentId, files) {
     files.map((each) => h("option", { value: each.name }, `${each.name}${each.missing ? " (not there)" : ""}`)),
   );
   const save = h("button", { type: "button", onclick: () => keep() }, "Save the file");
-  let hash = null,
-    shown = 0; // files so far: an answer about one that is not shown any more changes nothing
+  const name = () => /** @type {Api.GetFileParams["name"]} */ (which.value);
+  /** @type {string | undefined} */
+  let hash;
+  let shown = 0; // files so far: an answer about one that is not shown any more changes nothing
   async function show() {
     const mine = ++shown;
     text.value = "";
     text.disabled = save.disabled = true; // what is typed before the file has come would be lost
     try {
-      const { file } = await wire.call("agents.files.get", { agentId, name: which.value, withHash: true });
+      const { file } = await wire.call("agents.files.get", { agentId, name: name(), withHash: true });
       if (mine !== shown) return;
       text.value = file.content || "";
       hash = file.hash;
@@ -192,7 +213,7 @@ function words(agentId, files) {
   async function keep() {
     const mine = shown;
     try {
-      const { file } = await wire.call("agents.files.set", { agentId, name: which.value, content: text.value, expectedHash: hash, withHash: true });
+      const { file } = await wire.call("agents.files.set", { agentId, name: name(), content: text.value, expectedHash: hash, withHash: true });
       if (mine === shown) hash = file.hash;
       notice(`${file.name} is saved: sessions that begin now read it.`);
     } catch (error) {

@@ -1,15 +1,17 @@
 // @ts-check
 // The page: a client of the gateway like any other. This module finds the way; the parts do the rest.
-import { empty, fill, h } from "./dom.js";
+import { empty, fill, fixed as $, h } from "./dom.js";
 import { t, translate } from "./language.js";
 import { gateway, store } from "./gateway.js";
 import { wire } from "./wire.js";
 import "./chat.js";
 
-const $ = (id) => document.getElementById(id);
 const THEME = "crossclaw.theme";
 
+/** @typedef {{tag: string, title: string, under?: string, load?: () => Promise<unknown>}} Way where an address leads */
+
 // What is looked at later is fetched later.
+/** @type {Record<string, Way>} */
 const VIEWS = {
   chat: { tag: "cc-chat", title: "Chat" },
   sessions: { tag: "cc-sessions", title: "Sessions", load: () => import("./sessions.js") },
@@ -26,14 +28,15 @@ const VIEWS = {
 /** @returns {NodeListOf<HTMLElement>} */
 const railLinks = () => document.querySelectorAll(".rail a[data-view]");
 
+/** @type {HTMLElement | null} */
 let shown = null;
 
 async function show() {
   const [path, query] = location.hash.replace(/^#\/?/, "").split("?");
   const [name, ...rest] = path.split("/");
   const view = name ? VIEWS[name] : VIEWS.chat;
-  const argument = view && argumentOf(rest.join("/"));
-  if (argument === undefined) {
+  const argument = argumentOf(rest.join("/"));
+  if (!view || argument === undefined) {
     lost(path);
     return;
   }
@@ -50,10 +53,11 @@ async function show() {
     if (link.dataset.view === (view.under || name || "chat")) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
-  shown.go(argument, new URLSearchParams(query || ""));
+  /** @type {Page.View} */ (shown).go(argument, new URLSearchParams(query || ""));
 }
 
-/** What the address names; undefined when it cannot be read. */
+/** What the address names; undefined when it cannot be read.
+ * @param {string} text */
 function argumentOf(text) {
   try {
     return text ? decodeURIComponent(text) : null;
@@ -62,6 +66,7 @@ function argumentOf(text) {
   }
 }
 
+/** @param {string} path */
 function lost(path) {
   const home = h("p", null, h("a", { href: "#/chat" }, "To the chat"));
   shown = empty("No such page", `There is nothing at #/${path}.`, home);
@@ -77,14 +82,14 @@ addEventListener("hashchange", () => {
 wire.on("line", ({ state, text }) => {
   $("line").dataset.state = state;
   $("line").title = text;
-  $("line").lastElementChild.textContent = state === "off" ? "offline" : text; // its row below says it in full
+  wordsIn($("line")).textContent = state === "off" ? "offline" : text; // its row below says it in full
   // Where there is no room for the words beside the mark, a lost line has a row of its own until it is back.
   if (state !== "wait") $("lost").hidden = state === "on";
   $("lost").textContent = text;
 });
 
 gateway.addEventListener("attention", () => {
-  const { count } = gateway.attention;
+  const count = gateway.attention?.count ?? 0;
   $("attention-count").textContent = count > 99 ? "99+" : String(count);
   $("attention-count").hidden = !count;
 });
@@ -128,11 +133,16 @@ addEventListener("keydown", async (event) => {
   (await import("./switcher.js")).toggleSwitcher();
 });
 
+/** The words beside a mark. @param {HTMLElement} element */
+const wordsIn = (element) => /** @type {HTMLElement} */ (element.lastElementChild);
+
+/** @type {Record<string, string>} */
 const COLOURS = { system: "as the system", light: "light", dark: "dark" };
 
+/** @param {string} theme */
 function dress(theme) {
   document.documentElement.dataset.theme = theme;
-  $("theme").lastElementChild.textContent = $("theme").title = `Colours: ${COLOURS[theme]}`;
+  wordsIn($("theme")).textContent = $("theme").title = `Colours: ${COLOURS[theme]}`;
   dispatchEvent(new Event("dressed"));
 }
 

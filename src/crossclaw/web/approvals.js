@@ -4,12 +4,14 @@ import { Part, fill, h, plural } from "./dom.js";
 import { gateway, press } from "./gateway.js";
 import { wire } from "./wire.js";
 
+/** @type {Record<Api.ApprovalResolved["decision"], string>} */
 const ANSWERS = { "allow-once": "Allow once", "allow-always": "Always allow", deny: "Deny" };
 
 export class Approvals extends Part {
-  #key = null;
-  rows = [];
+  /** @type {string | null} */ #key = null;
+  /** @type {Api.ApprovalRequested[]} */ rows = [];
 
+  /** @param {string | null} key */
   set key(key) {
     this.#key = key;
     this.look();
@@ -18,7 +20,8 @@ export class Approvals extends Part {
   open() {
     this.setAttribute("role", "region");
     this.setAttribute("aria-label", "Needs your yes");
-    for (const name of ["exec.approval.requested", "exec.approval.resolved"]) this.hear(wire, name, () => this.look());
+    this.hear(wire, "exec.approval.requested", () => this.look());
+    this.hear(wire, "exec.approval.resolved", () => this.look());
     this.hear(gateway, "open", () => this.look());
     this.repeat(15000, () => this.rows.length && this.draw());
     this.draw();
@@ -44,6 +47,7 @@ export class Approvals extends Part {
     if (focused) /** @type {HTMLElement | null} */ (this.querySelector(`[data-answer="${focused}"]`))?.focus();
   }
 
+  /** @param {Api.ApprovalRequested} row */
   card({ id, request, expiresAtMs }) {
     const left = Math.max(0, Math.ceil((expiresAtMs - Date.now()) / 60000));
     const facts = [
@@ -78,6 +82,7 @@ export class Approvals extends Part {
     );
   }
 
+  /** @param {HTMLButtonElement} button @param {string} id @param {Api.ApprovalResolved["decision"]} decision */
   async answer(button, id, decision) {
     await press(button, () => wire.call("exec.approval.resolve", { id, decision }));
     document.getElementById("say")?.focus();

@@ -6,6 +6,7 @@ import { complain, gateway, notice, press } from "./gateway.js";
 import { t } from "./language.js";
 import { wire } from "./wire.js";
 
+/** @type {Record<string, string>} */
 const KINDS = {
   run: "Runs",
   delivery: "Replies",
@@ -23,11 +24,11 @@ const KINDS = {
 
 class Attention extends Part {
   kind = "";
+  list = h("ul", { cls: "troubles" });
+  kinds = h("p", { cls: "kinds", role: "group", "aria-label": "Only" });
+  clear = h("button", { type: "button", onclick: () => this.dismiss(this.rows) }, "Dismiss all");
 
   open() {
-    this.list = h("ul", { cls: "troubles" });
-    this.kinds = h("p", { cls: "kinds", role: "group", "aria-label": "Only" });
-    this.clear = h("button", { type: "button", onclick: () => this.dismiss(this.rows) }, "Dismiss all");
     fill(
       this,
       h("div", { cls: "page" }, h("header", null, h("h2", null, t("Needs attention")), this.clear), this.kinds, this.list),
@@ -38,8 +39,9 @@ class Attention extends Part {
     gateway.refreshAttention();
   }
 
+  /** @param {string | null} kind */
   go(kind) {
-    this.kind = kind in KINDS ? kind : "";
+    this.kind = kind && kind in KINDS ? kind : "";
     this.draw();
   }
 
@@ -50,6 +52,7 @@ class Attention extends Part {
   draw() {
     if (!gateway.attention) return;
     const all = gateway.attention.rows;
+    /** @type {Map<string, number>} */
     const counts = new Map();
     for (const row of all) counts.set(row.kind, (counts.get(row.kind) || 0) + 1);
     keepingFocus(this, () => {
@@ -70,9 +73,11 @@ class Attention extends Part {
     });
   }
 
+  /** @param {Api.AttentionRow} row */
   row(row) {
+    /** @param {string} label @param {() => Promise<unknown>} work */
     const act = (label, work, cls = "") =>
-      h("button", { type: "button", cls, onclick: (event) => this.act(event.target, work) }, label);
+      h("button", { type: "button", cls, onclick: (event) => this.act(event.currentTarget, work) }, label);
     return h(
       "li",
       { data: { kind: row.kind, id: row.id } },
@@ -97,7 +102,7 @@ class Attention extends Part {
         "p",
         { cls: "acts" },
         (row.actions || []).map((each, i) =>
-          act(each.label, () => wire.call(each.method, each.params), i ? "" : "main"),
+          act(each.label, () => wire.act(each), i ? "" : "main"),
         ),
         row.runId && h("a", { cls: "button", href: to.trace(row.runId) }, "Open the trace"),
         act("Dismiss", () => wire.call("attention.dismiss", { ids: [row.id] })),
@@ -105,11 +110,13 @@ class Attention extends Part {
     );
   }
 
+  /** @param {HTMLButtonElement} button @param {() => Promise<unknown>} work */
   async act(button, work) {
     await press(button, work);
     await gateway.refreshAttention();
   }
 
+  /** @param {Api.AttentionRow[]} rows */
   async dismiss(rows) {
     try {
       await wire.call("attention.dismiss", { ids: rows.map((row) => row.id) });

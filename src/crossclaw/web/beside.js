@@ -22,16 +22,19 @@ import { STUCK } from "./holdups.js";
 const LISTED = 40;
 const UNDER_WAY = new Set(["queued", "running", "waiting", "needs approval"]);
 
+/** @typedef {import("./map.js").MapView} MapView */
+
+/** @param {MapView} map */
 export function tellInWords(map) {
   if (!map.side) return;
   const time = map.time,
     now = Date.now() - (map.skew || 0);
-  const chosen = map.nodes.get(map.chosen);
+  const chosen = map.nodes.get(map.chosen ?? "");
   const seen = map.flights
     .filter((run) => run.createdAt <= time && (!chosen || run.key === map.chosen || run.source === map.chosen))
     .slice(-LISTED)
     .reverse();
-  const focused = map.side.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
+  const focused = map.side.contains(document.activeElement) ? document.activeElement?.getAttribute("href") : null;
   fill(
     map.side,
     ...(chosen ? about(map, chosen) : []),
@@ -45,10 +48,11 @@ export function tellInWords(map) {
         )
       : empty("Quiet", "No message in the last hour. When agents talk, their messages light up here."),
   );
-  if (focused) (map.side.querySelector(`a[href="${CSS.escape(focused)}"]`) || map.side).focus();
+  if (focused) (/** @type {HTMLElement | null} */ (map.side.querySelector(`a[href="${CSS.escape(focused)}"]`)) || map.side).focus();
 }
 
-/** Whom all the others wait for, the longest wait first. */
+/** Whom all the others wait for, the longest wait first.
+ * @param {MapView} map @param {number} now */
 function holdupList(map, now) {
   const held = [...map.holdups.values()].sort((a, b) => a.since - b.since);
   if (!held.length) return [];
@@ -58,6 +62,7 @@ function holdupList(map, now) {
   ];
 }
 
+/** @param {MapView} map @param {import("./holdups.js").Holdup} held @param {number} now */
 function holdup(map, { key, waiting, since, circle }, now) {
   const late = circle || now - since > STUCK;
   const who = plural(waiting.size, "session");
@@ -75,6 +80,7 @@ function holdup(map, { key, waiting, since, circle }, now) {
   );
 }
 
+/** @param {MapView} map @param {number} now */
 function busyList(map, now) {
   const open = map.open_.filter((run) => run.status !== "queued");
   const queued = map.open_.length - open.length;
@@ -108,6 +114,7 @@ function busyList(map, now) {
   ];
 }
 
+/** @param {MapView} map @param {import("./map.js").MapNode} node */
 function about(map, { row }) {
   const children = [...map.nodes.values()].filter((node) => node.row.spawnedBy === row.key);
   return [
@@ -146,6 +153,7 @@ function about(map, { row }) {
   ];
 }
 
+/** @param {import("./map.js").Flight} run @param {number} now */
 function flow(run, now) {
   const href = run.exchangeId
     ? to.exchange(run.exchangeId)

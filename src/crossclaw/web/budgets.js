@@ -7,14 +7,16 @@ import { wire } from "./wire.js";
 
 const SESSIONS = 50; // the newest, of which those that have a budget are shown
 
-/** What a task of an agent, with all it causes, may spend. What the agent does not set is taken from the defaults. */
+/** What a task of an agent, with all it causes, may spend. What the agent does not set is taken from the defaults.
+ * @param {string} id @param {Api.ConfigAgents | null} [agents] @returns {Api.ConfigBudget} */
 function limitsOf(id, agents) {
   const own = agents?.list?.find((each) => each.id === id)?.budget || agents?.entries?.[id]?.budget;
   const set = Object.fromEntries(Object.entries(own || {}).filter(([, value]) => value !== null));
   return { ...agents?.defaults?.budget, ...set };
 }
 
-/** The same in a few words. */
+/** The same in a few words.
+ * @param {string} id @param {Api.ConfigAgents | null} [agents] */
 export function budgetOf(id, agents) {
   const limits = limitsOf(id, agents);
   const words = [
@@ -27,6 +29,7 @@ export function budgetOf(id, agents) {
 
 export async function showLimits() {
   const [{ agents }, { config }] = await Promise.all([wire.call("agents.list"), wire.call("config.get")]);
+  /** @param {number | null | undefined} limit @param {(limit: number) => string} words */
   const cell = (limit, words) => h("td", null, limit ? words(limit) : "no limit");
   return [
     h(
@@ -61,13 +64,16 @@ export async function showLimits() {
   ];
 }
 
-/** The largest part that is spent of any of its limits, from 0 to 1. */
+/** The largest part that is spent of any of its limits, from 0 to 1.
+ * @param {Api.BudgetRow} budget */
 const shareOf = ({ tokens, tokensSpent, costUsd, costUsdSpent }) =>
   Math.min(1, Math.max(tokens ? tokensSpent / tokens : 0, costUsd ? costUsdSpent / costUsd : 0));
 
 export async function showSpent() {
   const { sessions } = await wire.call("sessions.list", { limit: SESSIONS });
-  const rows = sessions.filter((row) => row.budget).sort((a, b) => shareOf(b.budget) - shareOf(a.budget));
+  const rows = sessions
+    .flatMap(({ budget, ...row }) => (budget ? { row, budget, share: shareOf(budget) } : []))
+    .sort((a, b) => b.share - a.share);
   if (!rows.length)
     return empty(
       "No task has a budget yet",
@@ -75,11 +81,11 @@ export async function showSpent() {
       h("p", null, h("a", { href: "#/operations/figures" }, t("What was spent in all"))),
     );
   return plainList(
-    rows.map((row) => {
+    rows.map(({ row, budget, share }) => {
       const name = nameOf(row);
       return [
-        h("span", { cls: "grow" }, h("a", { href: to.chat(row.key) }, name), h("small", null, row.budget.text)),
-        h("meter", { value: shareOf(row.budget), high: 0.8, optimum: 0, "aria-label": `Spent by ${name}` }),
+        h("span", { cls: "grow" }, h("a", { href: to.chat(row.key) }, name), h("small", null, budget.text)),
+        h("meter", { value: share, high: 0.8, optimum: 0, "aria-label": `Spent by ${name}` }),
       ];
     }),
   );

@@ -2,7 +2,8 @@
 // What led to a run, and its figures: shown above exchanges and runs alike.
 import { authorOf, beginning, h, nameOfKey, timeOf, to } from "./dom.js";
 
-/** How it came to this: from the person, the clock or the hook that began it all. */
+/** How it came to this: from the person, the clock or the hook that began it all.
+ * @param {Api.RunTrace | null} began @param {Api.RunRow} [current] */
 export function chainOf(began, current) {
   if (!began) return null;
   const first = began.chain[0];
@@ -30,11 +31,13 @@ export function chainOf(began, current) {
   );
 }
 
+/** @param {Api.RunTrace} began */
 function startOf({ asked, run }) {
   if (!asked?.provenance) return beginning(run.kind);
   return authorOf(asked.provenance);
 }
 
+/** @param {[name: string, value: Page.Child][]} pairs */
 export function figures(pairs) {
   return h(
     "dl",

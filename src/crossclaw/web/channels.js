@@ -1,7 +1,7 @@
 // @ts-check
 // Channels: the accounts on chat platforms and how they are, who asks to talk, replies whose fate nobody knows,
 // and a message to try one out.
-import { Part, ago, debounce, empty, fill, h, nameOfKey, plainMark, to, whenOf } from "./dom.js";
+import { Part, ago, debounce, empty, fill, h, nameOfKey, plainMark, to, whenOf, whyOf } from "./dom.js";
 import { keepingFocus, plainList } from "./controls.js";
 import { report, statusLine } from "./forms.js";
 import { complain, gateway, notice, press } from "./gateway.js";
@@ -10,16 +10,21 @@ import { Lost, newId, wire } from "./wire.js";
 const REFRESH_MS = 5000; // a stranger who asks is waiting for somebody to look
 const WAIT_MS = 10000; // for a test message to arrive
 const TEST = "This is a test message of your gateway.";
+/** @type {Record<Api.ChannelAccount["state"], string>} */
 const STATES = { running: "running", starting: "waiting", waiting: "waiting", broken: "bad", stopped: "stopped", "not set up": "off" };
+/** @type {Partial<typeof STATES>} */
 const WORDS = { broken: "cannot be used", waiting: "not connected", starting: "connecting" };
 
+/** @typedef {Api.ChannelAccount & {channel: string}} Account */
+
+/** @param {{accountId: string}} account @param {string} label */
 const titled = (account, label) => (account.accountId === "default" ? label : `${label} (${account.accountId})`);
 
 class Channels extends Part {
-  tests = new Map(); // by account: the form of its test message, once it was asked for
+  /** @type {Map<string, HTMLFormElement>} */ tests = new Map(); // by account: the form of its test message, once it was asked for
+  soon = debounce(() => this.read(), 300);
 
   open() {
-    this.soon = debounce(() => this.read(), 300);
     this.hear(gateway, "attention", () => this.soon());
     this.repeat(REFRESH_MS, () => document.hidden || this.read());
   }
@@ -30,16 +35,18 @@ class Channels extends Part {
     try {
       const [status, people, deliveries] = await Promise.all([
         wire.call("channels.status", {}),
-        wire.offers("chat.pairing.list") ? wire.call("chat.pairing.list", {}) : {},
+        wire.offers("chat.pairing.list") ? wire.call("chat.pairing.list", {}) : { requests: [], paired: [] },
         wire.offers("attention.list") ? wire.call("attention.list", { kinds: ["delivery"] }) : { rows: [] },
       ]);
       if (this.isConnected) keepingFocus(this, () => this.draw(status, people, deliveries.rows));
     } catch (error) {
-      if (!(error instanceof Lost)) fill(this, h("p", { cls: "problem" }, error.message));
+      if (!(error instanceof Lost)) fill(this, h("p", { cls: "problem" }, whyOf(error)));
     }
   }
 
-  draw({ channelOrder, channelLabels, channelAccounts }, { requests = [], paired = [] }, deliveries) {
+  /** @param {Api.ChannelsStatus} status @param {Api.PairingListing} people @param {Api.AttentionRow[]} deliveries */
+  draw({ channelOrder, channelLabels, channelAccounts }, { requests, paired }, deliveries) {
+    /** @param {string} channel */
     const labelOf = (channel) => channelLabels[channel] || channel;
     const accounts = channelOrder.flatMap((channel) => (channelAccounts[channel] || []).map((each) => ({ channel, ...each })));
     fill(
@@ -56,6 +63,7 @@ class Channels extends Part {
     );
   }
 
+  /** @param {Account} account @param {string} label */
   account(account, label) {
     const place = `${account.channel}/${account.accountId}`;
     const { state, lastError, lastInboundAt, nextTryAt } = account;
@@ -93,39 +101,42 @@ class Channels extends Part {
     ];
   }
 
-  /** The form stays, with what was typed in it, when the list is drawn anew. */
+  /** The form stays, with what was typed in it, when the list is drawn anew.
+   * @param {string} place @param {Account} account */
   unfold(place, account) {
     if (!this.tests.delete(place)) this.tests.set(place, this.testForm(account));
     const form = this.tests.get(place);
-    this.read().then(() => form?.querySelector("input").focus());
+    this.read().then(() => form?.querySelector("input")?.focus());
   }
 
+  /** @param {Account} account @returns {HTMLFormElement} */
   testForm(account) {
     const status = statusLine();
-    const form = h(
+    const chosen = h("input", { name: "to", required: true, autocomplete: "off", placeholder: "a person or chat, as the platform names it" });
+    return h(
       "form",
       {
         cls: "try",
         "aria-label": `Test message by ${account.channel}`,
         onsubmit: async (event) => {
           event.preventDefault();
-          const chat = /** @type {HTMLInputElement} */ (form.querySelector("input")).value.trim();
+          const chat = chosen.value.trim();
           if (!chat) return;
           report(status, "It is on its way …");
           try {
             report(status, ...(await tryOut(account, chat)));
           } catch (error) {
-            report(status, error.message, true);
+            report(status, whyOf(error), true);
           }
         },
       },
-      h("label", null, "To", h("input", { name: "to", required: true, autocomplete: "off", placeholder: "a person or chat, as the platform names it" })),
+      h("label", null, "To", chosen),
       h("button", { type: "submit" }, "Send"),
       status,
     );
-    return form;
   }
 
+  /** @param {Api.PairingRequest} request @param {string} label */
   request(request, label) {
     const which = { channel: request.channel, accountId: request.accountId, code: request.code };
     const name = request.senderName ? `${request.senderName} (${request.sender})` : request.sender;
@@ -137,6 +148,7 @@ class Channels extends Part {
     ];
   }
 
+  /** @param {Api.PairedPerson} person @param {string} label */
   person(person, label) {
     const which = { channel: person.channel, accountId: person.accountId, sender: person.sender };
     const name = person.senderName ? `${person.senderName} (${person.sender})` : person.sender;
@@ -152,7 +164,8 @@ class Channels extends Part {
     ];
   }
 
-  /** A row of Attention: it says itself what helps. */
+  /** A row of Attention: it says itself what helps.
+   * @param {Api.AttentionRow} row */
   delivery(row) {
     return [
       h(
@@ -162,20 +175,23 @@ class Channels extends Part {
         row.what,
         h("small", null, [row.why, row.helps].filter(Boolean).join(" ")),
       ),
-      (row.actions || []).map((each) => act(`${each.label}: ${row.what}`, each.label, () => wire.call(each.method, each.params), this.soon)),
+      (row.actions || []).map((each) => act(`${each.label}: ${row.what}`, each.label, () => wire.act(each), this.soon)),
     ];
   }
 }
 
-/** A list with a name, for whoever does not see the heading above it. */
+/** A list with a name, for whoever does not see the heading above it.
+ * @param {string} label @param {Page.Child[]} rows */
 function list(label, rows) {
   const shown = plainList(rows);
   shown.setAttribute("aria-label", label);
   return shown;
 }
 
-/** A button that does its work once, and has the list read anew. */
+/** A button that does its work once, and has the list read anew.
+ * @param {string} label @param {string} text @param {() => Promise<unknown>} work @param {() => void} then */
 function act(label, text, work, then, cls = "") {
+  /** @param {Event & {currentTarget: HTMLButtonElement}} event */
   const onclick = async (event) => {
     await press(event.currentTarget, work);
     gateway.refreshAttention();
@@ -185,6 +201,7 @@ function act(label, text, work, then, cls = "") {
 }
 
 /** Sends it, and says what became of it: words, and whether they are bad news.
+ * @param {Account} account @param {string} chat
  * @returns {Promise<[string, boolean]>} */
 async function tryOut({ channel, accountId }, chat) {
   const key = newId();

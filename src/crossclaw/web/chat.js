@@ -17,42 +17,38 @@ const REHEARSAL = [
   t("For a real one, type crossclaw onboard in a terminal."),
 ];
 
+const SETTINGS = "Settings of this session";
 const NARROW = matchMedia("(max-width: 699px)"); // list and conversation one after the other
 const BEGUN_ANEW = new Set(["reset", "delete", "archive", "unarchive"]);
 
 /** Brings together what is read (`reading`), how it looks (`transcript`) and what is said (`speaking`). */
 export class Chat extends Part {
-  key = null;
+  /** @type {string | null} */ key = null;
+  list = h("cc-recent");
+  heading = h("h2");
+  about = h("p", { cls: "about" });
+  log = h("ol", { cls: "log", role: "log", "aria-label": "Conversation", "aria-live": "off", tabindex: "0" });
+  status = h("p", { cls: "away", role: "status", "aria-live": "polite" });
+  spoken = h("p", { cls: "sr", role: "status", "aria-live": "polite" }); // a whole reply, once
+  down = h(
+    "button",
+    { type: "button", cls: "down", hidden: true, onclick: () => this.backToEnd() },
+    "Newest messages",
+  );
+  composer = h("cc-composer");
+  approvals = h("cc-approvals", { hidden: true });
+  shut = h("p", { cls: "shut", hidden: true });
+  settings = h("a", { cls: "icon", id: "settings", "aria-label": SETTINGS, title: SETTINGS }, icon("gear"));
+  transcript = new Transcript(this.log);
+  reading = new Reading(this);
+  speaking = new Speaking(this);
+  looked = debounce(() => {
+    if (this.key && this.isConnected) gateway.look(this.key);
+  }, 800);
 
   open() {
-    this.makeParts();
-    this.transcript = new Transcript(this.log);
-    this.reading = new Reading(this);
-    this.speaking = new Speaking(this);
-    this.looked = debounce(() => {
-      if (this.key && this.isConnected) gateway.look(this.key);
-    }, 800);
     this.place();
     this.hearAll();
-  }
-
-  makeParts() {
-    this.list = h("cc-recent");
-    this.heading = h("h2");
-    this.about = h("p", { cls: "about" });
-    this.log = h("ol", { cls: "log", role: "log", "aria-label": "Conversation", "aria-live": "off", tabindex: "0" });
-    this.status = h("p", { cls: "away", role: "status", "aria-live": "polite" });
-    this.spoken = h("p", { cls: "sr", role: "status", "aria-live": "polite" }); // a whole reply, once
-    this.down = h(
-      "button",
-      { type: "button", cls: "down", hidden: true, onclick: () => this.backToEnd() },
-      "Newest messages",
-    );
-    this.composer = h("cc-composer");
-    this.approvals = h("cc-approvals", { hidden: true });
-    this.shut = h("p", { cls: "shut", hidden: true });
-    const title = "Settings of this session";
-    this.settings = h("a", { cls: "icon", id: "settings", "aria-label": title, title }, icon("gear"));
   }
 
   place() {
@@ -82,6 +78,8 @@ export class Chat extends Part {
 
   hearAll() {
     const { reading, speaking } = this;
+    /** @template {"session.message" | "agent" | "chat" | "sessions.changed"} Name
+     * @param {Name} name @param {(detail: Api.Events[Name]) => void} listener */
     const ours = (name, listener) =>
       this.hear(wire, name, ({ detail }) => {
         if (detail.sessionKey === this.key) listener(detail);
@@ -100,7 +98,7 @@ export class Chat extends Part {
     ours("sessions.changed", (detail) => BEGUN_ANEW.has(detail.reason) && reading.load());
     this.hear(this.composer, "say", ({ detail }) => speaking.say(detail.text, detail.pictures));
     this.hear(this.log, "act", ({ detail }) => this.act(detail));
-    this.hear(this.composer, "stop", () => wire.call("chat.abort", { sessionKey: this.key }).catch(complain));
+    this.hear(this.composer, "stop", () => this.stop());
     this.hear(this.log, "scroll", () => this.scrolled(), { passive: true });
     this.hear(gateway, "open", () => reading.again());
     this.hear(gateway, "recent", () => this.showAbout());
@@ -109,6 +107,7 @@ export class Chat extends Part {
     });
   }
 
+  /** @param {string | null} key @param {URLSearchParams} query */
   go(key, query) {
     const inside = this.contains(document.activeElement);
     this.classList.toggle("chosen", Boolean(key));
@@ -129,18 +128,25 @@ export class Chat extends Part {
 
   // ── what can be done with an entry ────────────────────────────────────────────────────────
 
+  stop() {
+    if (this.key) wire.call("chat.abort", { sessionKey: this.key }).catch(complain);
+  }
+
+  /** @param {{act: string, entry: Page.Entry}} what */
   async act({ act, entry }) {
     try {
-      if (act === "retry") await wire.call("runs.retry", { runId: entry.runId });
-      else await this.fork(entry);
+      if (act !== "retry") await this.fork(entry);
+      else if (entry.runId) await wire.call("runs.retry", { runId: entry.runId });
     } catch (error) {
       complain(error);
     }
   }
 
   /** A new conversation with the history up to here. At a person's message it ends before it, and its words are in the
-   * field: to say something else instead is a fork too, nothing is rewritten. */
+   * field: to say something else instead is a fork too, nothing is rewritten.
+   * @param {Page.Entry} entry */
   async fork(entry) {
+    if (!this.key) return;
     const made = await wire.call("sessions.fork", { sessionKey: this.key, entryId: entry.entryId });
     await gateway.refresh();
     location.hash = to.chat(made.sessionKey);
@@ -153,6 +159,7 @@ export class Chat extends Part {
     if (!this.key) return;
     const known = this.reading.row;
     const { budget, archivedAt, agentGone } = known || {};
+    /** @type {Page.Row} */
     const row = { ...(gateway.row(this.key) || known || { key: this.key }), budget, archivedAt, agentGone };
     this.list.here = row;
     this.heading.textContent = nameOf(row);
@@ -165,7 +172,8 @@ export class Chat extends Part {
     this.composer.hidden = Boolean(this.reading.missing || row.archivedAt || row.agentGone);
   }
 
-  /** Why nothing can be written here, and what would change that. */
+  /** Why nothing can be written here, and what would change that.
+   * @param {Page.Row} row */
   showShut(row) {
     this.shut.hidden = !(row.archivedAt || row.agentGone);
     if (row.agentGone) fill(this.shut, goneWords(row));
@@ -176,7 +184,7 @@ export class Chat extends Part {
   }
 
   bringBack() {
-    wire.call("sessions.unarchive", { key: this.key }).catch(complain);
+    if (this.key) wire.call("sessions.unarchive", { key: this.key }).catch(complain);
   }
 
   showEmpty() {
@@ -197,6 +205,7 @@ export class Chat extends Part {
     return this.log.scrollHeight - this.log.scrollTop - this.log.clientHeight < 90;
   }
 
+  /** @param {boolean} low */
   follow(low) {
     const { atEnd } = this.reading;
     if (low && atEnd) this.log.scrollTop = this.log.scrollHeight;
@@ -223,10 +232,12 @@ export class Chat extends Part {
     this.down.hidden = this.low && reading.atEnd;
   }
 
+  /** @param {number} seq */
   point(seq) {
+    /** @type {NodeListOf<HTMLElement>} */
+    const shown = this.log.querySelectorAll("[data-seq]");
     const item =
-      this.log.querySelector(`[data-seq="${seq}"]`) ||
-      [...this.log.querySelectorAll("[data-seq]")].reverse().find((each) => Number(each.dataset.seq) <= seq);
+      this.log.querySelector(`[data-seq="${seq}"]`) || [...shown].findLast((each) => Number(each.dataset.seq) <= seq);
     const folded = item?.closest("details");
     if (folded) folded.open = true;
     item?.scrollIntoView({ block: "center" });
@@ -234,10 +245,11 @@ export class Chat extends Part {
   }
 }
 
+/** @param {Api.SessionMessage} detail @returns {Page.Entry} */
 const entryOf = (detail) => ({
   seq: detail.messageSeq,
   entryId: detail.messageId,
-  at: detail.message.timestamp,
+  at: detail.message.timestamp ?? Date.now(),
   runId: detail.runId,
   type: "message",
   message: detail.message,

@@ -13,7 +13,10 @@ const PICTURES_MAX = 8;
 const ALL_BYTES_MAX = 18_000_000; // of a message: what fits into one frame as base64
 const ACCEPTED = "image/*,application/pdf,text/*,.md,.csv,.json,.yaml,.yml,.toml,.log,.xml";
 
+/** @typedef {{name: string, text: string}} Command */
+
 // What a gateway without `commands.list` understands.
+/** @type {Command[]} */
 const COMMANDS = [
   { name: "/help", text: "what can be said" },
   { name: "/status", text: "how this session stands" },
@@ -30,54 +33,61 @@ const COMMANDS = [
   { name: "/pin", text: "keep your last message through every compaction" },
 ];
 
+/** @param {{type: string}} file */
 const isPicture = (file) => file.type.startsWith("image/");
 
+/** What was typed and not said, by session.
+ * @returns {Record<string, string>} */
+const drafts = () => store.get(DRAFTS, {});
+
 export class Composer extends Part {
-  key = null;
+  /** @type {string | null} */ key = null;
   commands = COMMANDS;
+  /** @type {Command[]} */ offered = [];
   chosen = -1;
-  waiting = null;
-  pictures = [];
+  /** @type {{key: string, text: string} | null} */ waiting = null;
+  /** @type {Page.Attached[]} */ pictures = [];
   unread = 0; // files that are still being read
   hurried = false;
 
+  field = h("textarea", {
+    id: "say",
+    dir: "auto",
+    rows: 1,
+    placeholder: t("Message or /command"),
+    enterkeyhint: "send",
+    "aria-label": "Message",
+    role: "combobox",
+    "aria-expanded": "false",
+    "aria-controls": "commands",
+    "aria-autocomplete": "list",
+    autocomplete: "off",
+    oninput: () => this.typed(),
+    onkeydown: (event) => this.pressed(event),
+    onblur: () => setTimeout(() => this.offer([]), 150),
+    onpaste: (event) => this.pasted(event),
+  });
+  file = h("input", {
+    type: "file",
+    accept: ACCEPTED,
+    multiple: true,
+    hidden: true,
+    "aria-label": "Pictures and files",
+    onchange: () => {
+      this.attach([...(this.file.files || [])]);
+      this.file.value = "";
+    },
+  });
+  list = h("ul", { id: "commands", role: "listbox", "aria-label": "Commands", hidden: true });
+  shown = h("div", { cls: "pictures" });
+  stopper = iconButton("stop", "Stop", () => this.dispatchEvent(new Event("stop")), "icon stop");
+  sender = h(
+    "button",
+    { type: "submit", cls: "icon go", "aria-label": "Send", title: "Send (Enter)" },
+    icon("send"),
+  );
+
   open() {
-    this.field = h("textarea", {
-      id: "say",
-      dir: "auto",
-      rows: 1,
-      placeholder: t("Message or /command"),
-      enterkeyhint: "send",
-      "aria-label": "Message",
-      role: "combobox",
-      "aria-expanded": "false",
-      "aria-controls": "commands",
-      "aria-autocomplete": "list",
-      autocomplete: "off",
-      oninput: () => this.typed(),
-      onkeydown: (event) => this.pressed(event),
-      onblur: () => setTimeout(() => this.offer([]), 150),
-      onpaste: (event) => this.pasted(event),
-    });
-    this.file = h("input", {
-      type: "file",
-      accept: ACCEPTED,
-      multiple: true,
-      hidden: true,
-      "aria-label": "Pictures and files",
-      onchange: () => {
-        this.attach([...this.file.files]);
-        this.file.value = "";
-      },
-    });
-    this.list = h("ul", { id: "commands", role: "listbox", "aria-label": "Commands", hidden: true });
-    this.shown = h("div", { cls: "pictures" });
-    this.stopper = iconButton("stop", "Stop", () => this.dispatchEvent(new Event("stop")), "icon stop");
-    this.sender = h(
-      "button",
-      { type: "submit", cls: "icon go", "aria-label": "Send", title: "Send (Enter)" },
-      icon("send"),
-    );
     this.stopper.hidden = true;
     fill(
       this,
@@ -105,8 +115,8 @@ export class Composer extends Part {
     this.hear(this, "dragover", (event) => event.preventDefault());
     this.hear(this, "drop", (event) => {
       event.preventDefault();
-      this.attach([...event.dataTransfer.files]);
-      const text = event.dataTransfer.getData("text/plain");
+      this.attach([...(event.dataTransfer?.files || [])]);
+      const text = event.dataTransfer?.getData("text/plain");
       if (text) this.add(text);
     });
     this.learn();
@@ -120,20 +130,22 @@ export class Composer extends Part {
         name: (each.textAliases || [])[0] || `/${each.name}`,
         text: each.description || "",
       }));
-      if (this.offered?.length) this.typed(); // somebody was faster than the gateway
+      if (this.offered.length) this.typed(); // somebody was faster than the gateway
     } catch {
       /* the few that every gateway knows */
     }
   }
 
+  /** @param {boolean} busy */
   set busy(busy) {
     if (!busy && document.activeElement === this.stopper) this.field.focus(); // it goes, and the focus stays
     this.stopper.hidden = !busy;
   }
 
+  /** @param {string} key */
   show(key) {
     this.key = key;
-    this.field.value = store.get(DRAFTS, {})[key] || "";
+    this.field.value = drafts()[key] || "";
     this.pictures = [];
     this.showPictures();
     this.grow();
@@ -143,18 +155,21 @@ export class Composer extends Part {
     if (waiting?.key === key && waiting.text) this.put(waiting.text);
   }
 
-  /** Words for the field of a conversation that is about to be looked at. */
+  /** Words for the field of a conversation that is about to be looked at.
+   * @param {string} key @param {string} text */
   whenShown(key, text) {
     if (this.key !== key) this.waiting = { key, text };
     else this.put(text);
     this.field.focus();
   }
 
+  /** @param {string} text */
   put(text) {
     if (!this.field.value) this.add(text);
   }
 
-  /** At the cursor; what is long is shown as one word, and said behind what is typed. */
+  /** At the cursor; what is long is shown as one word, and said behind what is typed.
+   * @param {string} text */
   add(text) {
     if (text.length > LONG_CHARS) {
       this.pictures.push({ name: `Pasted text, ${count(text.length)} characters`, type: "text/plain", size: text.length, text });
@@ -165,7 +180,9 @@ export class Composer extends Part {
     this.typed();
   }
 
+  /** @param {ClipboardEvent} event */
   pasted(event) {
+    if (!event.clipboardData) return;
     const { files } = event.clipboardData;
     const text = event.clipboardData.getData("text/plain");
     if (files.length) this.attach([...files]);
@@ -184,9 +201,9 @@ export class Composer extends Part {
 
   keep() {
     const text = this.field.value;
-    const others = Object.entries(store.get(DRAFTS, {})).filter(([key]) => key !== this.key);
-    const drafts = others.slice(-DRAFTS_MAX + 1);
-    store.set(DRAFTS, Object.fromEntries(text ? [...drafts, [this.key, text]] : drafts));
+    const others = Object.entries(drafts()).filter(([key]) => key !== this.key);
+    const kept = others.slice(-DRAFTS_MAX + 1);
+    store.set(DRAFTS, Object.fromEntries(text ? [...kept, [this.key, text]] : kept));
   }
 
   grow() {
@@ -197,6 +214,7 @@ export class Composer extends Part {
 
   // ── commands ──────────────────────────────────────────────────────────────────────────────
 
+  /** @param {Command[]} found */
   offer(found) {
     this.offered = found;
     this.chosen = found.length ? 0 : -1;
@@ -230,6 +248,7 @@ export class Composer extends Part {
     else this.field.removeAttribute("aria-activedescendant");
   }
 
+  /** @param {Command} command */
   complete(command) {
     this.field.value = `${command.name} `;
     this.offer([]);
@@ -237,9 +256,10 @@ export class Composer extends Part {
     this.field.focus();
   }
 
+  /** @param {KeyboardEvent} event */
   pressed(event) {
     if (event.isComposing) return;
-    const open = this.offered?.length;
+    const open = this.offered.length;
     if (open && (event.key === "ArrowDown" || event.key === "ArrowUp")) {
       event.preventDefault();
       this.chosen = (this.chosen + (event.key === "ArrowDown" ? 1 : open - 1)) % open;
@@ -261,6 +281,7 @@ export class Composer extends Part {
 
   // ── pictures ──────────────────────────────────────────────────────────────────────────────
 
+  /** @param {File[]} files */
   attach(files) {
     let room = PICTURES_MAX - this.pictures.length;
     let bytes = this.pictures.reduce((sum, each) => sum + each.size, 0);
@@ -281,12 +302,13 @@ export class Composer extends Part {
     }
   }
 
+  /** @param {File} file */
   read(file) {
     const reader = new FileReader();
     const { pictures } = this; // of the message that it was attached to
     this.unread += 1;
     reader.onload = () => {
-      pictures.push({ name: file.name, type: file.type, size: file.size, url: reader.result });
+      pictures.push({ name: file.name, type: file.type, size: file.size, url: String(reader.result) });
       this.showPictures();
     };
     reader.onerror = () => complain(new Error(`${file.name} cannot be read`));

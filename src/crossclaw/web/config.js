@@ -1,50 +1,53 @@
 // @ts-check
 // The config file, edited. It is checked while one types and written as a whole or not at all. Secrets are
 // never here: the gateway shows each as (hidden) and keeps it when that comes back.
-import { Part, debounce, empty, fill, h, plural, pretty } from "./dom.js";
+import { Part, debounce, empty, fill, h, plural, pretty, whyOf } from "./dom.js";
 import { complain, notice } from "./gateway.js";
 import { Lost, wire } from "./wire.js";
 
 const CHECK_MS = 400;
+/** @typedef {{text: string, hash: string}} Seen a text as the gateway gave it, and the hash of the file then */
+/** @type {{seen: Seen | null, text: string} | null} */
 let draft = null; // what was typed and not saved: it outlives the view, not the page
 
 class ConfigEditor extends Part {
-  seen = null; // the text as the gateway gave it, and the hash of the file then
-  newer = null; // what somebody else wrote since
+  /** @type {Seen | null} */ seen = null;
+  /** @type {Seen | null} */ newer = null; // what somebody else wrote since
   broken = false; // the file cannot be read as it is
 
+  about = h("div");
+  gutter = h("div", { cls: "gutter", "aria-hidden": "true" });
+  text = h("textarea", {
+    "aria-label": "Config file",
+    "aria-describedby": "config-findings",
+    spellcheck: "false",
+    autocomplete: "off",
+    autocapitalize: "off",
+    wrap: "off",
+    rows: "1",
+    oninput: () => this.typed(),
+    onscroll: () => {
+      this.gutter.scrollTop = this.text.scrollTop;
+    },
+  });
+  findings = h("div", { cls: "findings", id: "config-findings", role: "status" });
+  clash = h("div", { cls: "clash", role: "alert", hidden: true });
+  saver = h("button", { type: "submit", cls: "main" }, "Save");
+  backer = h("button", { type: "button", onclick: () => this.putBack() }, "Put back");
+  form = h(
+    "form",
+    { "aria-label": "Edit the config", onsubmit: (event) => this.save(event) },
+    h("div", { cls: "editor" }, this.gutter, this.text),
+    this.clash,
+    this.findings,
+    h("div", { cls: "acts" }, this.saver, this.backer),
+  );
+  inForce = h("pre", { tabindex: "0", "aria-label": "Every key, with its default" });
+  all = h("details", null, h("summary", null, "Every key, with its default"), this.inForce);
+  checkSoon = debounce(() => this.check(), CHECK_MS);
+
   open() {
-    this.about = h("div");
-    this.gutter = h("div", { cls: "gutter", "aria-hidden": "true" });
-    this.text = h("textarea", {
-      "aria-label": "Config file",
-      "aria-describedby": "config-findings",
-      spellcheck: "false",
-      autocomplete: "off",
-      autocapitalize: "off",
-      wrap: "off",
-      rows: "1",
-      oninput: () => this.typed(),
-      onscroll: () => {
-        this.gutter.scrollTop = this.text.scrollTop;
-      },
-    });
-    this.findings = h("div", { cls: "findings", id: "config-findings", role: "status" });
-    this.clash = h("div", { cls: "clash", role: "alert", hidden: true });
-    this.saver = h("button", { type: "submit", cls: "main" }, "Save");
-    this.backer = h("button", { type: "button", onclick: () => this.putBack() }, "Put back");
-    this.form = h(
-      "form",
-      { "aria-label": "Edit the config", onsubmit: (event) => this.save(event) },
-      h("div", { cls: "editor" }, this.gutter, this.text),
-      this.clash,
-      this.findings,
-      h("div", { cls: "acts" }, this.saver, this.backer),
-    );
-    this.inForce = h("pre", { tabindex: "0", "aria-label": "Every key, with its default" });
-    this.all = h("details", null, h("summary", null, "Every key, with its default"), this.inForce);
     fill(this, this.about, this.form, this.all);
-    this.checkSoon = debounce(() => this.check(), CHECK_MS);
   }
 
   get dirty() {
@@ -58,22 +61,24 @@ class ConfigEditor extends Part {
       this.put(draft.text);
       this.checkSoon();
     }
-    const fixed = this.broken && found.written !== null;
-    this.broken = found.written === null;
+    const { written, hash } = found;
+    const fixed = this.broken && written !== null;
+    this.broken = written === null;
     this.showAbout(found);
     this.inForce.textContent = pretty(found.config);
     this.form.hidden = this.broken && !this.dirty;
-    if (this.broken) {
+    if (written === null) {
       this.buttons(false);
       return;
     }
     if (fixed && this.dirty) this.checkSoon();
-    const now = { text: found.written, hash: found.hash };
+    const now = { text: written, hash };
     if (!this.dirty) this.begin(now);
-    else if (now.hash !== this.seen.hash) this.showClash(now);
+    else if (now.hash !== this.seen?.hash) this.showClash(now);
   }
 
-  /** The editor holds what the file says. */
+  /** The editor holds what the file says.
+   * @param {Seen} now */
   begin(now) {
     const same = this.seen?.text === now.text;
     this.seen = now;
@@ -84,11 +89,13 @@ class ConfigEditor extends Part {
     this.tell();
   }
 
+  /** @param {string} text */
   put(text) {
     this.text.value = text;
     this.rule();
   }
 
+  /** @param {Api.ConfigSnapshot} found */
   showAbout({ path, exists, written, warnings = [], issues = [], restart }) {
     const faults = [...issues, ...warnings].map((each) => [each.path, each.message].filter(Boolean).join(": "));
     fill(
@@ -124,7 +131,8 @@ class ConfigEditor extends Part {
     this.checkSoon();
   }
 
-  /** Line numbers; those of the faults stand out. */
+  /** Line numbers; those of the faults stand out.
+   * @param {Api.EditFault[]} faults */
   rule(faults = []) {
     const bad = new Set(faults.map((each) => each.line));
     const lines = this.text.value.split("\n").length;
@@ -132,7 +140,7 @@ class ConfigEditor extends Part {
       this.gutter,
       Array.from({ length: lines }, (_, n) => h("i", { cls: bad.has(n + 1) ? "bad" : null }, String(n + 1))),
     );
-    this.text.style.setProperty("--lines", lines);
+    this.text.style.setProperty("--lines", String(lines));
     this.text.setAttribute("aria-invalid", String(bad.size > 0));
     this.gutter.scrollTop = this.text.scrollTop;
   }
@@ -147,15 +155,17 @@ class ConfigEditor extends Part {
       const answer = await this.ask(raw, true);
       if (raw === this.text.value) this.show(answer);
     } catch (error) {
-      this.tell(error.message, "problem");
+      this.tell(whyOf(error), "problem");
     }
   }
 
   // Nothing is not a text that the gateway takes, and an empty file is not meant either.
+  /** @param {string} raw @param {boolean} dryRun */
   ask(raw, dryRun) {
-    return wire.call("config.edit", { raw: raw || " ", baseHash: this.seen.hash, dryRun });
+    return wire.call("config.edit", { raw: raw || " ", baseHash: this.seen?.hash, dryRun });
   }
 
+  /** @param {Api.EditResult} answer */
   show(answer) {
     const { problems = [], changed = [], warnings = [] } = answer;
     if (answer.stale) {
@@ -179,6 +189,7 @@ class ConfigEditor extends Part {
       );
   }
 
+  /** @param {Api.EditFault} fault */
   fault({ line, key, message }) {
     return h(
       "li",
@@ -188,6 +199,7 @@ class ConfigEditor extends Part {
     );
   }
 
+  /** @param {number} line */
   point(line) {
     const lines = this.text.value.split("\n");
     const start = lines.slice(0, line - 1).join("\n").length + (line > 1 ? 1 : 0);
@@ -195,11 +207,13 @@ class ConfigEditor extends Part {
     this.text.setSelectionRange(start, start + lines[line - 1].length);
   }
 
+  /** @param {string} [words] @param {string} [cls] @param {string[]} [warnings] */
   tell(words = "", cls = "", warnings = [], good = true) {
     fill(this.findings, words && h("p", { cls: cls || "hint" }, words), warnings.map((each) => h("p", { cls: "warn" }, each)));
     this.buttons(good);
   }
 
+  /** @param {boolean} good */
   buttons(good) {
     this.saver.disabled = !this.dirty || !good || this.newer !== null || this.broken;
     this.backer.disabled = !this.dirty;
@@ -207,6 +221,7 @@ class ConfigEditor extends Part {
 
   // ── saving ────────────────────────────────────────────────────────────────────────────────
 
+  /** @param {SubmitEvent} event */
   async save(event) {
     event.preventDefault();
     if (!this.dirty || this.newer || this.broken) return;
@@ -234,6 +249,7 @@ class ConfigEditor extends Part {
   putBack() {
     const mine = this.text.value;
     const now = this.newer || this.seen;
+    if (!now) return;
     this.begin(now);
     this.put(now.text);
     this.tell();
@@ -245,7 +261,8 @@ class ConfigEditor extends Part {
     });
   }
 
-  /** Somebody else was faster. Whose text it is to be is for the person to say; neither is lost. */
+  /** Somebody else was faster. Whose text it is to be is for the person to say; neither is lost.
+   * @param {Seen | null} now */
   showClash(now) {
     if (now && now.hash === this.newer?.hash) return;
     this.newer = now;
@@ -270,7 +287,8 @@ class ConfigEditor extends Part {
     );
   }
 
-  /** What a save would change is told again, now against their text. */
+  /** What a save would change is told again, now against their text.
+   * @param {Seen} now */
   keepMine(now) {
     this.seen = now;
     this.showClash(null);

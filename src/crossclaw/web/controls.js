@@ -2,6 +2,10 @@
 // Small controls that several views are made of: a select, a choice of few, a plain list.
 import { h } from "./dom.js";
 
+/** @typedef {[id: string, text: string]} Option */
+
+/** @param {string | null} label @param {Option[]} options
+ * @param {((event: Event & {currentTarget: HTMLSelectElement}) => void) | null} onchange @param {string} [value] */
 export function select(label, options, onchange, value = "") {
   const element = h(
     "select",
@@ -12,10 +16,10 @@ export function select(label, options, onchange, value = "") {
   return element;
 }
 
-/** A few buttons of which one is pressed; its `value` says which. */
+/** A few buttons of which one is pressed; its `value` says which.
+ * @param {string} label @param {Option[]} options @param {string} value @param {() => void} onchange */
 export function choice(label, options, value, onchange) {
-  const element = h("div", { cls: "choice", role: "group", "aria-label": label });
-  element.value = value;
+  const element = Object.assign(h("div", { cls: "choice", role: "group", "aria-label": label }), { value });
   element.append(
     ...options.map(([id, text]) =>
       h(
@@ -25,7 +29,7 @@ export function choice(label, options, value, onchange) {
           "aria-pressed": String(id === value),
           onclick: (event) => {
             element.value = id;
-            for (const each of element.children) each.setAttribute("aria-pressed", String(each === event.target));
+            for (const each of element.children) each.setAttribute("aria-pressed", String(each === event.currentTarget));
             onchange();
           },
         },
@@ -36,6 +40,7 @@ export function choice(label, options, value, onchange) {
   return element;
 }
 
+/** @param {Page.Child[]} rows */
 export const plainList = (rows) =>
   h(
     "ul",
@@ -43,13 +48,15 @@ export const plainList = (rows) =>
     rows.map((cells) => h("li", null, cells)),
   );
 
-/** Whoever stands on a control of this part stands on it, on the link to the same place or on the one in its place, when it is drawn anew. */
+/** Whoever stands on a control of this part stands on it, on the link to the same place or on the one in its place, when it is drawn anew.
+ * @param {HTMLElement} part @param {() => void} draw */
 export function keepingFocus(part, draw) {
-  const stops = () => [...part.querySelectorAll("a[href], button, input, select, textarea, summary")];
-  const held = document.activeElement,
-    at = stops().indexOf(held);
+  /** @returns {HTMLElement[]} */
+  const stops = () => [...part.querySelectorAll(/** @type {"a"} */ ("a[href], button, input, select, textarea, summary"))];
+  const held = /** @type {HTMLElement | null} */ (document.activeElement),
+    at = held ? stops().indexOf(held) : -1;
   draw();
-  if (at < 0 || part.contains(document.activeElement)) return;
+  if (!held || at < 0 || part.contains(document.activeElement)) return;
   const there = held.getAttribute("href");
   const again = held.isConnected
     ? held

@@ -26,19 +26,27 @@ import { gateway, showWords } from "./gateway.js";
 import { EXPLAINED, isSilent } from "./protocol.js";
 import { wire } from "./wire.js";
 
+/** @typedef {{at?: number, from: string, to: string, kind: string, text: string, run?: Api.RunRow, spent?: Api.RunSpending,
+ * reply?: string, answer?: boolean, silent?: boolean}} Step what passes from one lifeline to another */
+
+/** @type {Record<string, string>} */
 const ANNOUNCED = { "no address": "not posted: the session has no chat", failed: "the announce failed" };
 
 class Exchange extends Part {
+  /** @type {string | null} */ name = null;
+  /** @type {Api.ExchangeTrace | null} */ trace = null;
+  page = h("div", { cls: "page" });
+  soon = debounce(() => this.read(), 400);
+
   open() {
-    this.page = h("div", { cls: "page" });
     fill(this, this.page);
-    this.soon = debounce(() => this.read(), 400);
     this.hear(gateway, "open", () => this.read());
     this.hear(wire, "sessions.changed", ({ detail }) => {
       if (!this.trace || [this.trace.requester, this.trace.target].includes(detail.sessionKey)) this.soon();
     });
   }
 
+  /** @param {string | null} id */
   go(id) {
     this.name = id;
     this.trace = null;
@@ -54,9 +62,12 @@ class Exchange extends Part {
     });
   }
 
+  /** @param {Awaited<ReturnType<typeof askExchange>>} found */
   draw({ trace, began }) {
     this.trace = trace;
-    const opened = new Set([...this.page.querySelectorAll("details[open]")].map((each) => each.dataset.step));
+    /** @type {NodeListOf<HTMLElement>} */
+    const open = this.page.querySelectorAll("details[open]");
+    const opened = new Set([...open].map((each) => each.dataset.step));
     const spent = trace.steps.reduce(
       (sum, { spent: each }) => ({
         tokens: sum.tokens + each.inputTokens + each.outputTokens,
@@ -86,11 +97,12 @@ class Exchange extends Part {
     keepingFocus(this.page, () => fill(this.page, ...drawn));
   }
 
+  /** @param {Api.ExchangeTrace} trace @param {Set<string | undefined>} opened */
   diagram(trace, opened) {
     const lanes = [trace.requester, trace.target];
     const steps = stepsOf(trace, lanes);
     const element = h("div", { cls: "sequence", role: "list", "aria-label": "Steps" });
-    element.style.setProperty("--lanes", lanes.length);
+    element.style.setProperty("--lanes", String(lanes.length));
     lanes.forEach((key, lane) => {
       const actor = h(
         "a",
@@ -108,7 +120,8 @@ class Exchange extends Part {
   }
 }
 
-/** The exchange, and the run that began it. */
+/** The exchange, and the run that began it.
+ * @param {string} id */
 async function askExchange(id) {
   const trace = await wire.call("exchanges.trace", { id });
   const first = trace.steps[0]?.run.runId;
@@ -117,8 +130,10 @@ async function askExchange(id) {
 
 const narrow = () => matchMedia("(max-width: 699px)").matches;
 
-/** What passed between the lifelines, in the order of the ledger. */
+/** What passed between the lifelines, in the order of the ledger.
+ * @param {Api.ExchangeTrace} trace @param {string[]} lanes */
 function stepsOf(trace, lanes) {
+  /** @type {Step[]} */
   const steps = [];
   trace.steps.forEach((step, i) => {
     const { run } = step;
@@ -166,13 +181,13 @@ function stepsOf(trace, lanes) {
       });
     }
   });
-  if (["no address", "failed"].includes(trace.announce))
+  if (trace.announce && trace.announce in ANNOUNCED)
     steps.push({
       at: trace.endedAt,
       from: trace.target,
       to: trace.target,
       kind: "over",
-      text: ANNOUNCED[trace.announce] || trace.announce,
+      text: ANNOUNCED[trace.announce],
     });
   if (trace.spawn?.announcedAt)
     steps.push({
@@ -186,8 +201,9 @@ function stepsOf(trace, lanes) {
   return steps;
 }
 
-/** How a child ended, in words: what it said, else what went wrong. The ledger keeps it as JSON. */
-function outcomeOf({ outcome, state }) {
+/** How a child ended, in words: what it said, else what went wrong. The ledger keeps it as JSON.
+ * @param {Api.SpawnRow} spawn */
+function outcomeOf({ outcome = "", state }) {
   try {
     const { status, reply, error } = JSON.parse(outcome);
     return reply || error || status || state;
@@ -196,19 +212,11 @@ function outcomeOf({ outcome, state }) {
   }
 }
 
+/** @param {Step} step @param {number} index @param {string[]} lanes @param {boolean} open @param {number} began */
 function stepElement(step, index, lanes, open, began) {
   const [a, b] = [Math.max(0, lanes.indexOf(step.from)), Math.max(0, lanes.indexOf(step.to))];
   const bad = isBad(step.run?.standing) || step.run?.standing?.name === "stopped" || step.kind === "failed";
-  const facts = step.spent
-    ? [
-        step.run.endedAt && lasted(step.run.endedAt - (step.run.startedAt || step.run.createdAt)),
-        `${count(step.spent.inputTokens + step.spent.outputTokens)} tokens`,
-        step.spent.costUsd && cost(step.spent.costUsd),
-        step.run.standing && stateOf(step.run.standing).text,
-      ]
-        .filter(Boolean)
-        .join(" · ")
-    : "";
+  const facts = step.run && step.spent ? factsOf(step.run, step.spent) : "";
   const element = h(
     "div",
     {
@@ -230,23 +238,36 @@ function stepElement(step, index, lanes, open, began) {
           step.silent ? "said nothing" : oneLine(step.text, 300),
         ),
       ),
-      step.run && moreOf(step),
+      step.run && moreOf(step, step.run),
     ),
   );
-  element.style.gridRow = index + 2;
-  element.style.setProperty("--from", Math.min(a, b));
-  element.style.setProperty("--to", Math.max(a, b));
-  element.style.setProperty("--span", Math.abs(a - b));
+  element.style.gridRow = String(index + 2);
+  element.style.setProperty("--from", String(Math.min(a, b)));
+  element.style.setProperty("--to", String(Math.max(a, b)));
+  element.style.setProperty("--span", String(Math.abs(a - b)));
   return element;
 }
 
+/** @param {Api.RunRow} run @param {Api.RunSpending} spent */
+const factsOf = (run, spent) =>
+  [
+    run.endedAt && lasted(run.endedAt - (run.startedAt || run.createdAt)),
+    `${count(spent.inputTokens + spent.outputTokens)} tokens`,
+    spent.costUsd && cost(spent.costUsd),
+    run.standing && stateOf(run.standing).text,
+  ]
+    .filter(Boolean)
+    .join(" · ");
+
+/** @param {string} key */
 const laneName = (key) => (key?.startsWith("chat:") ? key.slice(5) : nameOfKey(key));
 
-function moreOf(step) {
+/** @param {Step} step @param {Api.RunRow} run */
+function moreOf(step, run) {
   const said = h("div", { cls: "words" });
   showWords(said, step.text);
   const reply = step.reply && !step.answer && step.kind !== "announce" ? h("div", { cls: "words" }) : null;
-  if (reply) showWords(reply, step.reply);
+  if (reply) showWords(reply, step.reply || "");
   return h(
     "div",
     { cls: "more" },
@@ -254,7 +275,7 @@ function moreOf(step) {
     said,
     reply && [h("h4", null, "Answered"), reply],
     EXPLAINED[step.kind.split(" ")[0]] && h("p", { cls: "hint" }, EXPLAINED[step.kind.split(" ")[0]]),
-    h("p", null, h("a", { href: to.run(step.run.runId) }, "The whole run")),
+    h("p", null, h("a", { href: to.run(run.runId) }, "The whole run")),
   );
 }
 

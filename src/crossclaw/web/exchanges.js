@@ -7,8 +7,10 @@ import { offerRehearsals } from "./rehearsals.js";
 import { Lost, wire } from "./wire.js";
 
 class Exchanges extends Part {
+  list = h("ul", { cls: "cards" });
+  soon = debounce(() => this.read(), 500);
+
   open() {
-    this.list = h("ul", { cls: "cards" });
     fill(
       this,
       h(
@@ -18,7 +20,6 @@ class Exchanges extends Part {
         this.list,
       ),
     );
-    this.soon = debounce(() => this.read(), 500);
     this.hear(gateway, "open", () => this.read());
     this.hear(wire, "sessions.changed", () => this.soon());
     this.read();
@@ -48,7 +49,7 @@ class Exchanges extends Part {
                 h("time", { title: dayOf(each.createdAt) }, whenOf(each.createdAt)),
               ),
               h("span", { cls: "text" }, oneLine(each.request, 220)),
-              isBad(each.standing) && h("span", { cls: "text problem" }, oneLine(each.standing.why || each.standing.name, 220)),
+              isBad(each.standing) && h("span", { cls: "text problem" }, oneLine(each.standing?.why || each.standing?.name, 220)),
             ),
           ),
         ),

@@ -13,10 +13,18 @@ const HEIGHT = 230;
 const SHORTEST_MS = 300; // what took less is not told apart (domain/figures.py)
 const EDGE = { left: 62, right: 10, top: 12, bottom: 26 };
 
+/** @typedef {(ms: number) => number} Time */
+/** @typedef {{agent: string | false, title: string, values: Map<number, number>, sum: string, rest: boolean}} Shown a series as it is drawn */
+/** @typedef {{x: (i: number) => number, y: (value: number) => number, w: number}} Place of steps and values in the picture */
+/** @typedef {ReturnType<typeof chosenBy>} Chosen */
+
+/** @type {Time} */
 const midnight = (ms) => new Date(ms).setHours(0, 0, 0, 0);
+/** @type {Time} */
 const wholeHour = (ms) => ms - (ms % HOUR);
 
-/** How far back, in which steps, from where, and how a step is called. */
+/** How far back, in which steps, from where, and how a step is called.
+ * @type {Record<string, {title: string, step: number, since: Time, name: (ms: number) => string}>} */
 const SPANS = {
   hour: { title: "Last hour", step: 5 * MINUTE, since: (now) => now - HOUR, name: timeOf },
   day: { title: "Last day", step: HOUR, since: (now) => wholeHour(now - 23 * HOUR), name: timeOf },
@@ -24,10 +32,13 @@ const SPANS = {
   month: { title: "Last 30 days", step: DAY, since: (now) => midnight(now - 29 * DAY), name: dayOf },
   year: { title: "Last year", step: 7 * DAY, since: (now) => midnight(now - 363 * DAY), name: (ms) => `week from ${dayOf(ms)}` },
 };
-const DIVIDERS = { agent: "By agent", model: "By model", channel: "By channel" };
+/** @type {Record<string, {title: string}>} */
+const DIVIDERS = { agent: { title: "By agent" }, model: { title: "By model" }, channel: { title: "By channel" } };
+/** @param {number} usd */
 const dollars = (usd) => (usd ? cost(usd) : "$0.00");
 
-/** What is drawn: a sum is stacked, a time is not. */
+/** What is drawn: a sum is stacked, a time is not.
+ * @type {Record<string, {title: string, of: (point: Api.FigurePoint) => number | null, say: (value: number) => string, apart?: boolean}>} */
 const MEASURES = {
   cost: { title: "Cost", of: (point) => point.costUsd, say: dollars },
   tokens: { title: "Tokens", of: (point) => point.tokens, say: tokens },
@@ -36,6 +47,7 @@ const MEASURES = {
   time: { title: "Median time", of: (point) => point.tookMedianMs ?? null, say: lasted, apart: true },
 };
 
+/** @param {string} by @param {string} name */
 const nameOf = (by, name) => {
   if (by === "agent") return agentName(name);
   return name || (by === "model" ? "no model" : "–");
@@ -53,22 +65,23 @@ function chosenBy(rest) {
 
 class FiguresView extends Part {
   chosen = chosenBy("");
+  /** @type {Api.FiguresResult | null} */ answer = null;
+  choices = {
+    span: this.chooser("Time", SPANS, "span"),
+    by: this.chooser("Divided", DIVIDERS, "by"),
+    measure: this.chooser("Figure", MEASURES, "measure"),
+  };
+
+  sums = h("dl", { cls: "figures" });
+  picture = h("figure", { cls: "chart" });
+  legend = h("ul", { cls: "names" });
+  table = h("table", { cls: "plain" });
+  behind = h("details", null, h("summary", null, "The same as a table"), h("div", { cls: "wide" }, this.table));
+  sight = new ResizeObserver(() => this.draw());
 
   open() {
-    const pick = (label, options, part) =>
-      select(label, Object.entries(options).map(([id, each]) => [id, each.title || each]), (event) => this.pick(part, event.target.value));
-    this.choices = {
-      span: pick("Time", SPANS, "span"),
-      by: pick("Divided", DIVIDERS, "by"),
-      measure: pick("Figure", MEASURES, "measure"),
-    };
-    this.sums = h("dl", { cls: "figures" });
-    this.picture = h("figure", { cls: "chart" });
-    this.legend = h("ul", { cls: "names" });
-    this.table = h("table", { cls: "plain" });
-    this.behind = h("details", null, h("summary", null, "The same as a table"), h("div", { cls: "wide" }, this.table));
+
     fill(this, h("p", { cls: "choices" }, Object.values(this.choices)), this.sums, this.picture, this.legend, this.behind);
-    this.sight = new ResizeObserver(() => this.draw());
     this.sight.observe(this.picture);
   }
 
@@ -76,8 +89,14 @@ class FiguresView extends Part {
     this.sight.disconnect();
   }
 
+  /** @param {string} label @param {Record<string, {title: string}>} options @param {keyof Chosen} part */
+  chooser(label, options, part) {
+    return select(label, Object.entries(options).map(([id, { title }]) => [id, title]), (event) => this.pick(part, event.currentTarget.value));
+  }
+
   /** Its address says what is shown: #/operations/figures/week/model/tokens. It is asked, not what was drawn last: of two
-   * choices in quick succession the second must not take the first one back. */
+   * choices in quick succession the second must not take the first one back.
+   * @param {keyof Chosen} part @param {string} value */
   pick(part, value) {
     const before = chosenBy(location.hash.split("/").slice(3).join("/"));
     const { span, by, measure } = Object.assign(before, { [part]: value });
@@ -87,10 +106,13 @@ class FiguresView extends Part {
   /** @param {string} [rest] */
   async read(rest = "") {
     const chosen = (this.chosen = chosenBy(rest));
-    for (const [part, element] of Object.entries(this.choices)) element.value = chosen[part];
-    const { step, since } = SPANS[chosen.span];
-    const asked = { sinceMs: since(Date.now()), stepMs: step, by: chosen.by };
-    const answer = await wire.call("figures.get", asked);
+    const { span, by, measure } = chosen;
+    this.choices.span.value = span;
+    this.choices.by.value = by;
+    this.choices.measure.value = measure;
+    const { step, since } = SPANS[span];
+    const divider = /** @type {Api.FiguresParams["by"]} */ (by);
+    const answer = await wire.call("figures.get", { sinceMs: since(Date.now()), stepMs: step, by: divider });
     if (this.chosen !== chosen || !this.isConnected) return; // asked anew meanwhile
     this.answer = answer;
     this.draw();
@@ -110,6 +132,7 @@ class FiguresView extends Part {
     });
   }
 
+  /** @param {number[]} steps @param {Shown[]} shown */
   tabulate(steps, shown) {
     const { span, measure } = this.chosen;
     const { say } = MEASURES[measure];
@@ -124,7 +147,7 @@ class FiguresView extends Part {
             "tr",
             null,
             h("th", { scope: "row" }, SPANS[span].name(at)),
-            shown.map((each) => h("td", null, each.values.has(at) ? say(each.values.get(at)) : "–")),
+            shown.map(({ values }) => h("td", null, values.has(at) ? say(values.get(at) ?? 0) : "–")),
           ),
         ),
       ),
@@ -132,6 +155,7 @@ class FiguresView extends Part {
   }
 }
 
+/** @param {Api.FigurePoint} total @returns {[string, string][]} */
 const sumsOf = (total) => [
   ["Cost", dollars(total.costUsd)],
   ["Tokens", `${tokens(total.tokens)}${total.cached ? `, ${tokens(total.cached)} cached` : ""}`],
@@ -141,27 +165,42 @@ const sumsOf = (total) => [
   ["95 % took up to", aboutOf(total.took95Ms)],
 ];
 
-/** Times are counted in classes; of the shortest only its end is known. */
+/** Times are counted in classes; of the shortest only its end is known.
+ * @param {number} [ms] */
 function aboutOf(ms) {
   if (ms === undefined) return "–";
   return ms < SHORTEST_MS ? `less than ${lasted(SHORTEST_MS)}` : `about ${lasted(ms)}`;
 }
 
+/** @param {Api.FiguresResult} answer */
 function stepsOf({ since, until, stepMs }) {
   return Array.from({ length: Math.max(1, Math.ceil((until - since) / stepMs)) }, (_, i) => since + i * stepMs);
 }
 
-/** The largest by what is drawn, and the rest as one. */
+/** The largest by what is drawn, and the rest as one.
+ * @param {Api.FigureSeries[]} series @param {Chosen} chosen */
 function topOf(series, { by, measure }) {
   const { of, say, apart } = MEASURES[measure];
+  /** @param {Api.FigureSeries} each */
   const sumOf = (each) => of(each.total) ?? 0;
   const order = [...series].sort((a, b) => sumOf(b) - sumOf(a));
-  const valuesOf = (each) => new Map(each.points.filter((point) => of(point) !== null).map((point) => [point.at, of(point)]));
+  /** @param {Api.FigureSeries} each */
+  const valuesOf = (each) => {
+    /** @type {Map<number, number>} */
+    const values = new Map();
+    for (const point of each.points) {
+      const value = of(point);
+      if (value !== null) values.set(point.at, value);
+    }
+    return values;
+  };
+  /** @type {Shown[]} */
   const shown = order
     .slice(0, DRAWN)
     .map((each) => ({ agent: by === "agent" && each.name, title: nameOf(by, each.name), values: valuesOf(each), sum: say(sumOf(each)), rest: false }));
   const left = apart ? [] : order.slice(DRAWN);
   if (left.length) {
+    /** @type {Map<number, number>} */
     const values = new Map();
     for (const each of left) for (const [at, value] of valuesOf(each)) values.set(at, (values.get(at) || 0) + value);
     shown.push({ agent: "", title: `${left.length} others`, values, sum: say(left.reduce((sum, each) => sum + sumOf(each), 0)), rest: true });
@@ -171,37 +210,43 @@ function topOf(series, { by, measure }) {
 
 // ── drawing ─────────────────────────────────────────────────────────────────────────────────
 
-/** A round number that is not below: one digit and zeros. */
+/** A round number that is not below: one digit and zeros.
+ * @param {number} value */
 function roundUp(value) {
   if (!value) return 1;
   const zeros = 10 ** Math.floor(Math.log10(value));
-  return [1, 2, 3, 4, 5, 6, 8, 10].find((each) => each * zeros >= value * 0.9999) * zeros;
+  return ([1, 2, 3, 4, 5, 6, 8].find((each) => each * zeros >= value * 0.9999) ?? 10) * zeros;
 }
 
+/** @param {number[]} steps @param {Shown[]} shown @param {Chosen} chosen @param {number} width */
 function chart(steps, shown, { span, by, measure }, width) {
   const { title, say, apart } = MEASURES[measure];
-  const at = (step, i) => shown[i].values.get(step) || 0;
-  const heights = steps.map((step) => shown.reduce((sum, _, i) => (apart ? Math.max(sum, at(step, i)) : sum + at(step, i)), 0));
+  const heights = steps.map((step) =>
+    shown.reduce((sum, { values }) => (apart ? Math.max(sum, values.get(step) || 0) : sum + (values.get(step) || 0)), 0),
+  );
   const top = roundUp(Math.max(0, ...heights));
   const wide = Math.max(240, width) - EDGE.left - EDGE.right;
   const high = HEIGHT - EDGE.top - EDGE.bottom;
+  /** @type {Place} */
   const place = { x: (i) => EDGE.left + (wide * i) / steps.length, y: (value) => EDGE.top + high * (1 - value / top), w: wide / steps.length };
   const sums = shown.map((each) => `${each.title} ${each.sum}`).join(", ") || "nothing";
   return svg(
     "svg",
-    { role: "img", width: wide + EDGE.left + EDGE.right, height: HEIGHT, "aria-label": `${title}, ${SPANS[span].title.toLowerCase()}, ${DIVIDERS[by].toLowerCase()}: ${sums}` },
+    { role: "img", width: wide + EDGE.left + EDGE.right, height: HEIGHT, "aria-label": `${title}, ${SPANS[span].title.toLowerCase()}, ${DIVIDERS[by].title.toLowerCase()}: ${sums}` },
     axis(top, say, place, wide),
     labels(steps, span, place, wide),
     apart ? lines(steps, shown, place) : bars(steps, shown, place, (i) => `${SPANS[span].name(steps[i])}: ${say(heights[i])}`),
   );
 }
 
+/** @param {number} top @param {(value: number) => string} say @param {Place} place @param {number} wide */
 const axis = (top, say, place, wide) =>
   [0, 0.5, 1].flatMap((part) => [
     svg("line", { cls: "rule", x1: EDGE.left, x2: EDGE.left + wide, y1: place.y(part * top), y2: place.y(part * top) }),
     svg("text", { x: EDGE.left - 8, y: place.y(part * top) + 4, "text-anchor": "end" }, say(part * top)),
   ]);
 
+/** @param {number[]} steps @param {string} span @param {Place} place @param {number} wide */
 function labels(steps, span, place, wide) {
   const each = Math.ceil(steps.length / Math.max(2, Math.floor(wide / 110)));
   const short = new Intl.DateTimeFormat(undefined, SPANS[span].step < 6 * HOUR ? { hour: "2-digit", minute: "2-digit", hourCycle: "h23" } : { day: "numeric", month: "short" });
@@ -210,13 +255,16 @@ function labels(steps, span, place, wide) {
     .filter(Boolean);
 }
 
-/** An agent has the colour that it has everywhere; models and channels have one by their place. */
+/** An agent has the colour that it has everywhere; models and channels have one by their place.
+ * @template {HTMLElement | SVGElement} Painted
+ * @param {Painted} element @param {Shown} each @param {number} i */
 function paint(element, each, i) {
   element.classList.add(each.agent ? "sown" : `s${each.rest ? "rest" : i}`);
-  if (each.agent) for (const [name, value] of Object.entries(shadeOf(each.agent))) element.style.setProperty(`--${name}`, value);
+  if (each.agent) for (const [name, value] of Object.entries(shadeOf(each.agent))) element.style.setProperty(`--${name}`, String(value));
   return element;
 }
 
+/** @param {number[]} steps @param {Shown[]} shown @param {Place} place @param {(i: number) => string} say */
 function bars(steps, shown, place, say) {
   const gap = place.w > 6 ? 2 : 0;
   return steps.map((step, i) => {
@@ -232,9 +280,13 @@ function bars(steps, shown, place, say) {
   });
 }
 
+/** @param {number[]} steps @param {Shown[]} shown @param {Place} place */
 function lines(steps, shown, place) {
   return shown.map((each, n) => {
-    const dots = steps.map((step, i) => each.values.has(step) && [place.x(i) + place.w / 2, place.y(each.values.get(step))]).filter(Boolean);
+    const dots = steps.flatMap((step, i) => {
+      const value = each.values.get(step);
+      return value === undefined ? [] : [[place.x(i) + place.w / 2, place.y(value)]];
+    });
     const line = svg(
       "g",
       { cls: "line" },

@@ -1,6 +1,6 @@
 // @ts-check
 // Finding what an address names: an exchange, a run, a trace.
-import { empty, h } from "./dom.js";
+import { empty, h, whyOf } from "./dom.js";
 import { Lost, wire } from "./wire.js";
 
 /** Asks for what the view's `name` names and draws the answer, unless the view has gone on to another meanwhile.
@@ -21,4 +21,5 @@ export async function findNamed(view, { ask, draw, refuse }) {
   if (name === view.name) draw(found);
 }
 
-const notFound = (error) => empty("Not found", error.message, h("p", null, h("a", { href: "#/exchanges" }, "All exchanges")));
+/** @param {unknown} error */
+const notFound = (error) => empty("Not found", whyOf(error), h("p", null, h("a", { href: "#/exchanges" }, "All exchanges")));

@@ -1,10 +1,12 @@
 // @ts-check
 // Forms: fields, the line that says what is going on, and the dialog that an agent and a model service have.
-import { h } from "./dom.js";
+import { h, whyOf } from "./dom.js";
 import { wire } from "./wire.js";
 
+/** @param {string} label @param {HTMLElement} input @param {string} [hint] */
 export const field = (label, input, hint = "") => h("label", null, h("span", null, label), input, hint && h("small", null, hint));
 
+/** @param {HTMLInputElement} input */
 export const trimmed = (input) => input.value.trim();
 
 /** The line of a form that says what is going on. */
@@ -18,27 +20,28 @@ export function report(status, text, bad = false) {
 }
 
 /** A form in a dialog of its own, open until it is closed.
- * @param {string} title @param {() => void} save @param {...any} parts */
+ * @param {string} title @param {() => void} save @param {Page.Child[]} parts */
 export function openForm(title, save, ...parts) {
+  /** @param {SubmitEvent} event */
   const onsubmit = (event) => {
     event.preventDefault();
     save();
   };
   const form = h("form", { onsubmit }, h("h3", null, title), ...parts);
-  const dialog = h("dialog", { cls: "agent", "aria-label": title, onclose: () => dialog.remove() }, form);
+  const dialog = h("dialog", { cls: "agent", "aria-label": title, onclose: (event) => event.currentTarget.remove() }, form);
   document.body.append(dialog);
   dialog.showModal();
   return dialog;
 }
 
 /** One real call to a model; the line says whether it answers.
- * @param {HTMLElement} status @param {{ model: string, key?: string, baseUrl?: string, api?: string }} params */
+ * @param {HTMLElement} status @param {Api.TestModelParams} params */
 export async function testModel(status, params) {
   report(status, `${params.model} is asked …`);
   try {
     const { ok, tookMs, text } = await wire.call("models.test", params);
     report(status, ok ? `It answers after ${tookMs} ms: ${text}` : `No answer: ${text}`, !ok);
   } catch (error) {
-    report(status, error.message, true);
+    report(status, whyOf(error), true);
   }
 }

@@ -1,6 +1,6 @@
 // @ts-check
 // The gateway as this page knows it: agents, newest sessions, what is unread; the Markdown queue and notices.
-import { debounce, h, isBad, learnAgents, learnNames, setSanitised } from "./dom.js";
+import { debounce, fixed, h, isBad, learnAgents, learnNames, setSanitised, whyOf } from "./dom.js";
 import { wire } from "./wire.js";
 
 const RECENT = 60;
@@ -13,13 +13,15 @@ const SEEN_MAX = 500;
 const ATTEND_MS = 20_000;
 
 const store = {
+  /** @template Value @param {string} name @param {Value} otherwise @returns {Value} */
   get(name, otherwise) {
     try {
-      return JSON.parse(localStorage.getItem(name)) ?? otherwise;
+      return JSON.parse(localStorage.getItem(name) ?? "null") ?? otherwise;
     } catch {
       return otherwise;
     }
   },
+  /** @param {string} name @param {unknown} value */
   set(name, value) {
     try {
       localStorage.setItem(name, JSON.stringify(value));
@@ -30,16 +32,20 @@ const store = {
 };
 export { store };
 
+/** @typedef {Api.TableRow & {budget?: Api.BudgetRow}} Known a session as it is shown alone */
+
 /** Tells `recent` when the newest sessions changed and `open` when the page may ask. */
 class GatewayState extends EventTarget {
-  agents = [];
-  recent = [];
-  attention = null;
+  /** @type {Api.AgentRow[]} */ agents = [];
+  /** @type {Api.TableRow[]} */ recent = [];
+  /** @type {Api.AttentionResult | null} */ attention = null;
   mainKey = "agent:main:main";
-  hello = null;
-  #words = new Map(); // by key: its last words, and of when they are
-  #rehearses = null;
-  #seen = store.get(SEEN, null);
+  /** @type {Api.HelloOk | null} */ hello = null;
+  helloAt = 0;
+  /** @type {Map<string, {at: number, text?: string} | undefined>} by key: its last words, and of when they are */
+  #words = new Map();
+  /** @type {Promise<boolean> | null} */ #rehearses = null;
+  /** @type {{since: number, [key: string]: number} | null} */ #seen = store.get(SEEN, null);
 
   constructor() {
     super();
@@ -52,6 +58,7 @@ class GatewayState extends EventTarget {
     setInterval(() => document.hidden || this.refreshAttention(), ATTEND_MS); // a wait gets long in silence
   }
 
+  /** @param {Api.HelloOk} hello */
   async #opened(hello) {
     this.hello = hello;
     this.#rehearses = null;
@@ -100,6 +107,7 @@ class GatewayState extends EventTarget {
     this.dispatchEvent(new Event("recent"));
   }
 
+  /** @param {string} key */
   lastWords(key) {
     return this.#words.get(key)?.text;
   }
@@ -110,11 +118,13 @@ class GatewayState extends EventTarget {
     return this.#rehearses;
   }
 
+  /** @param {string} key */
   row(key) {
     return this.recent.find((row) => row.key === key);
   }
 
-  /** A session however old, archived ones too, with its budget where it has one; null when it was never begun. */
+  /** A session however old, archived ones too, with its budget where it has one; null when it was never begun.
+   * @param {string} key @returns {Promise<Known | null>} */
   async find(key) {
     const [{ rows }, { session }] = await Promise.all([
       wire.call("sessions.table", { key }),
@@ -126,12 +136,14 @@ class GatewayState extends EventTarget {
 
   // A session is unread when something happened in it since it was last looked at, also while this page
   // was away: times are compared, not counted.
+  /** @param {Pick<Api.TableRow, "key" | "updatedAt" | "lane"> & {standing?: Api.State}} row */
   unread(row) {
     const words = this.#words.get(row.key);
     if (row.lane || (words && !words.text && !isBad(row.standing))) return false; // nothing was said in it
     return row.updatedAt > (this.#seen?.[row.key] ?? this.#seen?.since ?? Infinity);
   }
 
+  /** @param {string} key */
   look(key) {
     if (!this.#seen || document.hidden) return;
     const { since, ...seen } = this.#seen;
@@ -146,7 +158,8 @@ class GatewayState extends EventTarget {
 }
 
 /** What was said last, without the marks of Markdown: a list has no room for them. What the gateway asks for and
- * is answered with silence is not said. */
+ * is answered with silence is not said.
+ * @param {Api.Preview["items"]} items */
 function lastWords(items) {
   const spoken = items.filter(({ role, text }) => role !== "tool" && text.trim());
   const answer = spoken.findLast(({ role, text }) => role === "assistant" && !SILENT.test(text));
@@ -165,9 +178,12 @@ export const gateway = new GatewayState();
 
 const BATCH_CHARS = 100_000; // of one call; the gateway takes a little more
 const BATCH = 100;
-let queue = [];
+/** @typedef {HTMLElement & {said?: string, rendered?: boolean}} Words an element, and the text that it shows */
+/** @type {Map<Words, string>} */
+let queue = new Map();
 
-/** Shows the text at once and, where the gateway renders, replaces it by its Markdown. */
+/** Shows the text at once and, where the gateway renders, replaces it by its Markdown.
+ * @param {Words} element @param {string} text */
 export function showWords(element, text) {
   if (element.said === text) return;
   element.said = text;
@@ -176,11 +192,12 @@ export function showWords(element, text) {
     element.textContent = text;
   }
   if (!wire.offers("display.render") || !text.trim()) return;
-  if (!queue.length) setTimeout(renderQueue, 30);
-  queue.push(element);
+  if (!queue.size) setTimeout(renderQueue, 30);
+  queue.set(element, text);
 }
 
-/** To the clipboard, and says so on the button. */
+/** To the clipboard, and says so on the button.
+ * @param {HTMLElement} button @param {string} text */
 export async function copy(button, text) {
   try {
     await navigator.clipboard.writeText(text);
@@ -194,29 +211,31 @@ export async function copy(button, text) {
 }
 
 async function renderQueue() {
-  const waiting = [...new Set(queue)];
-  queue = [];
+  const waiting = [...queue];
+  queue = new Map();
   while (waiting.length) {
+    /** @type {[Words, string][]} */
     const batch = [];
     let room = BATCH_CHARS;
-    do {
-      room -= waiting[0].said.length;
-      batch.push(waiting.shift());
-    } while (waiting.length && batch.length < BATCH && room >= waiting[0].said.length);
-    const asked = batch.map((element) => element.said);
+    for (const each of waiting) {
+      if (batch.length && (batch.length >= BATCH || room < each[1].length)) break;
+      room -= each[1].length;
+      batch.push(each);
+    }
+    waiting.splice(0, batch.length);
     try {
       const answer = await wire.call("display.render", {
-        items: asked.map((markdown, id) => ({ id: String(id), markdown })),
+        items: batch.map(([, markdown], id) => ({ id: String(id), markdown })),
       });
       for (const { id, html } of answer.items) {
-        const element = batch[id];
-        if (element.said !== asked[id]) continue;
+        const [element, asked] = batch[Number(id)];
+        if (element.said !== asked) continue;
         element.classList.remove("plain");
         element.rendered = true;
         setSanitised(element, html);
         for (const block of element.querySelectorAll("pre > code")) {
           const text = block.textContent;
-          block.parentElement.append(
+          block.parentElement?.append(
             h("button", { type: "button", cls: "copy", onclick: (event) => copy(event.currentTarget, text) }, "Copy"),
           );
         }
@@ -236,9 +255,9 @@ const NOTICES_MAX = 4; // more would cover the rail: the oldest ends as if its t
  * @param {string} text
  * @param {{ bad?: boolean, ms?: number, undo?: () => void, done?: () => void }} [how] */
 export function notice(text, { bad = false, ms = 5000, undo, done } = {}) {
-  const box = document.getElementById("toasts");
+  const box = fixed("toasts");
   if (bad) [...box.children].find((each) => each.textContent === text)?.remove(); // once is enough
-  let timer = null;
+  let timer = 0;
   const hold = () => clearTimeout(timer);
   const run = () => {
     hold();
@@ -250,12 +269,12 @@ export function notice(text, { bad = false, ms = 5000, undo, done } = {}) {
   };
   const leave = () => {
     hold();
-    if (toast.contains(document.activeElement)) document.getElementById("view").focus({ preventScroll: true });
+    if (toast.contains(document.activeElement)) fixed("view").focus({ preventScroll: true });
     toast.remove();
   };
   const back = () => {
     leave();
-    undo();
+    undo?.();
   };
   const toast = h(
     "div",
@@ -270,18 +289,19 @@ export function notice(text, { bad = false, ms = 5000, undo, done } = {}) {
     h("span", null, text),
     undo && h("button", { type: "button", onclick: back }, "Undo"),
   );
-  const links = document.querySelector(".rail ul").getBoundingClientRect();
-  box.style.setProperty("--links-end", `${Math.ceil(links.bottom)}px`); // notices stand below them, however many there are
+  const links = document.querySelector(".rail ul")?.getBoundingClientRect();
+  if (links) box.style.setProperty("--links-end", `${Math.ceil(links.bottom)}px`); // notices stand below them, however many there are
   box.append(toast);
   run();
   toast.addEventListener("crowded", end);
-  while (box.children.length > NOTICES_MAX) box.firstElementChild.dispatchEvent(new Event("crowded"));
+  while (box.children.length > NOTICES_MAX) box.firstElementChild?.dispatchEvent(new Event("crowded"));
 }
 
-export const complain = (error) => notice(error?.message || String(error), { bad: true, ms: 8000 });
+/** @param {unknown} error */
+export const complain = (error) => notice(whyOf(error) || String(error), { bad: true, ms: 8000 });
 
 /** The work of a button that was pressed: it is done once, and only what failed can be pressed again.
- * @param {HTMLButtonElement} button @param {() => Promise<any>} work */
+ * @param {HTMLButtonElement} button @param {() => Promise<unknown>} work */
 export async function press(button, work) {
   button.disabled = true;
   try {

@@ -5,9 +5,11 @@ import { plainList } from "./controls.js";
 import { complain, notice } from "./gateway.js";
 import { wire } from "./wire.js";
 
+/** @type {Set<string>} */
 const sure = new Set(); // whose button was pressed once
 
-/** @returns {[string, string, string]} what the mark looks like, what it says, and why */
+/** @param {Api.GatewayListed} each @param {Api.GatewaysListResult} answer
+ * @returns {[string, string, string]} what the mark looks like, what it says, and why */
 function stateOf(each, answer) {
   const why = each.whyNoRuns || (each.here && answer.whyNoRuns) || "";
   if (!each.leaseMs) return ["bad", "away", "It was not heard of for longer than its lease: the others go on with what it had."];
@@ -16,6 +18,7 @@ function stateOf(each, answer) {
   return ["ok", "live", ""];
 }
 
+/** @param {string} id @param {() => void} again */
 async function drain(id, again) {
   try {
     if (!sure.delete(id)) sure.add(id);
@@ -29,6 +32,7 @@ async function drain(id, again) {
   }
 }
 
+/** @param {Api.GatewayListed} each @param {Api.GatewaysListResult} answer @param {() => void} again */
 function row(each, answer, again) {
   const [mark, state, why] = stateOf(each, answer);
   const may = wire.offers("gateways.drain") && each.leaseMs > 0 && !each.draining;

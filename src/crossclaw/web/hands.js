@@ -5,10 +5,14 @@ import { fit, wake } from "./stage.js";
 
 /** @typedef {import("./map.js").MapView} MapView */
 
+/** @type {Record<string, [number, number]>} */
+const STEPS = { ArrowLeft: [40, 0], ArrowRight: [-40, 0], ArrowUp: [0, 40], ArrowDown: [0, -40] };
+
 /** The view moves under the pointer; `choose` is called with the node that was picked.
  * @param {MapView} map */
 export function listen(map) {
   const { canvas, view } = map;
+  /** @type {{x: number, y: number, far: number} | null} */
   let grip = null;
   map.hear(canvas, "pointerdown", (event) => {
     grip = { x: event.clientX, y: event.clientY, far: 0 };
@@ -24,7 +28,7 @@ export function listen(map) {
     wake(map);
   });
   map.hear(canvas, "pointerup", (event) => {
-    if (grip?.far <= 4) map.choose(find(map, event));
+    if (grip && grip.far <= 4) map.choose(find(map, event));
     grip = null;
   });
   map.hear(canvas, "pointerleave", () => {
@@ -42,7 +46,7 @@ export function listen(map) {
     { passive: false },
   );
   map.hear(canvas, "keydown", (event) => {
-    const step = { ArrowLeft: [40, 0], ArrowRight: [-40, 0], ArrowUp: [0, 40], ArrowDown: [0, -40] }[event.key];
+    const step = STEPS[event.key];
     if (step) Object.assign(view, { x: view.x + step[0], y: view.y + step[1], moved: true });
     else if (event.key === "+" || event.key === "=")
       zoomAt(map, 1.25, canvas.clientWidth / 2, canvas.clientHeight / 2);
@@ -79,8 +83,9 @@ function find(map, event) {
   const { view } = map;
   const x = (event.offsetX - view.x) / view.zoom,
     y = (event.offsetY - view.y) / view.zoom;
-  let best = null,
-    nearest = 26 / Math.max(0.6, view.zoom);
+  /** @type {import("./map.js").MapNode | null} */
+  let best = null;
+  let nearest = 26 / Math.max(0.6, view.zoom);
   for (const node of map.nodes.values()) {
     const far = Math.hypot(node.x - x, node.y - y);
     if (far < nearest) [best, nearest] = [node, far];

@@ -11,6 +11,7 @@ const LOG_LINES = 200;
 export async function showGateway() {
   const [health, status] = await Promise.all([wire.call("health"), wire.call("status")]);
   const uptime = (gateway.hello?.snapshot?.uptimeMs || 0) + performance.now() - (gateway.helloAt || 0);
+  /** @type {[string, Page.Child][]} */
   const pairs = [
     ["State", plainMark(health.ok ? "ok" : "bad", health.ok ? "ok" : "failed")],
     ["Version", gateway.hello?.server?.version || "?"],
@@ -18,8 +19,8 @@ export async function showGateway() {
     ["Model", status.model || "–"],
     ["Up for", lasted(uptime)],
     ["Store", h("code", null, status.sessions?.paths?.[0] || "–")],
-    ...(status.disk ? [["Size", sizes(status.disk)]] : []),
   ];
+  if (status.disk) pairs.push(["Size", sizes(status.disk)]);
   const facts = h(
     "dl",
     { cls: "facts" },
@@ -78,8 +79,10 @@ export async function showLogs() {
   return [h("p", { cls: "hint" }, file), text];
 }
 
-/** How large the store is, by how much it grew since the gateway was started, and what is left. */
+/** How large the store is, by how much it grew since the gateway was started, and what is left.
+ * @param {Api.Disk} disk */
 function sizes(disk) {
+  /** @param {number} bytes */
   const mb = (bytes) => {
     const [size, unit] = bytes < 2 ** 30 ? [bytes / 2 ** 20, "MB"] : [bytes / 2 ** 30, "GB"];
     return `${size.toLocaleString(undefined, { maximumFractionDigits: 1 })} ${unit}`;

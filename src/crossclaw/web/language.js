@@ -7,7 +7,11 @@ const wanted = (navigator.languages || [navigator.language]).map((each) => each.
 /** Of the browser's languages the first that is spoken here. */
 export const language = wanted.find((each) => each === "en" || each in WORDS) || "en";
 
-export const t = (text) => WORDS[language]?.[text] || text;
+/** @type {Record<string, Record<string, string>>} */
+const WRITTEN = WORDS;
+
+/** @param {string} text @returns {string} */
+export const t = (text) => WRITTEN[language]?.[text] || text;
 
 /** The texts that stand in index.html, where an element is marked with data-t. */
 export function translate(root = document) {

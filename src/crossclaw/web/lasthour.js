@@ -8,8 +8,11 @@ import { wire } from "./wire.js";
 const AGAIN_MS = 30000;
 
 class LastHour extends Part {
+  soon = debounce(() => this.read(), 1500);
+  /** @type {HTMLAnchorElement | undefined} */ link;
+  failed = h("a", { cls: "problem", href: "#/attention" }); // what failed and why
+
   open() {
-    this.soon = debounce(() => this.read(), 1500);
     this.hear(gateway, "open", () => this.read());
     this.hear(gateway, "recent", () => this.soon());
     this.repeat(AGAIN_MS, () => this.read());
@@ -26,7 +29,7 @@ class LastHour extends Part {
     if (!total || !this.isConnected) return;
     if (!this.link) {
       this.link = h("a", { href: "#/operations/figures/hour" });
-      this.failed = h("a", { cls: "problem", href: "#/attention" }); // what failed and why
+
       fill(this, this.link, this.failed);
     }
     const turns = `${count(total.turns)} ${total.turns === 1 ? t("turn") : t("turns")}`;

@@ -7,6 +7,11 @@ const BENDS = [0.06, -0.12, 0.24, -0.24, 0.34];
 const FLIGHT = 1100; // milliseconds that a message is seen on its way
 const GLOW = 9000; // and its road shines after it
 
+/** @typedef {import("./map.js").MapView} MapView */
+/** @typedef {import("./map.js").MapNode} MapNode */
+/** @typedef {{x: number, y: number}} Spot */
+
+/** @param {MapView} map */
 export function drawRoads(map) {
   const { pen } = map;
   pen.lineWidth = 1.3 / Math.max(0.5, map.view.zoom);
@@ -14,6 +19,7 @@ export function drawRoads(map) {
   pen.globalAlpha = map.dark ? 0.75 : 0.5;
   pen.setLineDash([2, 4]);
   pen.beginPath();
+  /** @type {Map<MapNode, number>} */
   const children = new Map(); // how many lines leave a parent so far
   map.kin = [];
   for (const node of map.nodes.values()) {
@@ -29,7 +35,7 @@ export function drawRoads(map) {
   pen.stroke();
   pen.setLineDash([]);
   pen.beginPath();
-  for (const { from, to: target } of map.roads || []) {
+  for (const { from, to: target } of map.roads) {
     const a = map.nodes.get(from),
       b = map.nodes.get(target);
     if (!a || !b) continue;
@@ -41,7 +47,8 @@ export function drawRoads(map) {
   pen.globalAlpha = 1;
 }
 
-/** A dashed arrow from whoever waits to whom it waits for; red when that takes long. */
+/** A dashed arrow from whoever waits to whom it waits for; red when that takes long.
+ * @param {MapView} map @param {number} time @param {number} now */
 export function drawWaits(map, time, now) {
   if (!map.live) return;
   const { pen } = map,
@@ -64,6 +71,7 @@ export function drawWaits(map, time, now) {
   }
 }
 
+/** @param {MapView} map @param {Spot} from @param {MapNode} node @param {number} px */
 function drawHead(map, from, node, px) {
   const { pen } = map,
     turn = Math.atan2(node.y - from.y, node.x - from.x),
@@ -76,6 +84,7 @@ function drawHead(map, from, node, px) {
   pen.fill();
 }
 
+/** @param {MapView} map @param {number} time @param {number} stretch */
 export function drawFlights(map, time, stretch) {
   const { pen } = map;
   const px = onScreen(map);
@@ -119,16 +128,19 @@ export function drawFlights(map, time, stretch) {
   return some;
 }
 
-/** Every road bends to its right, so that there and back are two. */
+/** Every road bends to its right, so that there and back are two.
+ * @param {Spot} a @param {Spot} b */
 function bend(a, b, by = 0.16) {
   const dx = b.x - a.x,
     dy = b.y - a.y;
   return { x: (a.x + b.x) / 2 - dy * by, y: (a.y + b.y) / 2 + dx * by };
 }
 
+/** @param {Spot} a @param {Spot} c @param {Spot} b @param {number} t */
 function along(a, c, b, t) {
   const u = 1 - t;
   return { x: u * u * a.x + 2 * u * t * c.x + t * t * b.x, y: u * u * a.y + 2 * u * t * c.y + t * t * b.y };
 }
 
+/** @param {number} t */
 const ease = (t) => (t < 0.5 ? 2 * t * t : 1 - (2 - 2 * t) ** 2 / 2);

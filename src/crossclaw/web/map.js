@@ -4,6 +4,7 @@
 import {
   Part,
   agentOf,
+  agentOfRow,
   debounce,
   empty,
   exactTime,
@@ -14,6 +15,7 @@ import {
   nameOf,
   plural,
   stateOf,
+  within,
 } from "./dom.js";
 import { tellInWords } from "./beside.js";
 import { listen } from "./hands.js";
@@ -27,50 +29,108 @@ import { Lost, wire } from "./wire.js";
 const HOUR = 3_600_000;
 const SPEEDS = [10, 60, 300];
 
+/** @typedef {{row: Page.Row, x: number, y: number, tx: number, ty: number, fresh: boolean, rank?: number}} MapNode where it is,
+ * and where it goes to */
+/** @typedef {{id: string, nodes: MapNode[], x: number, y: number, r: number}} Circle of an agent */
+/** @typedef {Pick<Api.RunRow, "runId" | "key" | "kind" | "status" | "createdAt" | "startedAt" | "endedAt" | "exchangeId" | "source" | "standing">} Flight
+ * what passes between sessions: a run, or the report of a child */
+
 export class MapView extends Part {
-  every = new Map(); // all that are known
-  nodes = new Map(); // those that are shown
-  folds = new Map(); // by agent: the dot that stands for its idle sessions
-  unfolded = new Set(); // agents whose idle sessions are shown
-  totals = {}; // by agent: how many sessions it has
+  /** @type {Map<string, MapNode>} */ every = new Map(); // all that are known
+  /** @type {Map<string, MapNode>} */ nodes = new Map(); // those that are shown
+  /** @type {Map<string, MapNode>} */ folds = new Map(); // by agent: the dot that stands for its idle sessions
+  /** @type {Set<string>} */ unfolded = new Set(); // agents whose idle sessions are shown
+  /** @type {Record<string, number>} */ totals = {}; // by agent: how many sessions it has
   ranks = 0;
   shownKeys = "";
-  runs = [];
-  flights = []; // what passes between sessions: runs, and reports of children
-  known = new Map();
-  open_ = [];
-  waits = [];
-  holdups = new Map(); // by key: who waits for it, along all chains
-  spawns = [];
+  /** @type {Api.RunRow[]} */ runs = [];
+  /** @type {Flight[]} */ flights = [];
+  /** @type {{from: string, to: string}[]} */ roads = [];
+  /** @type {Map<string, Api.RunRow>} */ known = new Map();
+  /** @type {Api.RunRow[]} */ open_ = [];
+  /** @type {Api.WaitRow[]} */ waits = [];
+  /** @type {Map<string, import("./holdups.js").Holdup>} */ holdups = new Map(); // by key: who waits for it, along all chains
+  /** @type {Api.SpawnRow[]} */ spawns = [];
+  /** @type {import("./labels.js").Label[]} */ labels = []; // as they were drawn, for those who look
+  /** @type {{key: string, parent: string, by: number}[]} */ kin = [];
+  since = 0;
+  skew = 0;
+  playing = false;
   cursor = 0;
   live = true;
   at = Date.now();
-  legend = null;
   speed = 60;
   view = { x: 0, y: 0, zoom: 1, moved: false };
   drawn = 0; // frames so far
-  circles = null; // of the agents, once the nodes have their places
-  chosen = null;
-  over = null; // the node under the pointer
-  ink = {};
+  /** @type {Circle[] | null} */ circles = null; // once the nodes have their places
+  /** @type {string | null} */ chosen = null;
+  /** @type {MapNode | null} */ over = null; // the node under the pointer
+  /** @type {Record<string, string>} */ ink = {};
   dark = false;
-  frame = null;
+  /** @type {number | null} */ frame = null;
   painted = 0;
+  still = matchMedia("(prefers-reduced-motion: reduce)").matches;
+  soon = debounce(() => this.read(), 120);
+  sized = new ResizeObserver(() => {
+    fit(this);
+    wake(this);
+  });
+  canvas = h("canvas", { tabindex: "0", role: "img", "aria-label": "Map of sessions" });
+  pen = /** @type {CanvasRenderingContext2D} */ (this.canvas.getContext("2d"));
+  legend = h(
+    "p",
+    { cls: "legend", "aria-hidden": "true" },
+    legend("running", "running"),
+    legend("queued", "queued"),
+    legend("waiting", "waits for", "dash"),
+    legend("bad", "failed, or waits for over a minute"),
+    legend("idle", "larger: cost more"),
+  );
+  picked = h("p", { cls: "sr", role: "status" });
+  tip = h("div", { cls: "tip", hidden: true });
+  nobody = empty(
+    "Nobody here yet",
+    "Each session is a dot; what one says to another is a line that lights up.",
+    h("p", null, h("a", { href: "#/chat" }, t("Talk with an agent"))),
+  );
+  side = h("aside", { cls: "side", tabindex: "-1", "aria-label": "What happens" });
+  player = h(
+    "button",
+    {
+      type: "button",
+      cls: "icon",
+      "aria-label": "Replay the last hour",
+      title: "Replay the last hour",
+      onclick: () => this.play(),
+    },
+    icon("play"),
+  );
+  slider = h("input", {
+    type: "range",
+    "aria-label": "Time",
+    step: 1000,
+    oninput: (event) => this.seek(Number(event.currentTarget.value)),
+  });
+  clock = h("output", { "aria-live": "off" });
+  rate = h(
+    "select",
+    {
+      "aria-label": "Speed of the replay",
+      onchange: () => {
+        this.speed = Number(this.rate.value);
+      },
+    },
+    SPEEDS.map((each) => h("option", { value: each }, `${each}×`)),
+  );
+  now = h("button", { type: "button", "aria-pressed": "true", onclick: () => this.goLive() }, "Live");
 
   open() {
-    this.makeParts();
-    this.makeClock();
+    this.nobody.hidden = true;
+    this.rate.value = String(this.speed);
     this.place();
-    this.pen = this.canvas.getContext("2d");
     dress(this);
-    this.still = matchMedia("(prefers-reduced-motion: reduce)").matches;
-    this.soon = debounce(() => this.read(), 120);
     this.hearAll();
     listen(this);
-    this.sized = new ResizeObserver(() => {
-      fit(this);
-      wake(this);
-    });
     this.sized.observe(this.canvas);
     this.repeat(5000, () => {
       if (!this.live) return;
@@ -81,52 +141,6 @@ export class MapView extends Part {
     wake(this);
   }
 
-  makeParts() {
-    this.canvas = h("canvas", { tabindex: "0", role: "img", "aria-label": "Map of sessions" });
-    this.picked = h("p", { cls: "sr", role: "status" });
-    this.tip = h("div", { cls: "tip", hidden: true });
-    this.nobody = empty(
-      "Nobody here yet",
-      "Each session is a dot; what one says to another is a line that lights up.",
-      h("p", null, h("a", { href: "#/chat" }, t("Talk with an agent"))),
-    );
-    this.nobody.hidden = true;
-    this.side = h("aside", { cls: "side", tabindex: "-1", "aria-label": "What happens" });
-  }
-
-  makeClock() {
-    this.player = h(
-      "button",
-      {
-        type: "button",
-        cls: "icon",
-        "aria-label": "Replay the last hour",
-        title: "Replay the last hour",
-        onclick: () => this.play(),
-      },
-      icon("play"),
-    );
-    this.slider = h("input", {
-      type: "range",
-      "aria-label": "Time",
-      step: 1000,
-      oninput: () => this.seek(Number(this.slider.value)),
-    });
-    this.clock = h("output", { "aria-live": "off" });
-    this.rate = h(
-      "select",
-      {
-        "aria-label": "Speed of the replay",
-        onchange: () => {
-          this.speed = Number(this.rate.value);
-        },
-      },
-      SPEEDS.map((each) => h("option", { value: each }, `${each}×`)),
-    );
-    this.rate.value = this.speed;
-    this.now = h("button", { type: "button", "aria-pressed": "true", onclick: () => this.goLive() }, "Live");
-  }
-
   place() {
     fill(
       this,
@@ -135,15 +149,7 @@ export class MapView extends Part {
         { cls: "stage", "aria-label": "Map" },
         h("h2", { cls: "sr" }, "Map"),
         this.canvas,
-        (this.legend = h(
-          "p",
-          { cls: "legend", "aria-hidden": "true" },
-          legend("running", "running"),
-          legend("queued", "queued"),
-          legend("waiting", "waits for", "dash"),
-          legend("bad", "failed, or waits for over a minute"),
-          legend("idle", "larger: cost more"),
-        )),
+        this.legend,
         this.tip,
         this.picked,
         this.nobody,
@@ -173,22 +179,23 @@ export class MapView extends Part {
       for (const row of gateway.recent) this.node(row);
       this.changed();
     });
-    for (const name of ["sessions.changed", "agent"])
-      this.hear(wire, name, ({ detail }) => {
-        if (name !== "agent" || detail.stream === "lifecycle") this.soon();
-      });
+    this.hear(wire, "sessions.changed", () => this.soon());
+    this.hear(wire, "agent", ({ detail }) => {
+      if (detail.stream === "lifecycle") this.soon();
+    });
   }
 
   close() {
-    cancelAnimationFrame(this.frame);
+    cancelAnimationFrame(this.frame ?? 0);
     this.frame = null;
     this.sized.disconnect();
   }
 
+  /** @param {string | null} key */
   go(key) {
     this.chosen = key;
     this.arrange();
-    const node = this.nodes.get(key);
+    const node = this.nodes.get(key ?? "");
     this.picked.textContent = node ? `${nameOf(node.row)}, ${stateOf(node.row.standing).text}` : "";
     this.list();
     wake(this);
@@ -212,6 +219,7 @@ export class MapView extends Part {
     }
   }
 
+  /** @param {Api.MapResult} seen */
   forget(seen) {
     this.known = new Map();
     this.since = seen.since;
@@ -220,6 +228,7 @@ export class MapView extends Part {
     this.greet();
   }
 
+  /** @param {Api.MapResult} seen */
   take(seen) {
     const skew = Date.now() - seen.ts; // the gateway's clock is the one that counts
     this.skew = skew;
@@ -250,19 +259,19 @@ export class MapView extends Part {
             costUsd: 0,
             ghost: true,
           });
-    this.flights = [...this.runs, ...this.spawns.filter((spawn) => spawn.announcedAt).map(reportOf)].sort(
-      (a, b) => a.createdAt - b.createdAt,
-    );
+    this.flights = [...this.runs, ...this.spawns.flatMap(reportsOf)].sort((a, b) => a.createdAt - b.createdAt);
     this.roads = roadsOf(this.flights);
     this.changed();
   }
 
+  /** @param {Page.Row} row */
   node(row) {
+    const { standing } = row;
     const known = this.every.get(row.key);
-    const last = this.known.get(row.standing?.runId);
-    if (last && !row.lane) last.standing = row.standing.name === "ok" ? undefined : row.standing;
+    const last = this.known.get(standing?.runId ?? "");
+    if (last && !row.lane) last.standing = standing?.name === "ok" ? undefined : standing;
     if (known) known.row = row;
-    else this.every.set(row.key, { row, x: 0, y: 0, fresh: true });
+    else this.every.set(row.key, { row, x: 0, y: 0, tx: 0, ty: 0, fresh: true });
   }
 
   /** Agents are there before anybody has talked to them. */
@@ -302,6 +311,7 @@ export class MapView extends Part {
     return this.live ? Date.now() - (this.skew || 0) : this.at;
   }
 
+  /** @param {number} at */
   seek(at) {
     this.live = false;
     this.at = at;
@@ -331,19 +341,20 @@ export class MapView extends Part {
 
   showClock() {
     const now = Date.now() - (this.skew || 0);
-    this.slider.min = Math.floor((now - HOUR) / 1000) * 1000;
-    this.slider.max = Math.ceil(now / 1000) * 1000;
-    this.slider.value = this.time;
+    this.slider.min = String(Math.floor((now - HOUR) / 1000) * 1000);
+    this.slider.max = String(Math.ceil(now / 1000) * 1000);
+    this.slider.value = String(this.time);
     this.slider.setAttribute("aria-valuetext", exactTime(this.time));
     this.clock.textContent = exactTime(this.time);
     this.now.setAttribute("aria-pressed", String(this.live));
-    this.player.firstChild.firstChild.setAttribute("href", this.playing ? "#i-pause" : "#i-play");
+    within(this.player, "use").setAttribute("href", this.playing ? "#i-pause" : "#i-play");
     this.player.setAttribute("aria-label", this.playing ? "Pause" : "Replay the last hour");
   }
 
   // ── hands ─────────────────────────────────────────────────────────────────────────────────
 
-  /** The one after or before the picked one, agent by agent. */
+  /** The one after or before the picked one, agent by agent.
+   * @param {number} by */
   step(by) {
     const nodes = (this.circles || []).flatMap((circle) => circle.nodes);
     if (!nodes.length) return;
@@ -352,9 +363,10 @@ export class MapView extends Part {
     this.choose(nodes[next]);
   }
 
+  /** @param {MapNode | null} node */
   choose(node) {
-    if (isFold(node)) {
-      const agent = node.row.agentId;
+    if (node && isFold(node)) {
+      const agent = agentOfRow(node.row);
       if (!this.unfolded.delete(agent)) this.unfolded.add(agent);
       this.view.moved = false;
       this.changed();
@@ -368,24 +380,22 @@ export class MapView extends Part {
   }
 }
 
+/** @param {string} state @param {string} text */
 function legend(state, text, mark = "dot") {
   return h("span", { cls: "state", data: { state } }, h("i", { cls: mark }), text);
 }
 
-/** A child's report comes without a run: it is written into its parent's transcript. */
-const reportOf = (spawn) => ({
-  runId: spawn.childKey,
-  exchangeId: spawn.childKey,
-  key: spawn.parentKey,
-  source: spawn.childKey,
-  kind: "report",
-  status: "ok",
-  createdAt: spawn.announcedAt,
-  endedAt: spawn.announcedAt,
-});
+/** A child's report comes without a run: it is written into its parent's transcript.
+ * @param {Api.SpawnRow} spawn @returns {Flight[]} */
+const reportsOf = ({ childKey, parentKey, announcedAt: at }) =>
+  at
+    ? [{ runId: childKey, exchangeId: childKey, key: parentKey, source: childKey, kind: "report", status: "ok", createdAt: at, endedAt: at }]
+    : [];
 
-/** One road a direction, however often it was taken. */
+/** One road a direction, however often it was taken.
+ * @param {Flight[]} runs */
 function roadsOf(runs) {
+  /** @type {Map<string, {from: string, to: string}>} */
   const roads = new Map();
   for (const run of runs)
     if (run.source && run.source !== run.key)

@@ -7,14 +7,20 @@ import { isFold } from "./relevance.js";
 
 const BUSY_PX = 6; // at least, of a node where something goes on
 
-function hue(map, node, light, chroma, alpha = 1) {
+/** @typedef {import("./map.js").MapView} MapView */
+/** @typedef {import("./map.js").MapNode} MapNode */
+
+/** @param {MapNode} node @param {number} light @param {number} chroma */
+function hue(node, light, chroma) {
   const { hue: angle, lift } = shadeOf(agentOfRow(node.row));
-  return `oklch(${light + lift} ${chroma} ${angle} / ${alpha})`;
+  return `oklch(${light + lift} ${chroma} ${angle} / 1)`;
 }
 
-/** As many units of the map as a pixel has when the map is small: what must be seen does not shrink with it. */
+/** As many units of the map as a pixel has when the map is small: what must be seen does not shrink with it.
+ * @param {MapView} map */
 export const onScreen = (map) => 1 / Math.min(1, map.view.zoom);
 
+/** @param {MapView} map @param {MapNode} node */
 export function radius(map, node, busy = false) {
   if (isFold(node)) return 12;
   const { costUsd, tokens: used } = node.row;
@@ -23,10 +29,12 @@ export function radius(map, node, busy = false) {
   return busy ? Math.max(r, BUSY_PX * onScreen(map)) : r;
 }
 
+/** @param {MapView} map */
 export function drawCircles(map) {
-  const { pen } = map;
-  for (const circle of map.circles || []) {
-    if (circle.nodes.length < 2 && map.circles.length > 1) continue;
+  const { pen } = map,
+    circles = map.circles || [];
+  for (const circle of circles) {
+    if (circle.nodes.length < 2 && circles.length > 1) continue;
     pen.beginPath();
     pen.arc(circle.x, circle.y, circle.r, 0, 7);
     pen.fillStyle = `oklch(${map.dark ? 0.32 : 0.86} 0.05 ${shadeOf(circle.id).hue} / ${map.dark ? 0.25 : 0.22})`;
@@ -34,6 +42,7 @@ export function drawCircles(map) {
   }
 }
 
+/** @param {MapView} map @param {Map<string, string>} states @param {number} now */
 export function drawNodes(map, states, now) {
   const { pen, ink } = map;
   for (const circle of map.circles || []) {
@@ -44,7 +53,7 @@ export function drawNodes(map, states, now) {
       pen.moveTo(node.x + r, node.y);
       pen.arc(node.x, node.y, r, 0, 7);
     }
-    pen.fillStyle = hue(map, circle.nodes[0], map.dark ? 0.5 : 0.72, 0.11);
+    pen.fillStyle = hue(circle.nodes[0], map.dark ? 0.5 : 0.72, 0.11);
     pen.fill();
     pen.strokeStyle = ink.paper;
     pen.lineWidth = 1.5;
@@ -56,35 +65,41 @@ export function drawNodes(map, states, now) {
     if (node) drawState(map, node, state, now);
   }
   if (map.live) drawHoldups(map, map.time);
-  const chosen = map.nodes.get(map.chosen);
-  for (const [node, color] of [
-    [chosen, ink.ink],
-    [map.over, ink.soft],
-  ]) {
-    if (!node) continue;
-    pen.beginPath();
-    pen.arc(node.x, node.y, radius(map, node) + 4, 0, 7);
-    pen.strokeStyle = color;
-    pen.lineWidth = 1.8;
-    pen.stroke();
-  }
+  drawRing(map, map.nodes.get(map.chosen ?? ""), ink.ink);
+  drawRing(map, map.over, ink.soft);
 }
 
+/** @param {MapView} map @param {MapNode | null | undefined} node @param {string} color */
+function drawRing(map, node, color) {
+  const { pen } = map;
+  if (!node) return;
+  pen.beginPath();
+  pen.arc(node.x, node.y, radius(map, node) + 4, 0, 7);
+  pen.strokeStyle = color;
+  pen.lineWidth = 1.8;
+  pen.stroke();
+}
+
+/** @param {MapView} map */
 function drawLetters(map) {
   const { pen } = map;
   pen.font = "600 13px system-ui, sans-serif";
   pen.textAlign = "center";
   for (const node of map.nodes.values()) {
-    pen.fillStyle = hue(map, node, map.dark ? 0.93 : 0.34, 0.06);
+    pen.fillStyle = hue(node, map.dark ? 0.93 : 0.34, 0.06);
     if (isFold(node)) continue;
     pen.fillText(nameOf(node.row).replace(/^the /i, "").slice(0, 1).toUpperCase(), node.x, node.y + 4.6);
   }
 }
 
+/** @type {Record<string, string>} */
+const INK_OF = { running: "accent", waiting: "amber", queued: "blue", bad: "red", unsure: "amber" };
+
+/** @param {MapView} map @param {MapNode} node @param {string} state @param {number} now */
 function drawState(map, node, state, now) {
   const { pen, ink } = map,
     px = onScreen(map),
-    color = { running: ink.accent, waiting: ink.amber, queued: ink.blue, bad: ink.red, unsure: ink.amber }[state] || ink.soft,
+    color = ink[INK_OF[state] || "soft"],
     r = radius(map, node, true) + 4.5 * px;
   if (map.nodes.size > LABELS_MAX) {
     pen.fillStyle = color; // among hundreds a ring is not enough
@@ -102,6 +117,7 @@ function drawState(map, node, state, now) {
   if (map.live && node.row.lane?.queued) drawQueue(map, node, node.row.lane.queued, r * 0.8, px);
 }
 
+/** @param {MapView} map @param {MapNode} node @param {number} queued @param {number} off @param {number} px */
 function drawQueue(map, node, queued, off, px) {
   const { pen, ink } = map;
   pen.fillStyle = ink.blue;
@@ -111,10 +127,11 @@ function drawQueue(map, node, queued, off, px) {
   pen.fillStyle = ink.card;
   pen.font = `600 ${10 * px}px system-ui, sans-serif`;
   pen.textAlign = "center";
-  pen.fillText(queued > 99 ? "99" : queued, node.x + off, node.y - off + 3.5 * px);
+  pen.fillText(queued > 99 ? "99" : String(queued), node.x + off, node.y - off + 3.5 * px);
 }
 
-/** Whoever holds others up for long has a red ring around it. */
+/** Whoever holds others up for long has a red ring around it.
+ * @param {MapView} map @param {number} time */
 function drawHoldups(map, time) {
   const { pen } = map,
     px = onScreen(map);

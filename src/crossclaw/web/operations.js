@@ -1,6 +1,6 @@
 // @ts-check
 // Operations, in tabs that each have an address (#/operations/jobs). What the gateway does not offer is not shown.
-import { Part, debounce, fill, h } from "./dom.js";
+import { Part, debounce, fill, h, whyOf } from "./dom.js";
 import { keepingFocus } from "./controls.js";
 import { gateway } from "./gateway.js";
 import { Jobs } from "./jobs.js";
@@ -11,16 +11,23 @@ import { showClients, showGateway, showLogs } from "./health.js";
 const REFRESH_MS = 15000;
 const LEASES_MS = 3000; // of gateways: what is true of them lasts no longer
 
-/** A part that minds its own content: put in once while its tab is open, and asked to `read` again when the tab is. */
+/** @typedef {{rest: string, again: () => void, element: HTMLElement}} Place */
+/** @typedef {{title: string, needs: Api.Method[], mindsItself?: boolean,
+ *   show: (place: Place, view: Operations) => Promise<Page.Child | void>}} Block */
+/** @typedef {{title: string, onlyShared?: boolean, blocks: Block[]}} Tab */
+
+/** A part that minds its own content: put in once while its tab is open, and asked to `read` again when the tab is.
+ * @param {string} tag @param {() => Promise<unknown>} load @returns {Block["show"]} */
 const part = (tag, load) => async ({ element, rest }) => {
   await load();
   if (!element.firstElementChild) fill(element, h(tag));
-  await element.firstElementChild.read(rest);
+  await /** @type {HTMLElement & {read(rest: string): Promise<void>}} */ (element.firstElementChild).read(rest);
 };
 
 /** A tab has blocks. A block says which methods it needs and gives what it shows; nothing when it minds its own content.
  * Its function is handed `rest`, what stands behind the tab's name in the address, `again`, which draws the tab anew, and
- * `element`, where it is shown. */
+ * `element`, where it is shown.
+ * @type {Record<string, Tab>} */
 const TABS = {
   health: {
     title: "Health",
@@ -105,27 +112,32 @@ const TABS = {
   log: { title: "Log", blocks: [{ title: "Log", needs: ["logs.tail"], show: showLogs }] },
 };
 
+/** @param {string} name */
 const addressOf = (name) => `#/operations/${name}`;
+/** @param {Block} block */
 const offered = (block) => block.needs.every((method) => wire.offers(method));
 
 class Operations extends Part {
   jobs = new Jobs((added) => this.read(added));
 
+  /** @type {(Block & {element: HTMLElement, inside: HTMLElement})[] | null} */ blocks = null;
+  /** @type {string | null} */ drawn = null;
   current = "health";
   rest = "";
   shared = /** @type {boolean | undefined} */ (undefined); // whether other gateways may be on this ledger; nobody knows yet
 
+  tabs = h(
+    "div",
+    { cls: "tabs", role: "tablist", "aria-label": "Operations", onkeydown: (event) => this.pressed(event) },
+    Object.entries(TABS).map(([name, { title }]) =>
+      h("a", { href: addressOf(name), role: "tab", id: `tab-${name}`, "aria-controls": "tab-shown", data: { tab: name } }, title),
+    ),
+  );
+  panel = h("div", { cls: "grid", role: "tabpanel", id: "tab-shown" });
+  again = debounce(() => this.read(), 300);
+
   open() {
-    this.tabs = h(
-      "div",
-      { cls: "tabs", role: "tablist", "aria-label": "Operations", onkeydown: (event) => this.pressed(event) },
-      Object.entries(TABS).map(([name, { title }]) =>
-        h("a", { href: addressOf(name), role: "tab", id: `tab-${name}`, "aria-controls": "tab-shown", data: { tab: name } }, title),
-      ),
-    );
-    this.panel = h("div", { cls: "grid", role: "tabpanel", id: "tab-shown" });
     fill(this, h("div", { cls: "page" }, h("header", null, h("h2", null, t("Operations"))), this.tabs, this.panel));
-    this.again = debounce(() => this.read(), 300);
     this.hear(gateway, "open", () => this.learn());
     this.learn();
     this.hear(wire, "presence", () => this.again());
@@ -146,6 +158,7 @@ class Operations extends Part {
     }
   }
 
+  /** @param {string} name */
   offers(name) {
     return TABS[name].blocks.some(offered) && (this.shared || !TABS[name].onlyShared);
   }
@@ -171,52 +184,55 @@ class Operations extends Part {
 
   /** @returns {HTMLAnchorElement[]} */
   get links() {
-    return /** @type {any} */ ([...this.tabs.children]);
+    return [...this.tabs.querySelectorAll("a")];
   }
 
   /** The empty blocks of the chosen tab. */
   lay() {
-    this.blocks = TABS[this.current].blocks.map((block) => ({
-      ...block,
-      element: h("section", { cls: "block", hidden: true, "aria-label": block.title }, h("h3", null, block.title), h("div")),
-    }));
+    this.blocks = TABS[this.current].blocks.map((block) => {
+      const inside = h("div");
+      const element = h("section", { cls: "block", hidden: true, "aria-label": block.title }, h("h3", null, block.title), inside);
+      return { ...block, element, inside };
+    });
     fill(this.panel, this.blocks.map((block) => block.element));
   }
 
-  /** As in other lists of tabs: the arrows choose the next one, Home and End the first and the last. */
+  /** As in other lists of tabs: the arrows choose the next one, Home and End the first and the last.
+   * @param {KeyboardEvent} event */
   pressed(event) {
     const shown = this.links.filter((tab) => !tab.hidden);
-    const at = shown.indexOf(event.target);
+    const at = shown.findIndex((tab) => tab === event.target);
+    /** @type {Record<string, number>} */
     const steps = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: -1 };
     if (at < 0 || !(event.key in steps) || event.ctrlKey || event.altKey || event.metaKey) return;
     event.preventDefault();
     const next = shown.at(steps[event.key] % shown.length);
-    next.focus();
-    location.replace(next.href); // no step of the way back for each arrow
+    next?.focus();
+    if (next) location.replace(next.href); // no step of the way back for each arrow
   }
 
   /** @param {boolean} [anyway] also what somebody is typing in */
   read(anyway = false) {
     if (!wire.ready || !this.blocks) return;
-    for (const tab of this.links) tab.hidden = !this.offers(tab.dataset.tab);
+    for (const tab of this.links) tab.hidden = !this.offers(tab.dataset.tab || "");
     for (const block of this.blocks) this.show(block, anyway === true);
   }
 
+  /** @param {NonNullable<Operations["blocks"]>[number]} block @param {boolean} anyway */
   async show(block, anyway) {
-    const { element } = block;
+    const { element, inside } = block;
     element.hidden = !offered(block);
     const form = document.activeElement?.closest("form");
     const typing = form && element.contains(form) && !block.mindsItself;
     if (element.hidden || (typing && !anyway)) return;
-    const place = { rest: this.rest, again: () => this.again(), element: element.lastElementChild };
+    const place = { rest: this.rest, again: () => this.again(), element: inside };
     try {
       const content = await block.show(place, this);
-      if (content) keepingFocus(element, () => fill(element.lastElementChild, ...[content].flat()));
+      if (content) keepingFocus(element, () => fill(inside, content));
     } catch (error) {
-      if (!(error instanceof Lost)) fill(element.lastElementChild, h("p", { cls: "problem" }, error.message));
+      if (!(error instanceof Lost)) fill(inside, h("p", { cls: "problem" }, whyOf(error)));
     }
   }
-
 }
 
 customElements.define("cc-operations", Operations);

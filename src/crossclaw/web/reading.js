@@ -1,7 +1,7 @@
 // @ts-check
 // Reading a conversation: a page of it, what is older, what is newer, and after a break what was missed.
 // Every entry has its number, so what comes twice is shown once and what was missed is asked for.
-import { debounce, empty, fill, h } from "./dom.js";
+import { debounce, empty, fill, h, whyOf } from "./dom.js";
 import { complain, gateway } from "./gateway.js";
 import { Lost, wire } from "./wire.js";
 
@@ -12,12 +12,12 @@ const SHOWN_MAX = 400; // entries in the document; older ones are a scroll away
 export class Reading {
   loads = 0; // begun so far: of two only the later one counts
   lastSeq = 0;
-  olderThan = null; // the number before which there is more to read; null at the beginning
+  /** @type {number | null} */ olderThan = null; // the number before which there is more to read; null at the beginning
   atEnd = true;
   loaded = false;
   asking = false; // for older or newer entries
-  sessionId = null;
-  row = null; // the session, as the gateway's table has it
+  /** @type {string | undefined} */ sessionId;
+  /** @type {import("./gateway.js").Known | null} */ row = null; // the session, as the gateway's table has it
   missing = false; // there is no such session
 
   /** @param {import("./chat.js").Chat} chat */
@@ -59,7 +59,7 @@ export class Reading {
     } catch (error) {
       if (error instanceof Lost || mine !== this.loads) return;
       this.missing = chat.composer.hidden = true;
-      fill(chat.log, h("li", null, empty("No such session", error.message)));
+      fill(chat.log, h("li", null, empty("No such session", whyOf(error))));
     }
   }
 
@@ -79,6 +79,7 @@ export class Reading {
     chat.speaking.show(); // what was said is seen, also while the line is down
   }
 
+  /** @param {Api.EntriesResult} answer */
   took(answer) {
     this.sessionId = answer.sessionId;
     if (answer.before !== undefined && (this.olderThan === null || answer.before < this.olderThan))
@@ -111,7 +112,7 @@ export class Reading {
 
   async catchUp() {
     const { key, speaking } = this.chat;
-    if (!this.loaded || !wire.ready) return;
+    if (!this.loaded || !wire.ready || !key) return;
     try {
       const mine = this.loads;
       const answer = await wire.call("sessions.entries", { key, exchanges: true, after: this.lastSeq, limit: 500 });
@@ -147,9 +148,9 @@ export class Reading {
   }
 
   async older() {
-    if (this.asking || this.olderThan === null || !wire.ready) return;
-    this.asking = true;
     const { key, log } = this.chat;
+    if (this.asking || this.olderThan === null || !wire.ready || !key) return;
+    this.asking = true;
     try {
       const mine = this.loads;
       const answer = await wire.call("sessions.entries", { key, exchanges: true, before: this.olderThan, limit: PAGE });
@@ -168,9 +169,9 @@ export class Reading {
   }
 
   async newer() {
-    if (this.asking || this.atEnd || !wire.ready) return;
-    this.asking = true;
     const { key } = this.chat;
+    if (this.asking || this.atEnd || !wire.ready || !key) return;
+    this.asking = true;
     try {
       const answer = await wire.call("sessions.entries", { key, exchanges: true, after: this.lastSeq, limit: PAGE });
       if (key !== this.chat.key) return;
@@ -185,7 +186,7 @@ export class Reading {
   // ── entries ───────────────────────────────────────────────────────────────────────────────
 
   /** Entries that were asked for, or that the gateway told by itself.
-   * @param {any[]} entries */
+   * @param {Page.Entry[]} entries */
   take(entries, asked = false) {
     const { chat } = this,
       { low, transcript } = chat;

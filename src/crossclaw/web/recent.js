@@ -8,35 +8,36 @@ import { wire } from "./wire.js";
 import "./lasthour.js";
 
 /** The newest conversations and the agents, with what goes on and what is unread. */
-class Recent extends Part {
-  #key = null;
-  #here = null;
+export class Recent extends Part {
+  /** @type {string | null} */ #key = null;
+  /** @type {Page.Row | null} */ #here = null;
+  drawn = ""; // the agents that can be chosen
 
+  /** @param {string | null} key */
   set key(key) {
     this.#key = key;
     if (this.isConnected) this.draw();
   }
 
-  /** The session that is looked at, which may be too old for the list, or archived. */
+  /** The session that is looked at, which may be too old for the list, or archived.
+   * @param {Page.Row} row */
   set here(row) {
     const news = JSON.stringify(row) !== JSON.stringify(this.#here);
     this.#here = row;
     if (news && this.isConnected) this.draw();
   }
 
+  filter = h("input", {
+    type: "search",
+    placeholder: t("Find a conversation"),
+    "aria-label": t("Find a conversation"),
+    oninput: () => this.draw(),
+  });
+  items = h("ul", { cls: "rows" });
+  agent = h("select", { "aria-label": "Conversations of", onchange: () => this.draw() });
+  menu = h("div", { cls: "menu", id: "whom", popover: "auto", role: "menu", "aria-label": "Talk with" });
+
   open() {
-    this.filter = h("input", {
-      type: "search",
-      placeholder: t("Find a conversation"),
-      "aria-label": t("Find a conversation"),
-      oninput: () => this.draw(),
-    });
-    this.items = h("ul", { cls: "rows" });
-    this.agent = h("select", {
-      "aria-label": "Conversations of",
-      onchange: () => this.draw(),
-    });
-    this.menu = h("div", { cls: "menu", id: "whom", popover: "auto", role: "menu", "aria-label": "Talk with" });
     fill(
       this,
       h("cc-last-hour"),
@@ -56,8 +57,9 @@ class Recent extends Part {
     this.draw();
   }
 
+  /** @param {string | null} key @returns {HTMLElement | null} */
   linkTo(key) {
-    return this.items.querySelector(`a[href="${CSS.escape(to.chat(key))}"]`);
+    return key === null ? null : this.items.querySelector(`a[href="${CSS.escape(to.chat(key))}"]`);
   }
 
   /** With one agent there is nothing to choose. */
@@ -89,6 +91,7 @@ class Recent extends Part {
     /** @type {HTMLElement} */ (this.menu.querySelector("button"))?.focus();
   }
 
+  /** @param {string} [agentId] */
   async begin(agentId) {
     try {
       const made = await wire.call("sessions.create", { agentId });
@@ -101,9 +104,11 @@ class Recent extends Part {
 
   draw() {
     const known = new Set(gateway.recent.map((row) => row.key));
+    /** @type {Page.Row[]} */
     const agents = gateway.agents
       .map((agent) => ({ key: `agent:${agent.id}:main` }))
       .filter((row) => !known.has(row.key));
+    /** @type {Page.Row[]} */
     const current =
       this.#key && !known.has(this.#key) && !agents.some((row) => row.key === this.#key)
         ? [this.#here?.key === this.#key ? this.#here : { key: this.#key }]
@@ -149,8 +154,9 @@ class Recent extends Part {
     this.agent.value = ids.includes(chosen) ? chosen : "";
   }
 
+  /** @param {Page.Row} row */
   row(row) {
-    const unread = row.updatedAt && row.key !== this.#key && gateway.unread(row);
+    const unread = row.key !== this.#key && isUnread(row);
     return h(
       "li",
       null,
@@ -177,10 +183,15 @@ class Recent extends Part {
 
 const SELDOM = /^(subagent|cron)$/;
 
-/** Of a child or a job: nothing goes on, nothing failed, and nobody has given it a name. */
-const rests = (row) => SELDOM.test(row.key.split(":")[2]) && !row.lane && !isBad(row.standing) && !gateway.unread(row);
+/** @param {Page.Row} row */
+const isUnread = ({ key, updatedAt = 0, lane, standing }) => updatedAt > 0 && gateway.unread({ key, updatedAt, lane, standing });
 
-/** What a person looks for: what goes on, else what was said last. */
+/** Of a child or a job: nothing goes on, nothing failed, and nobody has given it a name.
+ * @param {Page.Row} row */
+const rests = (row) => SELDOM.test(row.key.split(":")[2]) && !row.lane && !isBad(row.standing) && !isUnread(row);
+
+/** What a person looks for: what goes on, else what was said last.
+ * @param {Page.Row} row */
 function aboutOf(row) {
   if (row.archivedAt) return "archived";
   if (row.agentGone) return "agent gone";

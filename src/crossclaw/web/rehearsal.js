@@ -9,9 +9,11 @@ const AGAIN_MS = 700;
 const STATES = { next: "", now: "running", ok: "ok", failed: "failed" };
 
 class Rehearsal extends Part {
+  shown = ""; // as it was told
+  scene = h("section", { cls: "scene", "aria-label": "Scene" }, h("h2", null, "Rehearsal"));
+  map = h("cc-map");
+
   open() {
-    this.scene = h("section", { cls: "scene", "aria-label": "Scene" }, h("h2", null, "Rehearsal"));
-    this.map = h("cc-map");
     fill(this, this.scene, this.map);
     this.hear(wire, "open", () => this.read());
     this.repeat(AGAIN_MS, () => this.read());
@@ -19,7 +21,7 @@ class Rehearsal extends Part {
   }
 
   go() {
-    /** @type {any} */ (this.map).go(null, new URLSearchParams());
+    this.map.go(null);
   }
 
   async read() {
@@ -32,6 +34,7 @@ class Rehearsal extends Part {
     else fill(this.scene, h("h2", null, "Rehearsal"), h("p", null, "Nothing is played on this gateway."), offerRehearsals());
   }
 
+  /** @param {Api.Staged} playing */
   draw({ title, about, acts, over }) {
     const failed = acts.some((act) => act.state === "failed");
     fill(

@@ -5,7 +5,8 @@ import { complain } from "./gateway.js";
 import { t } from "./language.js";
 import { wire } from "./wire.js";
 
-/** The scenes that come along, in the reader's language. */
+/** The scenes that come along, in the reader's language.
+ * @type {Record<string, string>} */
 const TITLES = {
   "two-agents": t("Two agents talk"),
   team: t("A team of three, with a spawn"),
@@ -21,17 +22,19 @@ export function offerRehearsals() {
   return place;
 }
 
+/** @param {Api.RehearsalListed[]} rehearsals */
 const offers = (rehearsals) => [
   h("p", { cls: "hint" }, t("Or watch a scene. It needs no key, and plays on a gateway of its own that is thrown away:")),
   h(
     "ul",
     null,
     rehearsals.map(({ name, title, about }) =>
-      h("li", null, h("button", { type: "button", title: about, onclick: (event) => play(name, event.target) }, TITLES[name] || title)),
+      h("li", null, h("button", { type: "button", title: about, onclick: (event) => play(name, event.currentTarget) }, TITLES[name] || title)),
     ),
   ),
 ];
 
+/** @param {string} name @param {HTMLButtonElement} button */
 async function play(name, button) {
   const tab = window.open("", "_blank"); // now: what is opened later is taken for an advertisement
   button.disabled = true;

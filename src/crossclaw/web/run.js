@@ -23,15 +23,18 @@ import {
 import { chainOf, figures } from "./causes.js";
 import { keepingFocus } from "./controls.js";
 import { findNamed } from "./finding.js";
-import { gateway, showWords } from "./gateway.js";
+import { gateway } from "./gateway.js";
 import { copy, save } from "./keeping.js";
+import { blocksOf, words } from "./transcript.js";
 import { wire } from "./wire.js";
 
 class Run extends Part {
+  /** @type {string | null} */ name = null;
+  page = h("div", { cls: "page" });
+  soon = debounce(() => this.read(), 300);
+
   open() {
-    this.page = h("div", { cls: "page" });
     fill(this, this.page);
-    this.soon = debounce(() => this.read(), 300);
     this.hear(gateway, "open", () => this.read());
     this.hear(wire, "agent", ({ detail }) => {
       if (detail.runId === this.name) this.soon();
@@ -41,6 +44,7 @@ class Run extends Part {
     });
   }
 
+  /** @param {string | null} id */
   go(id) {
     this.name = id;
     fill(this.page);
@@ -55,9 +59,12 @@ class Run extends Part {
     });
   }
 
+  /** @param {Api.RunTrace} trace */
   draw(trace) {
     const { run, spent } = trace;
-    const opened = new Set([...this.page.querySelectorAll("details[open]")].map((each) => each.dataset.call));
+    /** @type {NodeListOf<HTMLElement>} */
+    const open = this.page.querySelectorAll("details[open]");
+    const opened = new Set([...open].map((each) => each.dataset.call));
     const began = run.startedAt || run.createdAt;
     const drawn = [
       h(
@@ -105,21 +112,20 @@ class Run extends Part {
   }
 }
 
+/** @param {Api.RunTrace} trace @param {Set<string | undefined>} opened */
 function timeline(trace, opened) {
   const { run } = trace;
-  const results = new Map(
-    trace.entries
-      .filter((each) => each.message?.role === "toolResult")
-      .map((each) => [each.message.toolCallId, each]),
-  );
+  /** @type {Map<string | undefined, Api.Message>} */
+  const results = new Map();
+  for (const { message } of trace.entries) if (message?.role === "toolResult") results.set(message.toolCallId, message);
   const items = [];
   if (!trace.entries.some((each) => each.message?.role === "user") && trace.asked)
     items.push(moment(run.createdAt, "Asked", `by ${authorOf(trace.asked.provenance)}`, words(textOf(trace.asked))));
   let before = run.startedAt || run.createdAt;
   let turn = 0;
-  if (run.epoch > 1)
+  if (run.epoch && run.epoch > 1)
     items.push(
-      moment(run.startedAt, "Taken up again", `${run.epoch} claims: a process went away while it ran`, null, "bad"),
+      moment(run.startedAt || run.createdAt, "Taken up again", `${run.epoch} claims: a process went away while it ran`, null, "bad"),
     );
   for (const entry of trace.entries) {
     const { message } = entry;
@@ -132,7 +138,7 @@ function timeline(trace, opened) {
           words(textOf(message)),
         ),
       );
-    if (message?.role === "assistant") items.push(...turnItems(entry, ++turn, before, results, opened));
+    if (message?.role === "assistant") items.push(...turnItems(message, entry.at, ++turn, before, results, opened));
     if (!message)
       items.push(
         moment(entry.at, entry.type === "compaction" ? "Compaction" : "Note", "", h("pre", null, pretty(entry.note))),
@@ -171,11 +177,13 @@ function timeline(trace, opened) {
   return items;
 }
 
-function turnItems(entry, turn, before, results, opened) {
-  const { message } = entry;
-  const calls = message.content.filter((block) => block.type === "toolCall");
+/** @param {Api.Message} message @param {number} at @param {number} turn @param {number} before
+ * @param {Map<string | undefined, Api.Message>} results @param {Set<string | undefined>} opened */
+function turnItems(message, at, turn, before, results, opened) {
+  const blocks = blocksOf(message);
+  const calls = blocks.filter((block) => block.type === "toolCall");
   const facts = [
-    lasted(entry.at - before),
+    lasted(at - before),
     message.usage && `${count(message.usage.input)} in, ${count(message.usage.output)} out`,
     message.usage?.cacheRead && `${count(message.usage.cacheRead)} cached`,
     message.usage?.cost && cost(message.usage.cost.total),
@@ -183,12 +191,10 @@ function turnItems(entry, turn, before, results, opened) {
   ]
     .filter(Boolean)
     .join(" · ");
-  const thoughts = message.content
-    .filter((block) => block.type === "thinking" && block.thinking)
-    .map((block) => thought(block.thinking));
+  const thoughts = blocks.map((block) => block.type === "thinking" && block.thinking && thought(block.thinking));
   const items = [
     moment(
-      entry.at,
+      at,
       `Turn ${turn}`,
       facts,
       [
@@ -202,7 +208,7 @@ function turnItems(entry, turn, before, results, opened) {
   if (calls.length)
     items.push(
       moment(
-        entry.at,
+        at,
         calls.length === 1 ? "Tool call" : `${calls.length} tool calls`,
         "",
         calls.map((call) => callElement(call, results.get(call.id), opened)),
@@ -212,8 +218,8 @@ function turnItems(entry, turn, before, results, opened) {
   return items;
 }
 
-function callElement(call, result, opened) {
-  const message = result?.message;
+/** @param {Extract<Api.Block, {type: "toolCall"}>} call @param {Api.Message | undefined} message @param {Set<string | undefined>} opened */
+function callElement(call, message, opened) {
   return h(
     "details",
     {
@@ -243,6 +249,7 @@ function callElement(call, result, opened) {
   );
 }
 
+/** @param {number} at @param {string} title @param {string} facts @param {Page.Child} [content] */
 function moment(at, title, facts, content, cls = "") {
   return h(
     "li",
@@ -252,10 +259,5 @@ function moment(at, title, facts, content, cls = "") {
   );
 }
 
-function words(text) {
-  const element = h("div", { cls: "words" });
-  showWords(element, text);
-  return element;
-}
 
 customElements.define("cc-run", Run);

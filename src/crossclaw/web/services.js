@@ -6,6 +6,10 @@ import { field, openForm, statusLine, testModel, trimmed } from "./forms.js";
 import { complain, notice } from "./gateway.js";
 import { wire } from "./wire.js";
 
+/** @typedef {Api.ConfigService & {name: string}} Service its name and what the config says of it; without a name, a new one */
+/** @typedef {ReturnType<typeof inputsOf>} Inputs */
+
+/** @type {Record<string, string>} */
 const SPOKEN = {
   "openai-completions": "OpenAI's chat completions (most servers)",
   "openai-responses": "OpenAI's Responses",
@@ -14,15 +18,15 @@ const SPOKEN = {
   ollama: "Ollama",
 };
 
-/** @param {any} service its name and what the config says of it; without a name, a new one
- * @param {any[]} models @param {() => void} done */
+/** @param {Service} service @param {Api.ModelRow[]} models @param {() => void} done */
 export function editService(service, models, done) {
   const inputs = inputsOf(service, models);
   const status = statusLine();
   const acts = {
-    test: () => testModel(status, toTest(service, inputs)),
+    test: () => void testModel(status, toTest(service, inputs)),
     close: () => dialog.close(),
   };
+  /** @param {string} text */
   const finish = (text) => {
     dialog.close();
     if (text) notice(text);
@@ -33,19 +37,23 @@ export function editService(service, models, done) {
   const dialog = openForm(title, save, partsOf(service, inputs, { models, status, acts }));
 }
 
-/** Whether its address can be changed: a new one's, and one that the config gives. */
+/** Whether its address can be changed: a new one's, and one that the config gives.
+ * @param {Service} service */
 const isOwn = ({ name, baseUrl }) => !name || Boolean(baseUrl);
 
-function inputsOf({ name, baseUrl = "", api = "" }, models) {
+/** @param {Service} service @param {Api.ModelRow[]} models */
+function inputsOf({ name, baseUrl, api }, models) {
   return {
     name: h("input", { required: true, pattern: "[A-Za-z0-9][A-Za-z0-9._\\-]*", maxlength: 64, value: name, placeholder: "my-server" }),
-    url: h("input", { type: "url", required: isOwn({ name, baseUrl }), value: baseUrl, placeholder: "http://127.0.0.1:8080/v1", autocomplete: "off" }),
+    url: h("input", { type: "url", required: isOwn({ name, baseUrl }), value: baseUrl || "", placeholder: "http://127.0.0.1:8080/v1", autocomplete: "off" }),
     api: h("select", null, Object.entries(SPOKEN).map(([value, text]) => h("option", { value, selected: value === api }, text))),
     key: h("input", { type: "password", autocomplete: "off", minlength: 8, placeholder: name ? "kept as it is" : "none" }),
     model: h("input", { list: "its-models", value: models[0]?.id || "", placeholder: "the name of a model there" }),
   };
 }
 
+/** @param {Service} service @param {Inputs} inputs
+ * @param {{models: Api.ModelRow[], status: HTMLElement, acts: Record<"test" | "close", () => void>}} about */
 function partsOf(service, inputs, { models, status, acts }) {
   const own = isOwn(service);
   return [
@@ -70,27 +78,34 @@ function partsOf(service, inputs, { models, status, acts }) {
   ];
 }
 
+/** @param {Service} service @param {Inputs} inputs */
 const nameOf = (service, inputs) => service.name || trimmed(inputs.name);
 
-/** Where it is reached and the key, as far as either was typed. */
+/** Where it is reached and the key, as far as either was typed.
+ * @param {Service} service @param {Inputs} inputs */
 function changesOf(service, inputs) {
-  const { name, baseUrl = "", api = "" } = service;
+  const { name, baseUrl, api } = service;
   const [url, key] = [inputs.url, inputs.key].map(trimmed);
-  const moved = isOwn(service) && (url !== baseUrl || (api && inputs.api.value !== api) || !name);
-  return { ...(moved && { baseUrl: url, api: inputs.api.value }), ...(key && { key }) };
+  const spoken = /** @type {Api.SetServiceParams["api"]} */ (inputs.api.value);
+  const moved = isOwn(service) && (url !== (baseUrl || "") || (api && spoken !== api) || !name);
+  return { ...(moved && { baseUrl: url, api: spoken }), ...(key && { key }) };
 }
 
+/** @param {Service} service @param {Inputs} inputs */
 const toTest = (service, inputs) => ({
   model: `${nameOf(service, inputs)}/${trimmed(inputs.model)}`,
   ...changesOf(service, inputs),
 });
 
-/** Stores what was typed; answers with what is so now, in a sentence. Nothing typed, nothing said. */
+/** Stores what was typed; answers with what is so now, in a sentence. Nothing typed, nothing said.
+ * @param {Service} service @param {Inputs} inputs */
 async function saveService(service, inputs) {
-  const changes = changesOf(service, inputs);
-  if (!Object.keys(changes).length) return "";
+  const { baseUrl, api, key } = changesOf(service, inputs);
   const provider = nameOf(service, inputs);
-  const method = "api" in changes ? "models.service.set" : "models.key.set";
-  const { counts } = await wire.call(method, { provider, ...changes });
+  if (baseUrl === undefined && !key) return "";
+  const { counts } =
+    baseUrl === undefined
+      ? await wire.call("models.key.set", { provider, key: key || "" })
+      : await wire.call("models.service.set", { provider, baseUrl, api, ...(key && { key }) });
   return counts && `${provider} is saved: it counts ${counts}.`;
 }

@@ -22,14 +22,19 @@ import { Lost, wire } from "./wire.js";
 
 const UNDO_MS = 6000;
 
+/** @typedef {import("./gateway.js").Known} Known */
+/** @typedef {"label" | "model" | "thinkingLevel" | "verboseLevel" | "sendPolicy"} Setting */
+
 /** Tells `changed` when the table should look again, and `leaving` when the session is about to go or stays. */
-class Session extends Part {
-  key = null;
+export class Session extends Part {
+  /** @type {string | null} */ key = null;
+  /** @type {Api.BudgetRow | undefined} */ budget;
 
   open() {
     this.hear(gateway, "open", () => this.show(this.key));
   }
 
+  /** @param {string | null} key */
   async show(key) {
     this.key = key;
     this.hidden = !key;
@@ -45,7 +50,8 @@ class Session extends Part {
     }
   }
 
-  /** What the table has read anew, without touching a field that somebody is in. */
+  /** What the table has read anew, without touching a field that somebody is in.
+   * @param {Api.TableRow[]} rows */
   refresh(rows) {
     const found = rows.find((each) => each.key === this.key);
     const row = found && { ...found, budget: this.budget };
@@ -53,10 +59,12 @@ class Session extends Part {
     else if (row) this.querySelector(".facts")?.replaceWith(facts(row));
   }
 
+  /** @param {"changed" | "leaving"} name @param {{key: string, how?: string}} [detail] */
   tell(name, detail) {
     this.dispatchEvent(new CustomEvent(name, { detail }));
   }
 
+  /** @param {Page.Row} row */
   head(row) {
     return h(
       "header",
@@ -68,6 +76,7 @@ class Session extends Part {
     );
   }
 
+  /** @param {Known} row */
   draw(row) {
     if (row.archivedAt) {
       fill(
@@ -82,6 +91,7 @@ class Session extends Part {
       );
       return;
     }
+    /** @param {Setting} name @param {string} label @param {HTMLInputElement | HTMLSelectElement} element */
     const field = (name, label, element) =>
       h(
         "label",
@@ -89,6 +99,7 @@ class Session extends Part {
         label,
         Object.assign(element, { name, onchange: () => this.patch(row.key, name, element.value) }),
       );
+    /** @param {Setting} name @param {import("./controls.js").Option[]} options */
     const chosen = (name, options) =>
       select(
         null,
@@ -142,10 +153,12 @@ class Session extends Part {
     this.fillModels(model, row);
   }
 
+  /** @param {Known} row */
   deleter(row) {
-    return h("button", { type: "button", cls: "bad", onclick: () => this.remove(row) }, "Delete");
+    return h("button", { type: "button", cls: "bad", onclick: () => this.discard(row) }, "Delete");
   }
 
+  /** @param {HTMLSelectElement} element @param {Known} row */
   async fillModels(element, row) {
     try {
       const { models } = await wire.call("models.list");
@@ -159,6 +172,7 @@ class Session extends Part {
     }
   }
 
+  /** @param {string} key @param {Setting} name @param {string} value */
   async patch(key, name, value) {
     try {
       await wire.call("sessions.patch", { key, [name]: value || null });
@@ -171,11 +185,13 @@ class Session extends Part {
     }
   }
 
+  /** @param {Known} row */
   stop(row) {
     wire.call("chat.abort", { sessionKey: row.key }).then(() => notice("Stopped."), complain);
   }
 
-  /** The old transcript stays; the session waits a moment, so that Undo needs no way back. */
+  /** The old transcript stays; the session waits a moment, so that Undo needs no way back.
+   * @param {Known} row */
   reset(row) {
     notice(`${nameOf(row)} begins anew …`, {
       ms: UNDO_MS,
@@ -184,7 +200,8 @@ class Session extends Part {
     });
   }
 
-  /** Done at once: it can be brought back at any time. */
+  /** Done at once: it can be brought back at any time.
+   * @param {Known} row */
   async archive(row) {
     try {
       await wire.call("sessions.archive", { key: row.key });
@@ -197,6 +214,7 @@ class Session extends Part {
     this.tell("changed");
   }
 
+  /** @param {Known} row */
   async bringBack(row) {
     try {
       await wire.call("sessions.unarchive", { key: row.key });
@@ -209,8 +227,9 @@ class Session extends Part {
     this.show(this.key);
   }
 
-  /** Nothing brings back what is deleted, so it waits a moment. */
-  remove(row) {
+  /** Nothing brings back what is deleted, so it waits a moment.
+   * @param {Known} row */
+  discard(row) {
     this.tell("leaving", { key: row.key, how: "deleted" });
     location.hash = "#/sessions";
     const stay = () => this.tell("leaving", { key: row.key });
@@ -226,10 +245,14 @@ class Session extends Part {
   }
 }
 
+/** @param {Api.TableRow} row */
 export const channelOf = (row) => (row.channel === "unknown" ? "–" : row.channel);
-const twice = (word) => [word, word];
+/** @param {string} word @returns {[string, string]} */
+export const twice = (word) => [word, word];
 
+/** @param {Known} row */
 function facts(row) {
+  /** @type {[string, Page.Child][]} */
   const pairs = [
     ["State", row.archivedAt ? `archived ${dayOf(row.archivedAt)}, ${timeOf(row.archivedAt)}` : stateMark(row.standing, true)],
     [
@@ -245,9 +268,9 @@ function facts(row) {
     ["Session id", h("code", null, row.sessionId)],
   ];
   if (row.budget) pairs.splice(-2, 0, ["Budget", row.budget.text]);
-  const { runId, since } = row.standing || {};
+  const { runId, since } = row.standing;
   if (runId)
-    pairs.splice(1, 0, [row.lane ? "Run" : "Last run", h("a", { href: to.run(runId) }, `${row.lane ? "since " : ""}${timeOf(since)}`)]);
+    pairs.splice(1, 0, [row.lane ? "Run" : "Last run", h("a", { href: to.run(runId) }, since ? `${row.lane ? "since " : ""}${timeOf(since)}` : runId)]);
   return h(
     "dl",
     { cls: "facts" },

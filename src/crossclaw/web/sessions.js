@@ -20,13 +20,14 @@ import {
 import { choice, select } from "./controls.js";
 import { complain, gateway } from "./gateway.js";
 import { t } from "./language.js";
-import { channelOf } from "./session.js";
+import { channelOf, twice } from "./session.js";
 import { Lost, wire } from "./wire.js";
 
 const ROW = 46; // pixels, as in the style sheet
 const PAGE = 100;
 const PAGES_MAX = 40; // kept; a scroll back further asks again
 const KINDS = ["main", "group", "child", "cron", "hook", "node", "other"];
+/** @type {[name: string, text: string, cls?: string][]} */
 const COLUMNS = [
   ["name", "Session"],
   ["state", "State"],
@@ -38,89 +39,87 @@ const COLUMNS = [
   ["when", "Active", "number"],
 ];
 
+/** @typedef {{rows: Api.TableRow[], reading: boolean, stale: boolean}} TablePage */
+
 class Sessions extends Part {
-  chosen = null;
-  leaving = new Map(); // deleted here, and still to be undone
+  /** @type {string | null} */ chosen = null;
+  /** @type {Map<string, string>} */ leaving = new Map(); // deleted here, and still to be undone
+  /** @type {Api.TableParams} */ asked = {};
+  /** @type {Map<number, TablePage>} */ pages = new Map();
+  /** @type {number | null} */ count = null; // of all rows, once it is known
+  words = h("input", {
+    type: "search",
+    placeholder: "Find by name or key",
+    "aria-label": "Search",
+    oninput: debounce(() => this.ask(), 200),
+  });
+  modes = choice(
+    "Where to search",
+    [
+      ["names", "Names"],
+      ["messages", "Messages"],
+    ],
+    "names",
+    () => {
+      this.words.placeholder = this.modes.value === "names" ? "Find by name or key" : "Words in any message";
+      this.ask();
+    },
+  );
+  kind = select(
+    "Kind",
+    [["", "All kinds"], ...KINDS.map(twice), ["archived", "Archived"]],
+    () => this.ask(),
+  );
+  agent = select("Agent", [["", "All agents"]], () => this.ask());
+  order = select(
+    "Order",
+    [
+      ["updated", "Newest first"],
+      ["cost", "Most expensive"],
+      ["tokens", "Most tokens"],
+    ],
+    () => this.ask(),
+  );
+
+  total = h("p", { cls: "total", role: "status" });
+  body = h("div", { cls: "tbody", role: "rowgroup" });
+  table = h(
+    "div",
+    { cls: "table", role: "table", "aria-label": "Sessions", tabindex: "0", onscroll: () => this.draw() },
+    h(
+      "div",
+      { role: "rowgroup" },
+      h(
+        "div",
+        { cls: "tr thead", role: "row", "aria-rowindex": "1" },
+        COLUMNS.map(([name, text, cls]) => h("div", { role: "columnheader", cls: `c-${name} ${cls || ""}` }, text)),
+      ),
+    ),
+    this.body,
+  );
+  hits = h("div", { cls: "hits", hidden: true, role: "region", "aria-label": "Messages found" });
+  panel = h("cc-session", { cls: "panel", role: "complementary", hidden: true, "aria-label": "Session" });
+  bar = h(
+    "header",
+    { cls: "bar" },
+    h("h2", { cls: "sr" }, "Sessions"),
+    this.words,
+    this.modes,
+    this.kind,
+    this.agent,
+    this.order,
+    this.total,
+  );
+  narrow = matchMedia("(max-width: 699px)");
+  again = debounce(() => this.ask(true), 500);
+  sized = new ResizeObserver(() => this.draw());
 
   open() {
-    this.makeFilters();
-    this.makeTable();
-    this.bar = h(
-      "header",
-      { cls: "bar" },
-      h("h2", { cls: "sr" }, "Sessions"),
-      this.words,
-      this.modes,
-      this.kind,
-      this.agent,
-      this.order,
-      this.total,
-    );
     fill(this, this.bar, this.table, this.hits, this.panel);
-    this.narrow = matchMedia("(max-width: 699px)");
-    this.again = debounce(() => this.ask(true), 500);
     this.hearAll();
-    this.sized = new ResizeObserver(() => this.draw());
     this.sized.observe(this.table);
     this.showAgents();
     this.ask();
-  }
-
-  makeFilters() {
-    this.words = h("input", {
-      type: "search",
-      placeholder: "Find by name or key",
-      "aria-label": "Search",
-      oninput: debounce(() => this.ask(), 200),
-    });
-    this.modes = choice(
-      "Where to search",
-      [
-        ["names", "Names"],
-        ["messages", "Messages"],
-      ],
-      "names",
-      () => {
-        this.words.placeholder = this.modes.value === "names" ? "Find by name or key" : "Words in any message";
-        this.ask();
-      },
-    );
-    this.kind = select(
-      "Kind",
-      [["", "All kinds"], ...KINDS.map((each) => [each, each]), ["archived", "Archived"]],
-      () => this.ask(),
-    );
-    this.agent = select("Agent", [["", "All agents"]], () => this.ask());
-    this.order = select(
-      "Order",
-      [
-        ["updated", "Newest first"],
-        ["cost", "Most expensive"],
-        ["tokens", "Most tokens"],
-      ],
-      () => this.ask(),
-    );
-  }
-
-  makeTable() {
-    this.total = h("p", { cls: "total", role: "status" });
-    this.body = h("div", { cls: "tbody", role: "rowgroup" });
-    this.table = h(
-      "div",
-      { cls: "table", role: "table", "aria-label": "Sessions", tabindex: "0", onscroll: () => this.draw() },
-      h(
-        "div",
-        { role: "rowgroup" },
-        h(
-          "div",
-          { cls: "tr thead", role: "row", "aria-rowindex": "1" },
-          COLUMNS.map(([name, text, cls]) => h("div", { role: "columnheader", cls: `c-${name} ${cls || ""}` }, text)),
-        ),
-      ),
-      this.body,
-    );
-    this.hits = h("div", { cls: "hits", hidden: true, role: "region", "aria-label": "Messages found" });
-    this.panel = h("cc-session", { cls: "panel", role: "complementary", hidden: true, "aria-label": "Session" });
   }
 
   hearAll() {
@@ -146,7 +145,8 @@ class Sessions extends Part {
   }
 
   /** Where the panel covers the table it has the focus, and nothing behind it is reached; when it closes, the
-   * focus is where it was opened from. */
+   * focus is where it was opened from.
+   * @param {string | null} key */
   async go(key) {
     const from = this.panel.contains(document.activeElement) && this.chosen;
     this.chosen = key;
@@ -162,6 +162,7 @@ class Sessions extends Part {
     for (const part of [this.bar, this.table, this.hits]) part.inert = Boolean(this.chosen) && this.narrow.matches;
   }
 
+  /** @param {string} key @returns {HTMLElement | null} */
   linkOf(key) {
     return this.body.querySelector(`a[href="${CSS.escape(to.session(key))}"]`);
   }
@@ -188,13 +189,13 @@ class Sessions extends Part {
       if (!gently) this.search(this.words.value.trim());
       return;
     }
-    this.asked = { limit: PAGE, order: this.order.value };
+    this.asked = { limit: PAGE, order: /** @type {Api.TableParams["order"]} */ (this.order.value) };
     if (this.words.value.trim() && this.modes.value === "names") this.asked.search = this.words.value.trim();
     if (this.kind.value === "archived") this.asked.archived = true;
     else if (this.kind.value) this.asked.kinds = [this.kind.value];
     if (this.agent.value) this.asked.agentId = this.agent.value;
-    if (gently && this.count !== null && this.count !== undefined) {
-      for (const page of this.pages?.values() || []) page.stale = true;
+    if (gently && this.count !== null) {
+      for (const page of this.pages.values()) page.stale = true;
       this.draw();
       return;
     }
@@ -204,6 +205,7 @@ class Sessions extends Part {
     this.read(0);
   }
 
+  /** @param {number} number */
   async read(number) {
     const asked = this.asked;
     const known = this.pages.get(number);
@@ -220,7 +222,7 @@ class Sessions extends Part {
       }
       Object.assign(page, { rows: answer.rows, reading: false });
       this.count = answer.total;
-      if (this.pages.size > PAGES_MAX) this.pages.delete(this.pages.keys().next().value);
+      if (this.pages.size > PAGES_MAX) this.pages.delete([...this.pages.keys()][0]);
       this.draw();
       this.panel.refresh(answer.rows);
     } catch (error) {
@@ -229,6 +231,7 @@ class Sessions extends Part {
     }
   }
 
+  /** @param {string} query */
   async search(query) {
     try {
       const { hits } = await wire.call("sessions.entries.search", { query });
@@ -263,15 +266,15 @@ class Sessions extends Part {
   // ── rows in sight ─────────────────────────────────────────────────────────────────────────
 
   draw() {
-    if (!this.pages || this.count === null || this.count === undefined) return;
+    if (this.count === null) return;
     this.total.textContent = plural(this.count, "session");
-    this.table.setAttribute("aria-rowcount", this.count + 1);
+    this.table.setAttribute("aria-rowcount", String(this.count + 1));
     this.body.style.height = `${this.count * ROW}px`;
     const first = Math.max(0, Math.floor(this.table.scrollTop / ROW) - 8);
     const last = Math.min(this.count, Math.ceil((this.table.scrollTop + this.table.clientHeight) / ROW) + 8);
     for (let page = Math.floor(first / PAGE); page <= Math.floor(Math.max(first, last - 1) / PAGE); page++)
       if (page * PAGE < Math.max(this.count, 1)) this.read(page);
-    const focused = this.body.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
+    const focused = this.body.contains(document.activeElement) ? document.activeElement?.getAttribute("href") : null;
     const rows = [];
     for (let i = first; i < last; i++) rows.push(this.row(i, this.pages.get(Math.floor(i / PAGE))?.rows[i % PAGE]));
     fill(this.body, ...rows);
@@ -286,10 +289,12 @@ class Sessions extends Part {
         ),
       );
     if (!focused) return;
-    const again = this.body.querySelector(`a[href="${CSS.escape(focused)}"]`) || this.table; // gone: its table
-    again.focus({ preventScroll: true });
+    /** @type {HTMLElement | null} */
+    const again = this.body.querySelector(`a[href="${CSS.escape(focused)}"]`);
+    (again || this.table).focus({ preventScroll: true }); // gone: its table
   }
 
+  /** @param {number} index @param {Api.TableRow} [row] */
   row(index, row) {
     const element = h("div", { cls: `tr${row ? "" : " blank"}`, role: "row", "aria-rowindex": index + 2 });
     element.style.top = `${index * ROW}px`;
@@ -302,6 +307,7 @@ class Sessions extends Part {
     element.addEventListener("click", () => {
       location.hash = to.session(row.key);
     });
+    /** @type {Record<string, Page.Child>} */
     const cells = {
       name: h("a", { href: to.session(row.key) }, h("b", null, nameOf(row)), h("code", null, row.key)),
       state: gone
@@ -331,6 +337,7 @@ class Sessions extends Part {
   }
 }
 
+/** @param {string} text @param {string} query */
 function marked(text, query) {
   const found = query
     .split(/\s+/)

@@ -1,6 +1,6 @@
 // @ts-check
 // What is said here and not an entry yet, and words that are still being written.
-import { debounce, face, h, isPersons, oneLine, speakerOf, textOf } from "./dom.js";
+import { debounce, face, h, isPersons, oneLine, speakerOf, textOf, whyOf, within } from "./dom.js";
 import { complain, gateway, showWords } from "./gateway.js";
 import { isStep } from "./protocol.js";
 import { blocksOf, words } from "./transcript.js";
@@ -13,11 +13,15 @@ const READ_CHARS = 400; // of a reply that is read aloud; the whole is in the lo
 const BLOCKED = /send blocked by session policy/i;
 const UNBLOCK = "“/send on” allows it again, and so does “Replies to its chat” among the settings.";
 
+/** @typedef {{key: string | null, message: Api.Message, state: string, params?: Api.ChatSendParams, sent?: boolean}} Said
+ * and not an entry yet; with `params` while the gateway has not taken it */
+/** @typedef {{text: string, said: string, status: string, kind?: string}} Growing a run, and the words that it has so far */
+
 /** Says what a person wrote, and shows it and the reply until both are entries of the transcript. */
 export class Speaking {
-  pending = new Map(); // what was said here and is not an entry yet, by run
-  posting = new Set(); // keys of the conversations that are being posted to
-  runs = new Map(); // those under way, with the words they have so far
+  /** @type {Map<string, Said>} */ pending = new Map(); // by run
+  /** @type {Set<string | null>} */ posting = new Set(); // keys of the conversations that are being posted to
+  /** @type {Map<string, Growing>} */ runs = new Map(); // those under way
 
   /** @param {import("./chat.js").Chat} chat */
   constructor(chat) {
@@ -25,7 +29,8 @@ export class Speaking {
     this.draw = debounce(() => this.show(), 50);
   }
 
-  /** Runs that the gateway has open, some with a message that waits for its turn. */
+  /** Runs that the gateway has open, some with a message that waits for its turn.
+   * @param {Api.OpenRun[]} open */
   underWay(open) {
     for (const run of open) {
       this.runs.set(run.runId, { text: "", said: "", ...this.runs.get(run.runId), status: run.status, kind: run.kind });
@@ -35,13 +40,15 @@ export class Speaking {
     this.busy();
   }
 
-  /** Forgets the runs that ended unheard. */
+  /** Forgets the runs that ended unheard.
+   * @param {Api.OpenRun[]} open */
   keepOnly(open) {
     const known = new Set(open.map((run) => run.runId));
     for (const runId of this.runs.keys()) if (!known.has(runId)) this.runs.delete(runId);
   }
 
-  /** What became an entry is shown by the transcript from now on. */
+  /** What became an entry is shown by the transcript from now on.
+   * @param {Page.Entry} entry */
   settle(entry) {
     const role = entry.message?.role;
     if (!entry.runId) return;
@@ -53,20 +60,23 @@ export class Speaking {
     }
   }
 
+  /** @param {Api.AgentEvent} event */
   heard({ runId, stream, data }) {
     if (stream === "lifecycle" && data.phase === "start")
       this.runs.set(runId, { text: "", said: "", ...this.runs.get(runId), status: "running" });
     if (stream === "lifecycle" && data.phase !== "start") this.runs.delete(runId);
     if (stream === "assistant") {
-      const run = this.runs.get(runId) || { said: "", status: "running" };
+      const run = this.runs.get(runId) || { text: "", said: "", status: "running" };
+      const { text = "" } = data;
       // The end of a turn is told once more after its entry: those words are shown already.
-      if (!run.said || !run.said.startsWith(data.text)) run.text = data.text;
+      if (!run.said || !run.said.startsWith(text)) run.text = text;
       this.runs.set(runId, run);
     }
     this.busy();
     this.draw();
   }
 
+  /** @param {Api.ChatEvent} event */
   ended({ runId, state, message, errorMessage }) {
     if (state === "delta") return;
     this.runs.delete(runId);
@@ -85,6 +95,7 @@ export class Speaking {
   async lookUp() {
     const { chat } = this,
       { key } = chat;
+    if (!key) return;
     const found = await gateway.find(key).catch(() => null); // the line went: the next end tells it
     if (!found || key !== chat.key) return;
     chat.reading.row = found;
@@ -95,47 +106,50 @@ export class Speaking {
     const { chat } = this,
       { key, log, low, reading } = chat;
     const said = reading.atEnd
-      ? [...this.pending]
-          .filter(([, each]) => each.key === key)
-          .map(([runId, each]) => [`said-${runId}`, each, null])
+      ? [...this.pending].filter(([, each]) => each.key === key).map(([runId, each]) => ({ id: `said-${runId}`, said: each }))
       : [];
     const { steps } = chat.transcript.protocol; // what agents say by rule is a line that unfolds
     const growing = reading.loaded && reading.atEnd
-      ? [...this.runs].filter(([id, run]) => run.status !== "queued" && !isStep(run.kind || steps.get(id)?.kind)).map(([runId, run]) => [`run-${runId}`, null, run])
+      ? [...this.runs].filter(([id, run]) => run.status !== "queued" && !isStep(run.kind || steps.get(id)?.kind)).map(([runId, run]) => ({ id: `run-${runId}`, run }))
       : [];
     // What is answered already stands before its answer, and what waits in line behind it.
-    const answered = said.filter(([id]) => growing.some((each) => each[0] === id.replace("said-", "run-")));
+    const answered = said.filter(({ id }) => growing.some((each) => each.id === id.replace("said-", "run-")));
     const inLine = said.filter((each) => !answered.includes(each));
-    const wanted = new Map([...answered, ...growing, ...inLine].map((each) => [each[0], each]));
-    for (const item of log.querySelectorAll(":scope > .ghost")) if (!wanted.has(item.id)) item.remove();
+    const wanted = [...answered, ...growing, ...inLine];
+    const ids = new Set(wanted.map(({ id }) => id));
+    for (const item of log.querySelectorAll(":scope > .ghost")) if (!ids.has(item.id)) item.remove();
+    /** @type {HTMLElement | null} */
     let next = null; // from the last to the first; what stands right is not moved, for it may have the focus
-    for (const [id, message, run] of [...wanted.values()].reverse()) {
-      const item = document.getElementById(id) || (message ? this.saidItem(id, message) : this.growingItem(id));
+    for (const each of wanted.reverse()) {
+      /** @type {HTMLElement} */
+      const item = document.getElementById(each.id) || ("said" in each ? this.saidItem(each.id, each.said) : this.growingItem(each.id));
       if (item.parentNode !== log || item.nextElementSibling !== next) log.insertBefore(item, next);
-      if (message) item.querySelector(".foot").textContent = message.state;
-      else this.growInto(item, run);
+      if ("said" in each) within(item, ".foot").textContent = each.said.state;
+      else this.growInto(item, each.run);
       next = item;
     }
     chat.follow(low);
   }
 
+  /** @param {string} id @param {Said} said */
   saidItem(id, said) {
     const { transcript } = this.chat;
     const body = h(
       "div",
       { cls: "body" },
-      blocksOf(said.message).map((block) => transcript.block(block, {})),
+      blocksOf(said.message).map((block) => transcript.block(block)),
     );
     const side = isPersons(said.message.provenance) ? "user" : "other";
     return h(
       "li",
       { cls: `message ${side} ghost`, id },
-      transcript.head({ message: said.message, at: said.message.timestamp || Date.now() }, side),
+      transcript.head(said.message, { at: said.message.timestamp || Date.now() }, side),
       body,
       h("p", { cls: "foot shown" }),
     );
   }
 
+  /** @param {string} id */
   growingItem(id) {
     return h(
       "li",
@@ -146,11 +160,13 @@ export class Speaking {
     );
   }
 
+  /** @param {HTMLElement} item @param {Growing} run */
   growInto(item, run) {
+    const shown = /** @type {import("./gateway.js").Words} */ (within(item, ".words"));
     const last = this.chat.transcript.items().at(-1);
     item.classList.toggle("joined", last?.dataset.run === item.dataset.run && last?.dataset.who === "assistant");
-    if (run.text) showWords(item.querySelector(".words"), run.text);
-    else if (item.querySelector(".words").said) item.querySelector(".words").replaceWith(words(""));
+    if (run.text) showWords(shown, run.text);
+    else if (shown.said) shown.replaceWith(words(""));
   }
 
   busy() {
@@ -159,24 +175,24 @@ export class Speaking {
 
   // ── saying ────────────────────────────────────────────────────────────────────────────────
 
+  /** @param {string} text @param {Page.Attached[]} pictures */
   say(text, pictures) {
     const { chat } = this,
       { key } = chat;
+    if (!key) return;
     const runId = newId();
-    const attachments = pictures.map((each) => ({
-      type: each.type.startsWith("image/") ? "image" : "file",
-      mimeType: each.type || null,
-      fileName: each.name,
-      content: each.url.slice(each.url.indexOf(",") + 1),
+    const attachments = pictures.map(({ type, name, url = "" }) => ({
+      type: type.startsWith("image/") ? "image" : "file",
+      mimeType: type || null,
+      fileName: name,
+      content: url.slice(url.indexOf(",") + 1),
     }));
-    const content = [
-      ...(text ? [{ type: "text", text }] : []),
-      ...attachments.map((each) =>
-        each.type === "image"
-          ? { type: "image", mimeType: each.mimeType, data: each.content }
-          : { type: "text", text: `[file: ${each.fileName}]` },
-      ),
-    ];
+    /** @type {Api.Block[]} */
+    const content = text ? [{ type: "text", text }] : [];
+    for (const each of attachments)
+      if (each.type === "image") content.push({ type: "image", mimeType: each.mimeType, data: each.content });
+      else content.push({ type: "text", text: `[file: ${each.fileName}]` });
+    /** @type {Said} */
     const said = {
       key,
       message: { role: "user", content },
@@ -202,28 +218,32 @@ export class Speaking {
     for (const key of new Set([...this.pending.values()].map((said) => said.key))) this.post(key);
   }
 
-  /** One after the other, in the order in which it was said: what could not be sent goes before what is newer. */
+  /** One after the other, in the order in which it was said: what could not be sent goes before what is newer.
+   * @param {string | null} key */
   async post(key) {
     if (this.posting.has(key)) return;
     this.posting.add(key);
     for (let next; (next = this.unsent(key)); ) {
-      const sent = this.send(...next);
-      if (!TAKES_LONG.test(next[1].params.message) && !(await sent)) break;
+      const sent = this.send(next);
+      if (!TAKES_LONG.test(next.params.message) && !(await sent)) break;
     }
     this.posting.delete(key);
   }
 
+  /** @param {string | null} key */
   unsent(key) {
-    return [...this.pending].find(([, said]) => said.key === key && said.params && !said.sent);
+    for (const [runId, said] of this.pending) if (said.key === key && said.params && !said.sent) return { runId, said, params: said.params };
+    return null;
   }
 
-  /** Whether the line was there; it may be that the gateway refused. */
-  async send(runId, said) {
+  /** Whether the line was there; it may be that the gateway refused.
+   * @param {{runId: string, said: Said, params: Api.ChatSendParams}} unsent */
+  async send({ runId, said, params }) {
     said.sent = true;
     try {
-      const answer = await wire.call("chat.send", said.params);
+      const answer = await wire.call("chat.send", params);
       delete said.params;
-      if (!answer.runId || ["ok", "error"].includes(answer.status)) this.pending.delete(runId);
+      if (!answer.runId || ["ok", "error"].includes(answer.status || "")) this.pending.delete(runId);
       else said.state = "queued";
       return true;
     } catch (error) {
@@ -234,8 +254,8 @@ export class Speaking {
         return false;
       }
       this.pending.delete(runId);
-      if (said.key === this.chat.key) this.chat.composer.put(said.params.message);
-      complain(BLOCKED.test(error.message) ? new Error(`${error.message}. ${UNBLOCK}`) : error);
+      if (said.key === this.chat.key) this.chat.composer.put(params.message);
+      complain(BLOCKED.test(whyOf(error)) ? new Error(`${whyOf(error)}. ${UNBLOCK}`) : error);
       return true;
     } finally {
       this.draw();

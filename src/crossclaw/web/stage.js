@@ -44,7 +44,7 @@ export function dress(map) {
     map.ink[name] = getComputedStyle(probe).color;
   }
   probe.remove();
-  const [r, g, b] = map.ink.paper.match(/[\d.]+/g).map(Number);
+  const [r, g, b] = (map.ink.paper.match(/[\d.]+/g) || []).map(Number);
   map.dark = r + g + b < (r > 1 || g > 1 ? 380 : 1.5);
   wake(map);
 }
@@ -102,6 +102,7 @@ function settle(map) {
 /** What each session did at that time; now it is what the gateway says.
  * @param {MapView} map @param {number} time */
 function statesAt(map, time) {
+  /** @type {Map<string, string>} */
   const states = new Map();
   if (map.live) {
     for (const [key, node] of map.nodes) {

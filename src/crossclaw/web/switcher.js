@@ -16,7 +16,11 @@ const VIEWS = [
 const TABS = ["Health", "Figures", "Agents", "Channels", "Jobs", "Budgets", "Config", "Log"];
 const RUN = /^[0-9a-z-]{8,}(::\S+)?$/i; // with its followers: rounds, announces, calls
 
-let box = null;
+/** @typedef {{name: string, about: string, key?: string, href?: string, say?: string}} Goal */
+/** @typedef {HTMLDialogElement & {field: HTMLInputElement, list: HTMLElement, found: Goal[], chosen: number, asked: number}} Box */
+
+/** @type {Box} */
+let box;
 
 export function toggleSwitcher() {
   box ??= make();
@@ -31,6 +35,7 @@ export function toggleSwitcher() {
   }
 }
 
+/** @returns {Box} */
 function make() {
   const field = h("input", {
     type: "search",
@@ -43,18 +48,19 @@ function make() {
     onkeydown: pressed,
   });
   const list = h("ul", { id: "goals", role: "listbox", "aria-label": "Found" });
-  const dialog = h("dialog", { cls: "switcher", "aria-label": "Go to", onclick: (event) => event.target === dialog && dialog.close() }, field, list);
+  const dialog = h("dialog", { cls: "switcher", "aria-label": "Go to", onclick: ({ target, currentTarget }) => target === currentTarget && currentTarget.close() }, field, list);
   document.body.append(dialog);
   return Object.assign(dialog, { field, list, found: [], chosen: 0, asked: 0 });
 }
 
+/** @type {import("./composer.js").Command[]} */
 let commands = [];
 
 /** Those of the gateway, asked for once. */
 async function learnCommands() {
   if (commands.length || !wire.offers("commands.list")) return;
-  const answer = await wire.call("commands.list", { scope: "text" }).catch(() => ({}));
-  commands = (answer.commands || []).map((each) => ({ name: each.textAliases?.[0] || `/${each.name}`, text: each.description || "" }));
+  const answer = await wire.call("commands.list", { scope: "text" }).catch(() => ({ commands: [] }));
+  commands = answer.commands.map((each) => ({ name: each.textAliases?.[0] || `/${each.name}`, text: each.description || "" }));
   search();
 }
 
@@ -73,16 +79,20 @@ async function search() {
   if (more && number === box.asked) show(goals(unique([...gateway.recent, ...more.rows]), text));
 }
 
-/** The run that is under way in a session, else its last one. */
+/** The run that is under way in a session, else its last one.
+ * @param {Api.TableRow} row @returns {Goal[]} */
 function runOf(row) {
-  const runId = row.standing?.runId;
+  const { runId } = row.standing;
   return runId ? [{ name: `Run of ${nameOf(row)}`, about: `${row.standing.name} · ${runId}`, href: to.run(runId) }] : [];
 }
 
+/** @param {Api.TableRow[]} rows */
 const unique = (rows) => [...new Map(rows.map((row) => [row.key, row])).values()];
 
-/** What fits, what begins so first. */
+/** What fits, what begins so first.
+ * @param {Api.TableRow[]} rows @param {string} text */
 function goals(rows, text) {
+  /** @type {Goal[]} */
   const all = [
     ...rows.map((row) => ({ name: nameOf(row), about: row.key, key: row.key, href: to.chat(row.key) })),
     ...gateway.agents.map(({ id }) => ({ name: agentName(id), about: "agent", key: `agent:${id}:main`, href: to.chat(`agent:${id}:main`) })),
@@ -95,6 +105,7 @@ function goals(rows, text) {
   const run = box.field.value.trim();
   if (RUN.test(run) && /\d/.test(run)) all.push({ name: `Run ${run}`, about: "by its id", href: to.run(run) });
   const fits = all.filter((goal) => `${goal.name} ${goal.about}`.toLowerCase().includes(text));
+  /** @param {Goal} goal */
   const begins = (goal) => (goal.name.toLowerCase().startsWith(text) ? 0 : 1);
   const seen = new Set();
   return fits
@@ -103,6 +114,7 @@ function goals(rows, text) {
     .slice(0, SHOWN);
 }
 
+/** @param {Goal[]} found */
 function show(found) {
   box.found = found;
   box.chosen = 0;
@@ -128,6 +140,7 @@ function mark() {
   if (box.found.length) box.field.setAttribute("aria-activedescendant", `goal-${box.chosen}`);
 }
 
+/** @param {KeyboardEvent} event */
 function pressed(event) {
   const { found } = box;
   if (event.isComposing || !found.length) return;
@@ -141,6 +154,7 @@ function pressed(event) {
   }
 }
 
+/** @param {Goal} goal */
 function go(goal) {
   box.close();
   if (goal.href) location.hash = goal.href;

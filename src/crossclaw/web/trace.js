@@ -35,32 +35,79 @@ const ROW = 30; // pixels, as in the style sheet
 const MARGIN = 12; // rows drawn beyond those in sight
 const TICKS = [1, 2, 5];
 
+/** @typedef {Partial<Omit<Api.TraceSpan, "kind">> & Pick<Api.TraceSpan, "id" | "key" | "name" | "start"> &
+ * {kind: Api.TraceSpan["kind"] | "lane", parts?: Api.TraceSpan[]}} Row a span, or a participant with its runs as parts */
+
 class Trace extends Part {
-  tree = null;
-  folded = new Set();
-  chosen = null; // the id of a span
-  rows = [];
+  /** @type {string | null} */ name = null;
+  /** @type {Api.TraceTree | null} */ tree = null;
+  /** @type {Set<string>} */ folded = new Set();
+  /** @type {string | null} */ chosen = null; // the id of a span
+  /** @type {Row[]} */ rows = [];
+  whole = 1; // milliseconds
+
+  words = h("input", {
+    type: "search",
+    placeholder: "Find in the trace",
+    "aria-label": "Find in the trace",
+    oninput: debounce(() => this.choose(), 150),
+  });
+  outcome = select(
+    "Outcome",
+    [
+      ["", "All outcomes"],
+      ["bad", "Failed"],
+      ["open", "Under way"],
+      ["critical", "Critical path"],
+    ],
+    () => this.choose(),
+  );
+  agent = select("Agent", [["", "All agents"]], () => this.choose());
+  least = select(
+    "At least",
+    [
+      ["", "Any length, any cost"],
+      ["1000", "1 s and more"],
+      ["10000", "10 s and more"],
+      ["60000", "1 min and more"],
+      ["$0.01", "$0.01 and more"],
+      ["$0.1", "$0.10 and more"],
+    ],
+    () => this.choose(),
+  );
+  mode = choice(
+    "Shown as",
+    [
+      ["tree", "Tree"],
+      ["lanes", "Lanes"],
+    ],
+    "tree",
+    () => this.choose(),
+  );
+  found = h("p", { cls: "total", role: "status" });
+  filters = h("div", { cls: "bar" }, this.words, this.outcome, this.agent, this.least, this.mode, this.found, h("p", { cls: "hint outlined" }, "outlined: the critical path"));
+  head = h("header", { cls: "tracehead" });
+  axis = h("div", { cls: "axis", "aria-hidden": "true" });
+  body = h("div", { cls: "spans", role: "rowgroup" });
+  grid = h(
+    "div",
+    { cls: "waterfall", role: "treegrid", "aria-label": "Spans", tabindex: "0", onscroll: () => this.draw() },
+    this.axis,
+    this.body,
+  );
+  more = h("aside", { cls: "spanmore", hidden: true, "aria-label": "The chosen span" });
+  soon = debounce(() => this.read(), 700);
+  sized = new ResizeObserver(() => this.draw());
 
   open() {
-    this.head = h("header", { cls: "tracehead" });
-    this.makeFilters();
-    this.axis = h("div", { cls: "axis", "aria-hidden": "true" });
-    this.body = h("div", { cls: "spans", role: "rowgroup" });
-    this.grid = h(
-      "div",
-      { cls: "waterfall", role: "treegrid", "aria-label": "Spans", tabindex: "0", onscroll: () => this.draw() },
-      this.axis,
-      this.body,
-    );
-    this.more = h("aside", { cls: "spanmore", hidden: true, "aria-label": "The chosen span" });
     fill(this, this.head, this.filters, this.grid, this.more);
-    this.soon = debounce(() => this.read(), 700);
     this.hear(gateway, "open", () => this.read());
     const whileOpen = () => this.tree && !this.tree.end && this.soon();
-    for (const name of ["agent", "chat", "sessions.changed"]) this.hear(wire, name, whileOpen);
+    this.hear(wire, "agent", whileOpen);
+    this.hear(wire, "chat", whileOpen);
+    this.hear(wire, "sessions.changed", whileOpen);
     this.repeat(5000, whileOpen);
     this.hear(this.grid, "keydown", (event) => this.key(event));
-    this.sized = new ResizeObserver(() => this.draw());
     this.sized.observe(this.grid);
   }
 
@@ -68,50 +115,7 @@ class Trace extends Part {
     this.sized.disconnect();
   }
 
-  makeFilters() {
-    const again = () => this.choose();
-    this.words = h("input", {
-      type: "search",
-      placeholder: "Find in the trace",
-      "aria-label": "Find in the trace",
-      oninput: debounce(again, 150),
-    });
-    this.outcome = select(
-      "Outcome",
-      [
-        ["", "All outcomes"],
-        ["bad", "Failed"],
-        ["open", "Under way"],
-        ["critical", "Critical path"],
-      ],
-      again,
-    );
-    this.agent = select("Agent", [["", "All agents"]], again);
-    this.least = select(
-      "At least",
-      [
-        ["", "Any length, any cost"],
-        ["1000", "1 s and more"],
-        ["10000", "10 s and more"],
-        ["60000", "1 min and more"],
-        ["$0.01", "$0.01 and more"],
-        ["$0.1", "$0.10 and more"],
-      ],
-      again,
-    );
-    this.mode = choice(
-      "Shown as",
-      [
-        ["tree", "Tree"],
-        ["lanes", "Lanes"],
-      ],
-      "tree",
-      again,
-    );
-    this.found = h("p", { cls: "total", role: "status" });
-    this.filters = h("div", { cls: "bar" }, this.words, this.outcome, this.agent, this.least, this.mode, this.found, h("p", { cls: "hint outlined" }, "outlined: the critical path"));
-  }
-
+  /** @param {string | null} id @param {URLSearchParams} query */
   go(id, query) {
     const span = query.get("span");
     if (id === this.name) {
@@ -139,18 +143,19 @@ class Trace extends Part {
     });
   }
 
+  /** @param {Api.TraceTree} tree */
   show(tree) {
     const first = !this.tree;
     this.tree = tree;
-    this.showHead();
+    this.showHead(tree);
     this.choose();
     if (first && this.chosen) this.pick(this.chosen, true);
   }
 
   // ── what began it, and all of it in figures ───────────────────────────────────────────────
 
-  showHead() {
-    const { tree } = this;
+  /** @param {Api.TraceTree} tree */
+  showHead(tree) {
     const root = tree.spans[0];
     const who = tree.origin ? authorOf(tree.origin) : beginning(tree.kind);
     const models = tree.spans.filter((span) => span.kind === "model").length;
@@ -164,13 +169,13 @@ class Trace extends Part {
         h("a", { cls: "button", href: to.chat(tree.key) }, "Chat"),
         h("button", { type: "button", onclick: () => copy(location.href) }, "Copy link"),
         h("button", { type: "button", onclick: () => save(tree, `trace-${tree.root}`) }, "Export JSON"),
-        h("button", { type: "button", onclick: () => this.exportOtlp() }, "OpenTelemetry"),
+        h("button", { type: "button", onclick: () => this.exportOtlp(tree.root) }, "OpenTelemetry"),
       ),
       h("p", { cls: "asked" }, tree.asked ? `“${tree.asked}”` : "nothing was said"),
       figures([
         ["Took", tree.end ? lasted(tree.end - tree.start) : `${lasted(tree.ts - tree.start)} so far`],
         ["Began", exactTime(tree.start)],
-        ["Runs", count(tree.runs)],
+        ["Runs", count(tree.runs || 0)],
         ["Failed", h("span", { cls: tree.failed ? "problem" : null }, count(tree.failed || 0))],
         ["Model calls", count(models)],
         ["Tokens", count(tree.spans.reduce((sum, s) => sum + (s.tokensIn || 0) + (s.tokensOut || 0), 0))],
@@ -184,9 +189,10 @@ class Trace extends Part {
     this.agent.value = agents.includes(value) ? value : "";
   }
 
-  async exportOtlp() {
+  /** @param {string} root */
+  async exportOtlp(root) {
     try {
-      save(await wire.call("trace.export", { id: this.name }), `otlp-${this.tree.root}`);
+      save(await wire.call("trace.export", { id: this.name || root }), `otlp-${root}`);
     } catch (error) {
       complain(error);
     }
@@ -198,13 +204,14 @@ class Trace extends Part {
     return Boolean(this.words.value.trim() || this.outcome.value || this.agent.value || this.least.value);
   }
 
-  fits(span) {
+  /** @param {Api.TraceSpan} span @param {number} now */
+  fits(span, now) {
     const words = this.words.value.trim().toLowerCase();
     if (words && !`${span.name} ${span.text || ""} ${span.key} ${span.standing?.why || ""}`.toLowerCase().includes(words)) return false;
     if (this.agent.value && agentOf(span.key) !== this.agent.value) return false;
     const least = this.least.value;
     if (least.startsWith("$") && (span.costUsd || 0) < Number(least.slice(1))) return false;
-    if (least && !least.startsWith("$") && (span.end || this.tree.ts) - span.start < Number(least)) return false;
+    if (least && !least.startsWith("$") && (span.end || now) - span.start < Number(least)) return false;
     if (this.outcome.value === "bad") return isBad(span.standing) || span.standing?.name === "stopped";
     if (this.outcome.value === "open") return !span.end;
     if (this.outcome.value === "critical") return Boolean(span.critical);
@@ -213,16 +220,17 @@ class Trace extends Part {
 
   choose() {
     if (!this.tree) return;
-    if (this.mode.value === "lanes") this.rows = this.lanes();
-    else if (this.filtered) this.rows = this.tree.spans.filter((span) => this.fits(span));
-    else this.rows = this.unfolded();
+    const { spans, ts } = this.tree;
+    if (this.mode.value === "lanes") this.rows = this.lanes(this.tree);
+    else if (this.filtered) this.rows = spans.filter((span) => this.fits(span, ts));
+    else this.rows = this.unfolded(spans);
     this.found.textContent = plural(this.rows.length, this.mode.value === "lanes" ? "participant" : "span");
     this.draw();
   }
 
-  unfolded() {
+  /** @param {Api.TraceSpan[]} spans */
+  unfolded(spans) {
     const rows = [];
-    const { spans } = this.tree;
     for (let i = 0; i < spans.length; i++) {
       rows.push(spans[i]);
       if (this.folded.has(spans[i].id)) i += spans[i].below || 0;
@@ -230,16 +238,18 @@ class Trace extends Part {
     return rows;
   }
 
-  /** Each participant a row, with the runs that it had. */
-  lanes() {
-    const lanes = new Map();
-    for (const span of this.tree.spans) {
-      if (span.kind !== "run" || !this.fits(span)) continue;
-      const lane = lanes.get(span.key) || { id: `lane:${span.key}`, kind: "lane", key: span.key, name: nameOfKey(span.key), parts: [], start: span.start };
-      lane.parts.push(span);
-      lanes.set(span.key, lane);
+  /** Each participant a row, with the runs that it had.
+   * @param {Api.TraceTree} tree @returns {Row[]} */
+  lanes({ spans, ts }) {
+    /** @type {Map<string, Api.TraceSpan[]>} */
+    const runs = new Map();
+    for (const span of spans) {
+      if (span.kind !== "run" || !this.fits(span, ts)) continue;
+      const before = runs.get(span.key);
+      if (before) before.push(span);
+      else runs.set(span.key, [span]);
     }
-    return [...lanes.values()];
+    return [...runs].map(([key, parts]) => ({ id: `lane:${key}`, kind: "lane", key, name: nameOfKey(key), parts, start: parts[0].start }));
   }
 
   // ── rows in sight ─────────────────────────────────────────────────────────────────────────
@@ -249,13 +259,13 @@ class Trace extends Part {
     const { tree } = this;
     this.whole = Math.max(1, (tree.end || tree.ts) - tree.start);
     this.drawAxis();
-    this.grid.setAttribute("aria-rowcount", this.rows.length);
+    this.grid.setAttribute("aria-rowcount", String(this.rows.length));
     this.body.style.height = `${this.rows.length * ROW}px`;
     const top = this.grid.scrollTop;
     const first = Math.max(0, Math.floor(top / ROW) - MARGIN);
     const last = Math.min(this.rows.length, Math.ceil((top + this.grid.clientHeight) / ROW) + MARGIN);
     const rows = [];
-    for (let i = first; i < last; i++) rows.push(this.row(this.rows[i], i));
+    for (let i = first; i < last; i++) rows.push(this.row(this.rows[i], i, tree));
     fill(this.body, ...rows);
     if (!this.rows.length) this.body.append(empty("No span matches", "Fewer conditions show more."));
   }
@@ -277,7 +287,8 @@ class Trace extends Part {
     );
   }
 
-  row(span, index) {
+  /** @param {Row} span @param {number} index @param {Api.TraceTree} tree */
+  row(span, index, tree) {
     const element = h("div", {
       cls: `span${span.critical ? " critical" : ""}`,
       role: "row",
@@ -289,10 +300,11 @@ class Trace extends Part {
       onclick: () => this.pick(span.id, false),
     });
     element.style.top = `${index * ROW}px`;
-    element.append(this.name_(span), this.bar(span), ...this.amounts(span));
+    element.append(this.name_(span), this.bar(span, tree), ...this.amounts(span, tree));
     return element;
   }
 
+  /** @param {Row} span */
   name_(span) {
     const cell = h("div", { cls: "n", role: "rowheader" });
     cell.style.paddingLeft = `${8 + Math.min(span.depth || 0, 12) * (this.filtered ? 0 : 14)}px`;
@@ -307,18 +319,21 @@ class Trace extends Part {
     cell.append(
       fold,
       h("b", null, titleOf(span)),
-      h("span", { cls: bad ? "problem" : null }, bad ? oneLine(span.standing.why || span.standing.name, 120) : oneLine(span.text || "", 120)),
+      h("span", { cls: bad ? "problem" : null }, bad ? oneLine(span.standing?.why || span.standing?.name, 120) : oneLine(span.text || "", 120)),
     );
     return cell;
   }
 
-  bar(span) {
+  /** @param {Row} span @param {Api.TraceTree} tree */
+  bar(span, tree) {
+    /** @type {Row[]} */
     const parts = span.parts || [span];
-    return h("div", { cls: "t", role: "gridcell" }, parts.map((part) => this.piece(part)));
+    return h("div", { cls: "t", role: "gridcell" }, parts.map((part) => this.piece(part, tree)));
   }
 
-  piece(span) {
-    const { tree, whole } = this;
+  /** @param {Row} span @param {Api.TraceTree} tree */
+  piece(span, tree) {
+    const { whole } = this;
     const end = span.end || tree.ts;
     const bar = h("i", {
       cls: span.critical ? "critical" : null,
@@ -331,8 +346,9 @@ class Trace extends Part {
     return bar;
   }
 
-  amounts(span) {
-    const spent = span.parts ? span.parts.reduce((sum, each) => sum + this.own(each), 0) : span.tokensBelow || 0;
+  /** @param {Row} span @param {Api.TraceTree} tree */
+  amounts(span, tree) {
+    const spent = span.parts ? span.parts.reduce((sum, each) => sum + ownTokens(each, tree), 0) : span.tokensBelow || 0;
     const usd = span.parts ? 0 : span.costBelow || 0;
     const took = span.parts ? plural(span.parts.length, "run") : span.end ? lasted(span.end - span.start) : "under way";
     return [
@@ -342,27 +358,26 @@ class Trace extends Part {
     ];
   }
 
-  /** The tokens of a run's own model calls. */
-  own(run) {
-    return this.tree.spans.reduce((sum, s) => sum + (s.kind === "model" && s.runId === run.runId ? (s.tokensIn || 0) + (s.tokensOut || 0) : 0), 0);
-  }
 
   // ── hands ─────────────────────────────────────────────────────────────────────────────────
 
+  /** @param {string} id */
   fold(id) {
     if (!this.folded.delete(id)) this.folded.add(id);
     this.choose();
   }
 
+  /** @param {KeyboardEvent} event */
   key(event) {
     const at = this.rows.findIndex((span) => span.id === this.chosen);
     const page = Math.max(1, Math.floor(this.grid.clientHeight / ROW) - 2);
+    /** @type {Record<string, number>} */
     const moves = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page, Home: -this.rows.length, End: this.rows.length };
     const span = this.rows[at];
     if (event.key in moves) this.pick(this.rows[Math.max(0, Math.min(this.rows.length - 1, at + moves[event.key]))]?.id, true);
     else if (event.key === "ArrowLeft" && span?.below && !this.folded.has(span.id)) this.fold(span.id);
     else if (event.key === "ArrowLeft" && span?.parent) this.pick(span.parent, true);
-    else if (event.key === "ArrowRight" && this.folded.has(span?.id)) this.fold(span.id);
+    else if (event.key === "ArrowRight" && span && this.folded.has(span.id)) this.fold(span.id);
     else if (event.key === "Enter" && span?.runId) location.hash = to.run(span.runId);
     else if (event.key === "Escape") this.pick(null, false);
     else if (event.key === "/") this.words.focus();
@@ -370,9 +385,11 @@ class Trace extends Part {
     event.preventDefault();
   }
 
+  /** @param {string | null | undefined} id @param {boolean} scroll */
   pick(id, scroll) {
+    const { tree } = this;
     this.chosen = id || null;
-    history.replaceState(null, "", `#/trace/${encodeURIComponent(this.name)}${id ? `?span=${encodeURIComponent(id)}` : ""}`);
+    history.replaceState(null, "", `#/trace/${encodeURIComponent(this.name ?? "")}${id ? `?span=${encodeURIComponent(id)}` : ""}`);
     const at = this.rows.findIndex((span) => span.id === id);
     if (scroll && at >= 0) {
       const room = this.grid.clientHeight - 40;
@@ -380,46 +397,57 @@ class Trace extends Part {
       else if (at * ROW > this.grid.scrollTop + room - ROW) this.grid.scrollTop = at * ROW - room + ROW;
     }
     this.draw();
-    this.showMore(this.tree?.spans.find((span) => span.id === id));
+    const span = tree?.spans.find((each) => each.id === id);
+    this.more.hidden = !span;
+    if (tree && span) this.showMore(span, tree);
   }
 
-  showMore(span) {
-    this.more.hidden = !span;
-    if (!span) return;
+  /** @param {Api.TraceSpan} span @param {Api.TraceTree} tree */
+  showMore(span, tree) {
+    /** @type {([string, Page.Child] | false | 0 | "" | undefined)[]} */
     const facts = [
       ["Session", span.kind === "delivery" ? span.key : h("a", { href: to.chat(span.key) }, nameOfKey(span.key))],
       ["State", stateMark(span.standing, true)],
-      ["From", `${exactTime(span.start)}, ${lasted(span.start - this.tree.start)} after the beginning`],
+      ["From", `${exactTime(span.start)}, ${lasted(span.start - tree.start)} after the beginning`],
       ["Took", span.end ? lasted(span.end - span.start) : "under way"],
-      span.began > span.start && ["Queued for", lasted(span.began - span.start)],
+      span.began && span.began > span.start && ["Queued for", lasted(span.began - span.start)],
       span.model && ["Model", span.model],
-      (span.tokensIn || span.tokensOut) && ["Tokens", `${count(span.tokensIn || 0)} in, ${count(span.tokensOut || 0)} out`],
+      Boolean(span.tokensIn || span.tokensOut) && ["Tokens", `${count(span.tokensIn || 0)} in, ${count(span.tokensOut || 0)} out`],
       span.below && ["Below it", `${plural(span.below, "span")}, ${count(span.tokensBelow || 0)} tokens${span.costBelow ? `, ${cost(span.costBelow)}` : ""}`],
       span.critical && ["Critical path", "had this been faster, so had the whole"],
       explained(span) && ["What it is", explained(span)],
-    ].filter(Boolean);
+    ];
     fill(
       this.more,
       h("h3", null, titleOf(span)),
-      h("dl", { cls: "facts" }, facts.map(([name, value]) => [h("dt", null, name), h("dd", null, value)])),
+      h("dl", { cls: "facts" }, facts.map((each) => (each ? [h("dt", null, each[0]), h("dd", null, each[1])] : null))),
       span.text && h("pre", null, span.text),
       span.runId && h("p", null, h("a", { cls: "button", href: to.run(span.runId) }, "The whole run")),
     );
   }
 }
 
-/** Of a run who has it, of a wait for whom; the name by which it was asked for may be an agent's id or a key. */
+/** The tokens of a run's own model calls.
+ * @param {Api.TraceSpan} run @param {Api.TraceTree} tree */
+const ownTokens = (run, tree) =>
+  tree.spans.reduce((sum, s) => sum + (s.kind === "model" && s.runId === run.runId ? (s.tokensIn || 0) + (s.tokensOut || 0) : 0), 0);
+
+/** Of a run who has it, of a wait for whom; the name by which it was asked for may be an agent's id or a key.
+ * @param {Row} span */
 function titleOf(span) {
   if (span.kind === "run") return `${nameOfKey(span.key)} · ${span.name}`;
   if (span.kind !== "wait") return span.name;
   return span.name.replace(/^waits for (.+)$/, (_, who) => `waits for ${who.startsWith("agent:") ? nameOfKey(who) : agentName(who)}`);
 }
 
-/** A round time, without the zeros that only a measured one needs. */
+/** A round time, without the zeros that only a measured one needs.
+ * @param {number} ms */
 const roundTime = (ms) => lasted(ms).replace(/\.0(?= s$)| 0 s$/, "");
 
+/** @param {Api.TraceSpan} span */
 const explained = (span) => WORDS_OF[span.kind === "run" ? span.name.split(" ")[0] : span.kind];
 
+/** @type {Record<string, string>} */
 const WORDS_OF = {
   round: "after a reply, requester and target speak in turn until one says REPLY_SKIP",
   announce: "when all is said, the session is asked what its own chat should hear; ANNOUNCE_SKIP is silence",

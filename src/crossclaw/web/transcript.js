@@ -19,6 +19,7 @@ import {
   thought,
   timeOf,
   to,
+  within,
 } from "./dom.js";
 import { copy, showWords } from "./gateway.js";
 import { Protocol, isSilent } from "./protocol.js";
@@ -28,25 +29,31 @@ const SHOWN_CHARS = 200_000; // of one text; Copy takes all of it
 
 /** Shows entries in `log`. */
 export class Transcript {
+  /** @type {string | null} */ key = null;
+  /** @type {Map<number, Page.Entry>} */ entries = new Map(); // by number
+  /** @type {Map<string, HTMLElement>} */ calls = new Map(); // the lines of tool calls, by the id of the call
+  /** @type {Map<string, Api.Message>} */ results = new Map(); // what tools answered, by the id of the call
+  protocol = new Protocol(null);
+
   /** @param {HTMLElement} log */
   constructor(log) {
     this.log = log;
-    this.begin(null);
   }
 
   /** Another conversation, or the same one from its beginning.
    * @param {string | null} key */
   begin(key) {
     this.key = key;
-    this.entries = new Map(); // by number
-    this.calls = new Map(); // the lines of tool calls, by the id of the call
-    this.results = new Map(); // what tools answered, by the id of the call
+    this.entries = new Map();
+    this.calls = new Map();
+    this.results = new Map();
     this.protocol = new Protocol(key);
   }
 
   // ── entries ───────────────────────────────────────────────────────────────────────────────
 
   /** Puts an entry in its place; one that is shown already is left as it is.
+   * @param {Page.Entry} entry
    * @returns {boolean} whether it is new */
   add(entry) {
     if (this.entries.has(entry.seq)) return false;
@@ -56,6 +63,7 @@ export class Transcript {
   }
 
   /** Takes the oldest out of the document, so that `most` are left.
+   * @param {number} most
    * @returns {number} the number of the oldest that is left */
   trim(most) {
     const gone = [...this.entries.keys()].sort((a, b) => a - b).slice(0, this.entries.size - most);
@@ -66,26 +74,26 @@ export class Transcript {
       item?.remove();
       if (line && !line.querySelector("ol > *")) line.remove();
     }
-    return gone.at(-1) + 1;
+    return (gone.at(-1) ?? 0) + 1;
   }
 
+  /** @param {Page.Entry} entry */
   place(entry) {
     if (entry.message?.role === "toolResult") {
-      this.results.set(entry.message.toolCallId, entry.message);
-      this.fill(entry.message.toolCallId);
+      const { toolCallId = "" } = entry.message;
+      this.results.set(toolCallId, entry.message);
+      this.fill(toolCallId);
       return;
     }
     if (this.continued(entry)) return;
     const item = this.item(entry);
     if (!item) return;
-    item.dataset.seq = entry.seq;
-    const after = this.items()
-      .reverse()
-      .find((each) => Number(each.dataset.seq) < entry.seq);
+    item.dataset.seq = String(entry.seq);
+    const after = this.items().findLast((each) => Number(each.dataset.seq) < entry.seq);
     const id = this.protocol.lineOf(entry);
     const around = [after, after ? next(after) : this.items()[0]];
     const line = id && around.find((each) => each?.dataset.exchange === id);
-    if (line) this.protocol.into(line, item, entry);
+    if (line) this.protocol.into(/** @type {HTMLLIElement} */ (line), item, entry);
     else if (id) {
       const made = this.protocol.make(id, entry.at);
       this.protocol.into(made, item, entry);
@@ -93,6 +101,7 @@ export class Transcript {
     } else this.insert(item, after);
   }
 
+  /** @param {HTMLElement} item @param {HTMLElement} [after] */
   insert(item, after) {
     if (after) after.after(item);
     else this.log.prepend(item);
@@ -107,7 +116,8 @@ export class Transcript {
     return [.../** @type {NodeListOf<HTMLElement>} */ (this.log.querySelectorAll(":scope > [data-seq]"))];
   }
 
-  /** A reply that the model's limit cut is continued in the next entry: the two are one. */
+  /** A reply that the model's limit cut is continued in the next entry: the two are one.
+   * @param {Page.Entry} entry */
   continued(entry) {
     const before = this.entries.get(entry.seq - 1);
     if (
@@ -117,20 +127,18 @@ export class Transcript {
     )
       return false;
     const selector = `[data-seq][data-run="${CSS.escape(entry.runId || "")}"] .words`;
-    const shown = /** @type {any[]} */ ([...this.log.querySelectorAll(selector)]).at(-1);
+    const shown = /** @type {import("./gateway.js").Words[]} */ ([...this.log.querySelectorAll(selector)]).at(-1);
     if (!shown || blocksOf(entry.message).some((block) => block.type === "toolCall")) return false;
-    showWords(shown, shown.said + textOf(entry.message));
+    showWords(shown, (shown.said || "") + textOf(entry.message));
     return true;
   }
 
-  /** A message after one of the same run and speaker is a part of it; a new day says so. */
+  /** A message after one of the same run and speaker is a part of it; a new day says so.
+   * @param {HTMLElement} item */
   join(item) {
-    let before = item.previousElementSibling;
-    if (before?.classList.contains("day")) {
-      const named = before;
-      before = before.previousElementSibling;
-      named.remove();
-    }
+    const named = item.previousElementSibling;
+    if (named?.classList.contains("day")) named.remove();
+    const before = /** @type {HTMLElement | null} */ (item.previousElementSibling);
     const same =
       before &&
       before.dataset.who === item.dataset.who &&
@@ -143,30 +151,31 @@ export class Transcript {
     }
   }
 
+  /** @param {Page.Entry} entry */
   item(entry) {
     const { message, at } = entry;
-    if (!message) return entry.note ? this.noteItem(entry) : null;
+    if (!message) return entry.note ? this.noteItem(entry, entry.note) : null;
     const side = message.role !== "user" ? "assistant" : isPersons(message.provenance) ? "user" : "other";
     const who = side === "other" ? `from:${authorOf(message.provenance)}` : side;
     const item = h("li", { cls: `message ${side}`, data: { who, run: entry.runId || "", at } });
-    item.append(this.head(entry, side));
+    item.append(this.head(message, entry, side));
     const body = h("div", { cls: "body" });
     for (const block of blocksOf(message)) {
-      const shown = this.block(block, entry);
+      const shown = this.block(block);
       if (shown) body.append(shown);
     }
     if (message.errorMessage) body.append(h("p", { cls: "problem" }, message.errorMessage));
     if (!body.childNodes.length && side === "assistant" && message.stopReason === "stop")
       body.append(h("p", { cls: "silent" }, "said nothing"));
     if (!body.childNodes.length) return null;
-    item.append(body, this.foot(entry));
+    item.append(body, this.foot(message, entry));
     return item;
   }
 
-  head(entry, side) {
-    const { provenance } = entry.message;
+  /** @param {Api.Message} message @param {{at: number, runId?: string | null}} entry @param {"user" | "other" | "assistant"} side */
+  head({ provenance }, entry, side) {
     if (side === "user") return h("h3", { cls: "sr" }, `${provenance?.sender || "You"}, ${timeOf(entry.at)}`);
-    const from = side === "other" ? provenance.sourceSessionKey : null;
+    const from = side === "other" ? provenance?.sourceSessionKey : null;
     const key = side === "other" ? from : this.key;
     const name = side === "other" ? authorOf(provenance) : speakerOf(this.key);
     return h(
@@ -178,14 +187,15 @@ export class Transcript {
         h(
           "a",
           { cls: "via", href: entry.runId ? to.exchange(entry.runId) : to.chat(from) },
-          provenance.kind === "announce" ? "announce" : "message from an agent",
+          provenance?.kind === "announce" ? "announce" : "message from an agent",
         ),
       h("time", null, timeOf(entry.at)),
     );
   }
 
-  foot(entry) {
-    const { usage, omitted, bytes } = entry.message;
+  /** @param {Api.Message} message @param {Page.Entry} entry */
+  foot(message, entry) {
+    const { usage, omitted, bytes = 0 } = message;
     const facts = [
       exactTime(entry.at),
       omitted && `${(bytes / 1e6).toFixed(1)} MB, only its beginning is shown`,
@@ -194,15 +204,16 @@ export class Transcript {
     ]
       .filter(Boolean)
       .join(" · ");
-    return h("p", { cls: "foot" }, facts, entry.runId && h("a", { href: to.run(entry.runId) }, "run"), this.acts(entry));
+    return h("p", { cls: "foot" }, facts, entry.runId && h("a", { href: to.run(entry.runId) }, "run"), this.acts(message, entry));
   }
 
-  /** What can be done with an entry. */
-  acts(entry) {
-    const { message } = entry;
+  /** What can be done with an entry.
+   * @param {Api.Message} message @param {Page.Entry} entry */
+  acts(message, entry) {
     const mine = message.role === "user" && isPersons(message.provenance);
-    const failed = message.errorMessage || ["error", "aborted"].includes(message.stopReason);
+    const failed = message.errorMessage || ["error", "aborted"].includes(message.stopReason || "");
     const text = textOf(message);
+    /** @param {string} name @param {string} label */
     const act = (name, label) =>
       h(
         "button",
@@ -220,7 +231,8 @@ export class Transcript {
     ];
   }
 
-  block(block, entry) {
+  /** @param {Api.Block} block */
+  block(block) {
     if (block.type === "text" && isSilent(block.text))
       return h("p", { cls: "silent" }, "said nothing (", block.text.trim(), ")");
     if (block.type === "text") return block.text.trim() ? words(shortened(block.text)) : null;
@@ -253,28 +265,30 @@ export class Transcript {
       ),
     );
     this.calls.set(block.id, line);
-    line.runId = entry.runId;
     this.fill(block.id);
     return line;
   }
 
+  /** @param {string} callId */
   fill(callId) {
     const line = this.calls.get(callId),
       result = this.results.get(callId);
     if (!line || !result) return;
+    /** @type {{name: string, why?: string} | null} */
     const failed = result.standing || (result.isError ? { name: "failed" } : null);
     line.dataset.state = failed ? "bad" : "ok";
-    line.querySelector(".time").textContent = `${failed ? `${oneLine(failed.why || failed.name, 60)} · ` : ""}${lasted(result.durationMs)}`;
-    line.querySelector(".out").textContent = textOf(result) || "(nothing)";
+    within(line, ".time").textContent = `${failed ? `${oneLine(failed.why || failed.name, 60)} · ` : ""}${lasted(result.durationMs)}`;
+    within(line, ".out").textContent = textOf(result) || "(nothing)";
   }
 
-  noteItem(entry) {
-    const { about, text, answer, reason } = entry.note;
+  /** @param {Page.Entry} entry @param {Api.Note} note */
+  noteItem(entry, note) {
+    const { about, text, answer, reason, from = "" } = note;
     if (about === "fork")
       return h(
         "li",
         { cls: "note", data: { who: "note", run: "", at: entry.at } },
-        h("span", null, "Forked here from ", h("a", { href: to.chat(entry.note.from) }, nameOfKey(entry.note.from)), ". What follows is only in this one."),
+        h("span", null, "Forked here from ", h("a", { href: to.chat(from) }, nameOfKey(from)), ". What follows is only in this one."),
       );
     if (about === "command")
       return h(
@@ -295,28 +309,32 @@ export class Transcript {
       h(
         "span",
         null,
-        entry.type === "compaction" ? "Older messages were summarised here." : oneLine(entry.note, 200),
+        entry.type === "compaction" ? "Older messages were summarised here." : oneLine(note, 200),
       ),
     );
   }
 }
 
-/** The entry that follows, over the name of its day. */
+/** The entry that follows, over the name of its day.
+ * @param {HTMLElement} item */
 const next = (item) => {
-  const found = item?.nextElementSibling;
-  const entry = /** @type {any} */ (found?.classList.contains("day") ? found.nextElementSibling : found);
+  const found = item.nextElementSibling;
+  const entry = /** @type {HTMLElement | null | undefined} */ (found?.classList.contains("day") ? found.nextElementSibling : found);
   return entry?.dataset.seq ? entry : null;
 };
 
-/** Nobody reads megabytes, and a browser takes seconds to lay them out. */
+/** Nobody reads megabytes, and a browser takes seconds to lay them out.
+ * @param {string} text */
 const shortened = (text) =>
   text.length <= SHOWN_CHARS ? text : `${text.slice(0, SHOWN_CHARS)}\n\n… ${count(text.length - SHOWN_CHARS)} more characters`;
 
+/** @param {string} text */
 export function words(text) {
   const element = h("div", { cls: "words" });
   showWords(element, text);
   return element;
 }
 
+/** @param {Pick<Api.Message, "content">} message @returns {Api.Block[]} */
 export const blocksOf = (message) =>
   typeof message.content === "string" ? [{ type: "text", text: message.content }] : message.content || [];

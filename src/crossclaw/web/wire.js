@@ -8,6 +8,7 @@ const CALL_MS = 60000;
 const TOKEN = "crossclaw.token";
 
 export class Refused extends Error {
+  /** @param {{message?: string, code?: string, retryable?: boolean}} [error] */
   constructor(error) {
     super(error?.message || "the gateway refused");
     this.code = error?.code;
@@ -18,17 +19,24 @@ export class Refused extends Error {
 /** The line is not there, or not yet, or not any more. */
 export class Lost extends Error {}
 
+/** @returns {string} */
 const newId = () =>
   crypto.randomUUID ? crypto.randomUUID() : `${Date.now()}-${Math.random().toString(36).slice(2)}`;
 export { newId };
 
+/** @typedef {{resolve: (answer: any) => void, reject: (why: Error) => void, timer: number}} Caller what it is answered with is
+ * known to `ask` alone */
+
 /** Tells `line` (state, text), `open` (hello), `door` (why) and every event of the gateway by its name. */
-class Wire extends EventTarget {
-  socket = null;
+export class Wire extends EventTarget {
+  /** @type {WebSocket | null} */ socket = null;
+  /** @type {Map<string, Caller>} */ waiting = new Map();
+  heardAt = 0;
+  retry = 0;
   ready = false; // welcomed, and not told to leave
   closing = false; // the gateway has told that it goes
   tries = 0;
-  features = new Set();
+  /** @type {Set<string>} */ features = new Set();
 
   get token() {
     return sessionStorage.getItem(TOKEN);
@@ -59,11 +67,13 @@ class Wire extends EventTarget {
     return true;
   }
 
+  /** @param {string} token */
   enter(token) {
     sessionStorage.setItem(TOKEN, token);
     this.restart();
   }
 
+  /** @param {string} [why] */
   forget(why) {
     sessionStorage.removeItem(TOKEN);
     this.drop();
@@ -106,6 +116,7 @@ class Wire extends EventTarget {
     };
   }
 
+  /** @param {CloseEvent} close */
   closed(close) {
     this.socket = null;
     this.ready = false;
@@ -118,20 +129,32 @@ class Wire extends EventTarget {
   }
 
   fail() {
-    for (const { reject, timer } of this.waiting?.values() || []) {
+    for (const { reject, timer } of this.waiting.values()) {
       clearTimeout(timer);
       reject(new Lost("the connection ended"));
     }
-    this.waiting?.clear();
+    this.waiting.clear();
   }
 
-  /** Before the welcome and after the farewell nothing is asked: the gateway would refuse it. */
-  async call(method, params = {}) {
+  /** Before the welcome and after the farewell nothing is asked: the gateway would refuse it.
+   * @template {Api.Method} M
+   * @param {M} method @param {Api.Asked<M>} params
+   * @returns {Promise<Api.Answer<M>>} */
+  async call(method, ...params) {
     if (!this.ready) throw new Lost("not connected");
-    return this.ask(method, params);
+    return this.ask(method, ...params);
   }
 
-  ask(method, params = {}) {
+  /** What the gateway itself offers to do, by its name for it.
+   * @param {Api.AttentionAction} action @returns {Promise<unknown>} */
+  act({ method, params }) {
+    return this.call(/** @type {Api.Method} */ (method), /** @type {any} */ (params));
+  }
+
+  /** @template {Api.Method} M
+   * @param {M} method @param {Api.Asked<M>} asked
+   * @returns {Promise<Api.Answer<M>>} */
+  ask(method, ...[params = {}]) {
     return new Promise((resolve, reject) => {
       if (this.socket?.readyState !== WebSocket.OPEN) {
         reject(new Lost("not connected"));
@@ -148,6 +171,7 @@ class Wire extends EventTarget {
     });
   }
 
+  /** @param {any} frame an event or an answer, as it was sent */
   take(frame) {
     this.heardAt = Date.now();
     if (frame.type === "event") {
@@ -164,7 +188,8 @@ class Wire extends EventTarget {
     else caller.reject(this.refusal(new Refused(frame.error)));
   }
 
-  /** What a closing gateway does not take any more is as good as not sent. */
+  /** What a closing gateway does not take any more is as good as not sent.
+   * @param {Refused} refused */
   refusal(refused) {
     return this.closing && refused.retryable ? new Lost("the gateway closes") : refused;
   }
@@ -203,15 +228,19 @@ class Wire extends EventTarget {
     this.tell("open", hello);
   }
 
+  /** @param {Api.Method} method */
   offers(method) {
     return this.features.has(method);
   }
 
-  /** @param {string} name @param {(detail: any) => void} listener */
+  /** @template {keyof Page.WireEvents} Name
+   * @param {Name} name @param {(detail: Page.WireEvents[Name]) => void} listener */
   on(name, listener) {
-    this.addEventListener(name, (event) => listener(/** @type {CustomEvent} */ (event).detail));
+    this.addEventListener(name, (event) => listener(/** @type {CustomEvent<Page.WireEvents[Name]>} */ (event).detail));
   }
 
+  /** @template {keyof Page.WireEvents} Name
+   * @param {Name} name @param {Page.WireEvents[Name]} detail */
   tell(name, detail) {
     this.dispatchEvent(new CustomEvent(name, { detail }));
   }
