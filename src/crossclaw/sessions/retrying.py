@@ -25,7 +25,9 @@ class Retries:
         run = await self._ledger.find_run(run_id)
         if run is None:
             raise NotFound(f"there is no run {run_id}")
-        handle = await self._resolver.resolve(caller.principal, run.key.text, "send")
+        handle = await self._resolver.resolve(
+            caller.principal, self._resolver.shown(run.key.text), "send"
+        )
         if not run.ended or run.status == "ok":
             raise Invalid(f"run {run.run_id} has not failed: there is nothing to retry")
         message = await self._asked(run)
@@ -41,7 +43,7 @@ class Retries:
                 may_command=False,
                 request=RequestId(id=f"retry-{run.run_id}"),
                 plan=RunPlan(reply_to=run.plan.reply_to, model=run.plan.model),
-                spelled=run.key.text,
+                spelled=run.key.shown,
             )
         )
 

@@ -113,7 +113,9 @@ class Upkeep:
         run = await self._ledger.find_run(run_id)
         if run is None:
             return _aborted([])
-        handle = await self._resolver.resolve(caller.principal, key or run.key.text, "change")
+        handle = await self._resolver.resolve(
+            caller.principal, key or self._resolver.shown(run.key.text), "change"
+        )
         if handle.key != run.key:
             raise Invalid("runId does not match key")
         done = await self._stopping.stop_run(run_id, "stopped by the client")
@@ -128,7 +130,9 @@ class Upkeep:
     async def archive(self, caller: Caller, params: ArchiveParams) -> ArchiveResult:
         handle = await self._resolver.resolve(caller.principal, params.key, "change")
         if is_lasting(self._config.agents, handle.key):
-            raise Invalid(f"the main session ({handle.key}) cannot be archived; reset it instead")
+            raise Invalid(
+                f"the main session ({shown_key(handle.key)}) cannot be archived; reset it instead"
+            )
         done = await self._archive.now(handle.key)
         return ArchiveResult(ok=True, key=shown_key(handle.key), archived=done)
 
@@ -156,13 +160,16 @@ class Upkeep:
         found = await self._ledger.list_archived(
             before=before, agent_id=None if params.all_agents else agent, limit=CLEANUP_MAX
         )
-        kept = SessionKey.parse(params.active_key).text if params.active_key else None
-        going = [session for session in found if session.key.text != kept]
+        kept = self._meant(params.active_key) if params.active_key else None
+        going = [session for session in found if session.key != kept]
         if params.enforce:
             for session in going:
                 await self._changing.delete(session)
         keys = [shown_key(session.key) for session in going]
         return CleanupResult(ok=True, dry_run=not params.enforce, count=len(keys), keys=keys)
+
+    def _meant(self, key: str) -> SessionKey:
+        return self._config.meant_key(SessionKey.parse(key))
 
 
 def _aborted(stopped: list[str]) -> SessionAbortResult:
