@@ -25,6 +25,7 @@ from crossclaw.sessions.fitting import fitting, with_small_media
 
 CHAIN_MAX = 200  # runs of a cause; a cascade ends within twelve hops and a few rounds each
 
+ENTRIES_MAX = 5_000  # of one run: a hundred turns of fifty calls each
 LIST_MAX = 200  # exchanges of one answer; older ones are found from their sessions
 
 Entries = list[Entry]
@@ -128,7 +129,7 @@ class Trace:
         return await self._trace(*await self._get(caller, params.run_id))
 
     async def _trace(self, run: Run, seen: RunRow) -> RunTrace:
-        entries = await self._watching.entries_of_run(run.session_id, run.run_id)
+        entries = await self._watching.entries_of_run(run.run_id, limit=ENTRIES_MAX)
         return RunTrace(
             run=self._shown([seen])[0],
             session_id=run.session_id,
@@ -214,7 +215,7 @@ class Trace:
     async def _step(self, seen: RunRow) -> TraceStep:
         run = await self._ledger.find_run(seen.run_id)
         assert run is not None  # runs are never deleted
-        entries = await self._watching.entries_of_run(run.session_id, run.run_id)
+        entries = await self._watching.entries_of_run(run.run_id, limit=ENTRIES_MAX)
         return TraceStep(
             run=self._shown([seen])[0],
             text=await self._words(run, entries),
