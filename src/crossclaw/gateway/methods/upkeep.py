@@ -14,7 +14,7 @@ from crossclaw.policy.answering import is_lasting
 from crossclaw.runs.context import ServiceContext
 from crossclaw.sessions.archive import Archive
 from crossclaw.sessions.changing import Changing
-from crossclaw.sessions.stopping import Stopping
+from crossclaw.sessions.stopping import BY_CLIENT, Stopping
 
 KEPT_DAYS = 30  # archived sessions; long enough to miss something and look it up
 DAYS_MAX = 36_525  # a hundred years; a date before 1970 means nothing here
@@ -102,11 +102,10 @@ class Upkeep:
         if not params.key:
             raise Invalid("say which: key or runId")
         handle = await self._resolver.resolve(caller.principal, params.key, "change")
-        reason = "stopped by the client"
         if params.clear_queued:
-            stopped = await self._stopping.stop(handle.key, reason)
+            stopped = await self._stopping.stop(handle.key, BY_CLIENT)
         else:
-            stopped = await self._stopping.stop_running(handle.key, reason)
+            stopped = await self._stopping.stop_running(handle.key, BY_CLIENT)
         return _aborted(stopped)
 
     async def _abort_run(self, caller: Caller, run_id: str, key: str | None) -> SessionAbortResult:
@@ -116,10 +115,7 @@ class Upkeep:
         handle = await self._resolver.resolve(
             caller.principal, key or self._resolver.shown(run.key.text), "change"
         )
-        if handle.key != run.key:
-            raise Invalid("runId does not match key")
-        done = await self._stopping.stop_run(run_id, "stopped by the client")
-        return _aborted([run_id] if done else [])
+        return _aborted(await self._stopping.stop_run(handle.key, run_id, BY_CLIENT))
 
     @method(
         "sessions.archive",
