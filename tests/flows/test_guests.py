@@ -25,7 +25,7 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import UserMessage
 from crossclaw.door.principal import Principal, person_principal, session_principal
 from crossclaw.providers.rehearsal import RehearsalProvider
-from crossclaw.sessions import guest_names, guests
+from crossclaw.sessions import guest_names, newest
 from crossclaw.sessions.guest_names import guest_name
 from crossclaw.sessions.guest_run import AT_WORK_S, AWAY_S, GuestPresence
 from crossclaw.sessions.guests import WAIT_MAX_S
@@ -293,7 +293,7 @@ async def test_a_guest_that_was_at_work_when_the_gateway_died_still_is(tmp_path:
 async def test_a_message_that_others_stand_behind_is_found_again_after_a_crash(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(guests, "ENTRIES_AT_ONCE", 1)
+    monkeypatch.setattr(newest, "ENTRIES_A_PAGE", 1)
     folder = tmp_path / "gateway"
     folder.mkdir()
     async with open_gateway(folder, RehearsalProvider(), config=two_agents()) as gateway:

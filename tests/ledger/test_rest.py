@@ -95,6 +95,9 @@ async def test_the_tail_of_a_transcript_comes_oldest_first_and_pages_back(ledger
     assert [entry.seq for entry in tail] == [5, 6, 7]
     assert [entry.seq for entry in page] == [2, 3, 4]
     assert [e.seq for e in await ledger.list_entries("id-of-ana", limit=9, after=5)] == [6, 7]
+    assert await ledger.find_entry("id-of-ana", tail[0].seq) == tail[0]
+    assert [await ledger.find_entry("id-of-ana", seq) for seq in (0, 8)] == [None, None]
+    assert await ledger.find_entry("id-of-nobody", 1) is None
 
 
 async def test_tool_results_can_be_left_out_before_the_limit_counts(ledger: Ledger) -> None:

@@ -283,3 +283,22 @@ def test_operations_are_plain_data() -> None:
     assert msgspec.structs.replace(op, at=3).at == 3
     with pytest.raises(AttributeError):
         op.at = 4  # type: ignore[misc]
+
+
+async def test_the_entries_of_a_run_are_its_own_in_order_and_no_more_than_asked_for(
+    ledger: Ledger,
+) -> None:
+    first = await begun(ledger, "r1")
+    await ledger.do(Append(fence=first.fence, entries=[says("one", "e1")], at=3))
+    await ledger.do(Inject(key=ANA, entries=[says("somebody else", "e2")], at=3))
+    await ledger.do(Append(fence=first.fence, entries=[says("two", "e3")], at=3))
+    await end(ledger, first)
+    await begun(ledger, "r2")
+
+    found = await ledger.monitoring.entries_of_run("r1", limit=9)
+    two = await ledger.monitoring.entries_of_run("r1", limit=2)
+
+    assert [entry.entry_id for entry in found[1:]] == ["e1", "e3"]
+    assert {entry.run_id for entry in found} == {"r1"}
+    assert two == found[:2]
+    assert await ledger.monitoring.entries_of_run("r9", limit=9) == []

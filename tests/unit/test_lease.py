@@ -133,3 +133,16 @@ async def test_a_gateway_that_is_asked_to_drain_at_every_beat_begins_it_once() -
     with anyio.move_on_after(3 * BEAT_S):
         await lease.renew()
     assert len(drained) == 1
+
+
+@pytest.mark.spec("B6", "K5")
+async def test_a_hint_of_the_session_that_all_agents_share_is_heard() -> None:
+    lanes = LanesThatFailOnce()
+    lease = GatewayLease(OneIsDead(), Neighbours(), lanes, lambda: None, room=lambda: 9)  # type: ignore[arg-type]
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(lease.look_around)
+        await anyio.sleep(0.1)
+        lease.on_lane_hint(frozenset({"global"}))
+        await anyio.sleep(0.5)
+        tasks.cancel_scope.cancel()
+    assert "woke global" in lanes.happened

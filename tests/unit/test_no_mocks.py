@@ -45,6 +45,7 @@ CONTROLS = {
 
 COUNTS = {
     "cluster/test_server.py: PgWire.run_pipelined",
+    "flows/test_a_runs_own_words.py: gateway.ledger.list_entries",
     "flows/test_jobs_have_makers.py: times._walked",
 }
 """All is done as ever, and counted."""
@@ -54,10 +55,11 @@ RIGS = {
     "cluster/conftest.py: PostgresMembership.lease_s",
     "cluster/test_server.py: writer.PostgresWriter._connected.__defaults__",
     "databases.py: opening._open_file",
+    "flows/test_tools_are_declared.py: building.session_methods",
     "mutants/test_making.py: trying._try",
     "yielding.py: SqliteReads.name",
 }
-"""Whole suites are run otherwise: on PostgreSQL, with reads that give way to others, with short leases; or it is no module of the gateway."""
+"""Whole suites are run otherwise: on PostgreSQL, with reads that give way to others, with short leases, with a session tool more; or it is no module of the gateway."""
 
 BUILDS = {"crash/ticks.py", "crash/victim.py", "faults/builds.py", "faults/traps.py"}
 """Control builds, each a process of its own: they write into our modules without a `MonkeyPatch`."""

@@ -135,3 +135,20 @@ def test_a_session_begins_anew_by_its_road_or_because_somebody_asks_for_it() -> 
     found = {name for name, tree in modules() if "ResetSession" in called(tree)}
 
     assert found == {"sessions/freshness.py", "sessions/changing.py"}
+
+
+def test_whose_session_a_chats_message_is_for_is_worked_out_once_on_its_way() -> None:
+    """The intake does so once more: it takes what arrives from nobody's word. The others are about other messages: whom a
+    pairing code goes to, where an address leads."""
+    found = {
+        name: count
+        for name, tree in modules()
+        if (count := [ast.unparse(n.func) for n in ast.walk(tree) if isinstance(n, ast.Call)].count("route"))
+    }  # fmt: skip
+
+    assert found == {
+        "sessions/channel_intake.py": 1,
+        "sessions/channel_pairing.py": 1,
+        "sessions/intake.py": 1,
+        "sessions/route.py": 3,
+    }

@@ -253,9 +253,7 @@ class Compactor:
             return []
         found = {e.seq: e for e in await self._ledger.list_pinned(run.session_id)}
         for seq in {before.first_request, before.asked, *before.asked_with} - {0}:
-            for entry in await self._ledger.list_entries(
-                run.session_id, limit=1, after=seq - 1, before=seq + 1
-            ):
+            if (entry := await self._ledger.find_entry(run.session_id, seq)) is not None:
                 found[seq] = entry
         return [found[seq] for seq in sorted(found) if seq < before.first_kept_seq]
 

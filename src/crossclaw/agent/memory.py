@@ -7,6 +7,8 @@ worked on, if it is older than what is kept. All of it has the user's role and s
 the beginning until the next compaction, so a prompt cache can keep it.
 """
 
+from collections.abc import Iterable
+
 import msgspec
 
 from crossclaw.agent.origin import CLOSE, OPEN, marked, unmarked
@@ -43,9 +45,9 @@ class HistoryCache:
         session_id = run.session_id
         pinned = await self._ledger.list_pinned(session_id)
         older = [pin for pin in pinned if pin.seq < compaction.first_kept_seq]
-        first = await self._find(session_id, compaction.first_request)
+        first = await self._find(session_id, [compaction.first_request])
         requests = sorted({compaction.asked, *compaction.asked_with})
-        asked = [entry for seq in requests for entry in await self._find(session_id, seq)]
+        asked = await self._find(session_id, requests)
         kept = {entry.seq: entry for entry in [*older, *first] if entry.seq not in requests}
         note = [*_summary(compaction), *_under_way(compaction)]
         chars, files = compaction.kept_chars, not compaction.without_files
@@ -57,10 +59,9 @@ class HistoryCache:
         whole = frozenset(pin.seq for pin in pinned if pin.seq <= compaction.cleared_through)
         return _beginning(compaction, shown, whole)
 
-    async def _find(self, session_id: str, seq: int) -> list[Entry]:
-        if not seq:
-            return []
-        return await self._ledger.list_entries(session_id, limit=1, after=seq - 1, before=seq + 1)
+    async def _find(self, session_id: str, seqs: Iterable[int]) -> list[Entry]:
+        found = [await self._ledger.find_entry(session_id, seq) for seq in seqs if seq]
+        return [entry for entry in found if entry is not None]
 
 
 def _beginning(compaction: Compaction, shown: list[Entry | str], pinned: frozenset[int]) -> Prefix:

@@ -13,6 +13,7 @@ import anyio.lowlevel
 import msgspec
 
 from crossclaw.agent.weight import weigh_request
+from crossclaw.agent.wrapping import wrapped
 from crossclaw.domain.budgets import Amount, BudgetShare, Grant
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import CrossclawError, OverBudget
@@ -86,12 +87,7 @@ class Meter:
 
     def on(self, find: Find) -> Find:
         """The same providers, each wrapped in the meter."""
-
-        def found(address: str) -> tuple[Provider, str]:
-            provider, model = find(address)
-            return Metered(provider, address, self), model
-
-        return found
+        return wrapped(find, lambda provider, address: Metered(provider, address, self))
 
     def take(self) -> Amount:
         """Takes what is spent but not stored yet; the caller must store it."""

@@ -7,6 +7,7 @@ the one that writes summaries. The rules are those in force at the moment of eac
 
 from collections.abc import Callable
 
+from crossclaw.agent.wrapping import wrapped
 from crossclaw.domain.authority import Authority
 from crossclaw.domain.messages import AssistantMessage
 from crossclaw.domain.runs import Run
@@ -38,12 +39,7 @@ class Permission:
 
     def on(self, find: Find) -> Find:
         """The same providers, each of which asks for permission first."""
-
-        def found(address: str) -> tuple[Provider, str]:
-            provider, model = find(address)
-            return _Permitted(provider, address, self), model
-
-        return found
+        return wrapped(find, lambda provider, address: _Permitted(provider, address, self))
 
     def check(self, address: str) -> None:
         self._permissions.check(self._run, address)

@@ -34,7 +34,6 @@ from crossclaw.config.supported import refuse_unsupported
 from crossclaw.config.token import gateway_token
 from crossclaw.disk.guarding import guard
 from crossclaw.domain.errors import CrossclawError, StoreDamaged
-from crossclaw.domain.keys import SessionKey
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.opening import open_ledger
 from crossclaw.ledger.operations import ASIDE
@@ -241,7 +240,7 @@ async def _shielded(close: Callable[[], Awaitable[None]]) -> None:
 async def _bring_back_mains(config: Config, gateway: Gateway) -> None:
     """Unarchives the agents' main sessions. One may have been archived while its agent was out of
     the config; now there is an agent to answer."""
-    for key in map(SessionKey.main, config.agents.ids()):
+    for key in dict.fromkeys(map(config.main_key, config.agents.ids())):
         try:
             session = await gateway.ledger.find_session(key)
         except StoreDamaged as error:  # of one session; the others are there

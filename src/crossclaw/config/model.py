@@ -33,6 +33,7 @@ from crossclaw.config.section import Loose, Section, names
 from crossclaw.config.session import SessionConfig
 from crossclaw.config.tools import ToolsConfig
 from crossclaw.domain.agents import ThinkingLevel
+from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.models import ListedModel, ModelFacts
 
 ANTHROPIC_MODEL = "anthropic/claude-opus-5-5"
@@ -93,6 +94,17 @@ class Config(Section, frozen=True):
         " nodeHost nodes plugins proxy secrets security skills talk tts ui web worktrees"
     )
     quiet = names("$schema meta wizard update cli")
+
+    def main_key(self, agent_id: str) -> SessionKey:
+        """The key of an agent's main session, which may be the one that all agents share."""
+        return self.meant_key(SessionKey.main(agent_id))
+
+    def meant_key(self, key: SessionKey) -> SessionKey:
+        """The key of the session that is meant by a key: under `session.scope: global` every agent's main session is
+        the shared one, which the default agent answers."""
+        if key.kind == "main" and self.session.scope == "global":
+            return SessionKey.shared(self.agents.default_id)
+        return key
 
     def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
         """The environment as this config sees it: `env.vars` count where nothing else is set."""

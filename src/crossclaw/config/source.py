@@ -109,17 +109,9 @@ def _without_old_agent(value: dict[str, Any]) -> dict[str, Any]:
     agents = value.get("agents", {})
     if not isinstance(agents, dict):
         return value
-    defaults = over(value[OLD], agents.get("defaults", {}))
+    defaults = deep_merge(value[OLD], agents.get("defaults", {}), joins_lists=False)
     rest = {name: child for name, child in value.items() if name != OLD}
     return rest | {"agents": agents | {"defaults": defaults}}
-
-
-def over(base: Any, value: Any) -> Any:
-    """Merges objects deeply; of anything else, lists too, `value` wins."""
-    if isinstance(base, dict) and isinstance(value, dict):
-        both = {key: over(base[key], value[key]) for key in base.keys() & value.keys()}
-        return base | value | both
-    return value
 
 
 class _Reader:
@@ -214,12 +206,15 @@ class _Reader:
         return ConfigInvalid(f"{SourcePosition(file, line)}: {dotted((*here, INCLUDE))} {what}")
 
 
-def deep_merge(base: Any, over: Any) -> Any:
-    """Merges objects deeply, lists end to end; of anything else `over` wins."""
+def deep_merge(base: Any, over: Any, *, joins_lists: bool = True) -> Any:
+    """Merges objects deeply, and lists, if so wanted, end to end; of anything else `over` wins."""
     if isinstance(base, dict) and isinstance(over, dict):
-        both = {key: deep_merge(base[key], over[key]) for key in base.keys() & over.keys()}
+        both = {
+            key: deep_merge(base[key], over[key], joins_lists=joins_lists)
+            for key in base.keys() & over.keys()
+        }
         return base | over | both
-    if isinstance(base, list) and isinstance(over, list):
+    if joins_lists and isinstance(base, list) and isinstance(over, list):
         return base + over
     return over
 

@@ -183,6 +183,13 @@ class Resolver:
             case _:
                 return NOTHING
 
+    def shown(self, stored: str) -> str:
+        """The key that clients see for a stored one, and may name it by: the shared session is the default agent's
+        main one."""
+        if stored != SHARED:
+            return stored
+        return SessionKey.shared(self._config.agents.default_id).shown
+
     def knows_paths(self, principal: Principal) -> bool:
         """Whether an answer may hold paths of this machine: to people's clients, and to sessions that work on it."""
         viewer = self.viewer(principal)
@@ -194,9 +201,8 @@ class Resolver:
 
     def given(self, principal: Principal, key: SessionKey) -> Principal:
         """The same caller, with this one session added by the config that gives it."""
-        is_shared = self._config.session.scope == "global" and key.kind == "main"
-        text = SHARED if is_shared else key.text
-        return msgspec.structs.replace(principal, sight="named", sees=frozenset({text}))
+        sees = frozenset({self._config.meant_key(key).text})
+        return msgspec.structs.replace(principal, sight="named", sees=sees)
 
     def _given(self, principal: Principal) -> frozenset[str]:
         if principal.sight == "node":
@@ -280,9 +286,8 @@ class Resolver:
             else:
                 key = SessionKey.named(agent or agents.default_id, text)
         _refuse_another_agents(key, agent, text)
-        if self._config.session.scope == "global" and key.kind == "main":
-            return SessionKey.shared(agents.default_id)
-        return key
+        # Asked with every message; only a main session can be another.
+        return self._config.meant_key(key) if key.kind == "main" else key
 
     def _may_begin(self, principal: Principal, key: SessionKey, right: Right) -> bool:
         """Whether a session may be begun: a person's client may name a new one; an agent only the main one of

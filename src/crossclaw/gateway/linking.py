@@ -229,11 +229,9 @@ class LinkReader:
         return ReplyPiece(told.run_id, key, told.piece, text, restarted=told.flag)
 
     async def _entry(self, told: LinkedEvent) -> EntryAppended | Injected | None:
-        found = await self._ledger.list_entries(
-            told.session_id, limit=1, before=told.seq + 1, after=told.seq - 1
-        )
+        found = await self._ledger.find_entry(told.session_id, told.seq)
         kind = Injected if told.flag else EntryAppended
-        return kind(key_of(told.key, told.agent_id), found[0]) if found else None
+        return kind(key_of(told.key, told.agent_id), found) if found else None
 
 
 def _whole(kind: Any, told: LinkedEvent) -> FeedEvent:

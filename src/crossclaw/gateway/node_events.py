@@ -82,7 +82,7 @@ class NodeEvents:
             caller.listening.sessions.discard(key)
 
     def _main(self) -> SessionKey:
-        return self._notices.main_of(self._config.agents.default_id)
+        return self._config.main_key(self._config.agents.default_id)
 
     async def _tell_main(self, caller: Caller, name: str, body: dict[str, Any]) -> None:
         text = f"{name}: {msgspec.json.encode(body).decode()[:2_000]}"

@@ -177,6 +177,10 @@ class Reads(Protocol):
         always in order. Without `notes` only messages count."""
         ...
 
+    async def find_entry(self, session_id: str, seq: int) -> Entry | None:
+        """The entry with this number in a transcript."""
+        ...
+
     async def with_media(self, entries: Sequence[Entry], kinds: Kinds = KINDS) -> list[Entry]:
         """The same entries with the bytes of their pictures and files, as base64. Entries are read
         with references only: the bytes may be megabytes each, so the caller says for how many."""

@@ -17,14 +17,15 @@ class Colleague(NamedTuple):
 
 
 def colleagues(config: Config, key: SessionKey, authority: Authority) -> list[Colleague]:
-    """The other agents by their ids. Whether one may be sent to is decided for its main session."""
+    """The other agents by their ids. Whether one may be sent to is decided for its main session; to the one that
+    all share it is not, from there."""
     viewer = viewer_of(config, key, authority)
     found: list[Colleague] = []
     for agent_id in sorted(config.agents.ids()):
         if agent_id == key.agent_id:
             continue
-        main = SessionKey.main(agent_id)
-        sees = decide_visible(viewer, main, None, frozenset({main.text})).allowed
+        main = config.main_key(agent_id)
+        sees = main != key and decide_visible(viewer, main, None, frozenset({main.text})).allowed
         reach = decide_reach(
             config.tools.agent_to_agent, key.agent_id, agent_id, "messaging"
         ).allowed

@@ -90,8 +90,7 @@ def _keys(config: Config, written: Iterable[str]) -> frozenset[str]:
             continue
         with suppress(InvalidKey):
             key = SessionKey.parse(text.strip(), agent_id=config.agents.default_id)
-            is_shared = config.session.scope == "global" and key.kind == "main"
-            found.add(SHARED if is_shared else key.text)
+            found.add(config.meant_key(key).text)
     return frozenset(found)
 
 

@@ -141,7 +141,7 @@ class GatewayLease:
         self._wake_hinted()
 
     def _wake_hinted(self) -> None:
-        hinted, self._hinted = [SessionKey.parse(text) for text in self._hinted], set()
+        hinted, self._hinted = [SessionKey.stored(text) for text in self._hinted], set()
         for key in hinted:
             if self._room() > 0 and (key.is_guest or self._claiming.partitioner.is_first(key)):
                 self._lanes.wake(key)

@@ -305,7 +305,7 @@ def _finished_news(run: Run, tick: TickId) -> JobNews:
         error=None if ok else run.error,
         summary=run.reply,
         session_id=run.session_id,
-        session_key=run.key.text,
+        session_key=run.key.shown,
     )
 
 

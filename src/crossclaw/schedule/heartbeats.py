@@ -20,7 +20,6 @@ from crossclaw.ledger.jobs import DeleteJob, PutJob
 from crossclaw.policy.hops import begun_by
 from crossclaw.runs.context import ServiceContext
 from crossclaw.sandbox.files import PLACEHOLDER, find_file
-from crossclaw.schedule.notices import Notices
 from crossclaw.schedule.times import find_zone, next_after
 from crossclaw.schedule.zones import user_zone
 from crossclaw.sessions.arrivals import Arrival
@@ -42,14 +41,12 @@ class Heartbeats:
     def __init__(
         self,
         context: ServiceContext,
-        notices: Notices,
         workspace: Workspace,
         local: tzinfo,
         disk: Disk,
     ) -> None:
         self._config = context.config
         self._ledger = context.ledger
-        self._notices = notices
         self._workspace = workspace
         self._clock = context.clock
         self._local = local
@@ -106,7 +103,7 @@ class Heartbeats:
             return "disabled"
         if settings.active_hours and not self._active(settings.active_hours):
             return "quiet-hours"
-        if await self._ledger.list_open_runs(self._notices.main_of(job.agent_id)):
+        if await self._ledger.list_open_runs(self._config.main_key(job.agent_id)):
             return "requests-in-flight"
         if await self._nothing_to_look_after(job.agent_id):
             return "empty-heartbeat-file"
@@ -137,7 +134,7 @@ class Heartbeats:
         return text is not None and not any(map(_says_something, text.splitlines()))
 
     async def beat(self, job: Job, tick: TickId, run_id: str) -> Arrival:
-        settings, key = self._settings(job), self._notices.main_of(job.agent_id)
+        settings, key = self._settings(job), self._config.main_key(job.agent_id)
         session = await self._ledger.find_session(key)
         address = _target(settings, session.last_address if session else None)
         return Arrival(

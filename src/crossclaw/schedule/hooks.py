@@ -160,7 +160,7 @@ class Hooks:
         return key
 
     async def _plan(self, params: HookAgentParams, agent_id: str) -> RunPlan:
-        main = await self._ledger.find_session(self._notices.main_of(agent_id))
+        main = await self._ledger.find_session(self._config.main_key(agent_id))
         thread_id = None if params.thread_id in (None, "") else str(params.thread_id)
         named = (params.channel, params.to, params.account_id, thread_id)
         bound = bound_accounts(self._config, agent_id)
@@ -178,7 +178,7 @@ class Hooks:
         """The operations after a hook's run: the agent's main session gets its words, marked as another's."""
         if run.kind != "hook":
             return []
-        main = self._notices.main_of(run.key.agent_id)
+        main = self._config.main_key(run.key.agent_id)
         words = beyond_heartbeat(outcome.reply or outcome.error or "", ACK_CHARS_MAX)
         if run.key == main or not words:
             return []

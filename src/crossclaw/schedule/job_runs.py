@@ -28,7 +28,7 @@ from crossclaw.ledger.jobs import DeleteJob, SettleTick
 from crossclaw.ledger.operations import Inject, Op
 from crossclaw.runs.context import ServiceContext
 from crossclaw.schedule.heartbeats import Heartbeats
-from crossclaw.schedule.notices import NOTICE_CHARS_MAX, Notices
+from crossclaw.schedule.notices import NOTICE_CHARS_MAX
 from crossclaw.sessions.arrivals import Arrival
 
 NO_ADDRESS = (
@@ -41,13 +41,11 @@ class JobRuns:
     def __init__(
         self,
         context: ServiceContext,
-        notices: Notices,
         heartbeats: Heartbeats,
         channels: Collection[str],
     ) -> None:
         self._config = context.config
         self._ledger = context.ledger
-        self._notices = notices
         self._heartbeats = heartbeats
         self._channels = channels
         self._clock = context.clock
@@ -62,7 +60,7 @@ class JobRuns:
             case SystemEvent(text=text):
                 return Arrival(
                     road="cron",
-                    to=self._notices.main_of(job.agent_id),
+                    to=self._config.main_key(job.agent_id),
                     text=text,
                     origin=_provenance(job),
                     run_id=run_id,
@@ -101,7 +99,7 @@ class JobRuns:
         wanted = wanted_delivery(job.spec)
         if wanted is None:
             return None
-        main = await self._ledger.find_session(self._notices.main_of(job.agent_id))
+        main = await self._ledger.find_session(self._config.main_key(job.agent_id))
         named = (wanted.channel, wanted.to, wanted.account_id, wanted.thread)
         bound = bound_accounts(self._config, job.agent_id)
         address = find_address(*named, main=main, bound=bound)
@@ -137,7 +135,7 @@ class JobRuns:
 
     async def _tell_main(self, run: Run, job: Job, outcome: Outcome) -> list[Op[Any]]:
         """The operations that put what was posted to the chat into the main session as well."""
-        key = self._notices.main_of(job.agent_id)
+        key = self._config.main_key(job.agent_id)
         words = beyond_heartbeat(outcome.reply or outcome.error or "", ACK_CHARS_MAX)
         if not words or await self._ledger.find_session(key) is None:
             return []

@@ -9,7 +9,6 @@ from typing import Literal
 from crossclaw.config import Config
 from crossclaw.domain.errors import Invalid
 from crossclaw.domain.jobs import ACK_CHARS_MAX, WakeMode
-from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import Provenance
 from crossclaw.domain.runs import RunPlan
 from crossclaw.door.registry import Caller
@@ -27,11 +26,6 @@ class Notices:
         self._config = config
         self._intake = intake
 
-    def main_of(self, agent_id: str) -> SessionKey:
-        if self._config.session.scope == "global":
-            return SessionKey.shared(self._config.agents.default_id)
-        return SessionKey.main(agent_id)
-
     async def give(
         self,
         text: str,
@@ -48,7 +42,7 @@ class Notices:
         await self._intake.require(
             Arrival(
                 road=road,
-                to=self.main_of(self._config.agents.default_id),
+                to=self._config.main_key(self._config.agents.default_id),
                 text=text,
                 origin=provenance,
                 caller=caller,

@@ -26,6 +26,7 @@ __all__ = [
     "importing_newer",
     "intake",
     "introductions",
+    "newest",
     "outgoing",
     "queueing",
     "reading",

@@ -11,18 +11,18 @@ import msgspec
 from crossclaw.channels.accounts import LiveAccount
 from crossclaw.channels.contract import Received
 from crossclaw.domain.addresses import Inbound
+from crossclaw.domain.keys import SessionKey
 from crossclaw.ledger.channels import ChangeHeard
 from crossclaw.runs.context import ServiceContext
 from crossclaw.sessions.channel_media import FetchedMedia
 from crossclaw.sessions.channel_rules import chat_place
 from crossclaw.sessions.intake import Intake, inbound_once
-from crossclaw.sessions.route import route
 
 HEARD_CHARS_MAX = 1_000  # of one remembered message: it is context, and there are fifty of them
 NAME_CHARS_MAX = 80
 
-FetchFiles = Callable[[LiveAccount, Inbound], Awaitable[FetchedMedia]]
-MovesAddress = Callable[[LiveAccount, Inbound], Awaitable[bool]]
+FetchFiles = Callable[[LiveAccount, Inbound, SessionKey], Awaitable[FetchedMedia]]
+MovesAddress = Callable[[LiveAccount, Inbound, SessionKey], Awaitable[bool]]
 
 
 class ChannelChanges:
@@ -33,19 +33,19 @@ class ChannelChanges:
         fetch_files: FetchFiles,
         moves_address: MovesAddress,
     ) -> None:
-        self._config, self._ledger, self._clock = context.config, context.ledger, context.clock
+        self._ledger, self._clock = context.ledger, context.clock
         self._intake, self._fetch_files, self._moves_address = intake, fetch_files, moves_address
 
-    async def receive(self, live: LiveAccount, inbound: Inbound) -> Received:
+    async def receive(self, live: LiveAccount, inbound: Inbound, key: SessionKey) -> Received:
         if (of := inbound.edit_of or inbound.deletion_of) is not None:
-            if await self._change_waiting(live, inbound, _keys_of(inbound, of)):
+            if await self._change_waiting(live, inbound, key, _keys_of(inbound, of)):
                 return Received(what="changed", why="no agent had read the message")
             if await self._change_heard(live, inbound, of):
                 return Received(what="changed", why="it is context of a later message")
-        return await self._note(live, inbound)
+        return await self._note(live, inbound, key)
 
     async def _change_waiting(
-        self, live: LiveAccount, inbound: Inbound, of: tuple[str, ...]
+        self, live: LiveAccount, inbound: Inbound, key: SessionKey, of: tuple[str, ...]
     ) -> bool:
         if inbound.deletion_of is not None:
             return await self._intake.withdraw_waiting(inbound, of)
@@ -53,7 +53,7 @@ class ChannelChanges:
         if inbound.attachments:
             if not await self._waits(of):
                 return False  # then nothing is fetched
-            media = await self._fetch_files(live, inbound)
+            media = await self._fetch_files(live, inbound, key)
             blocks, inbound = media.blocks, msgspec.structs.replace(inbound, text=media.under(inbound.text))  # fmt: skip
         place = chat_place(live, live.settings, inbound)
         return await self._intake.edit_waiting(inbound, of, blocks, place=place) is not None
@@ -83,12 +83,11 @@ class ChannelChanges:
             )
         )
 
-    async def _note(self, live: LiveAccount, inbound: Inbound) -> Received:
+    async def _note(self, live: LiveAccount, inbound: Inbound, key: SessionKey) -> Received:
         """Writes a note about the change into the session; the next run reads it. Nobody is answered."""
-        key = route(self._config, inbound)
         if await self._ledger.find_session(key) is None:
             return Received(what="dropped", why="nothing was said in this chat before")
-        moves = await self._moves_address(live, inbound)
+        moves = await self._moves_address(live, inbound, key)
         await self._intake.note_inbound(inbound, _words_of_change(inbound), moves_address=moves)
         return Received(what="noted")
 

@@ -18,6 +18,7 @@ from crossclaw.config.channels import ChannelSettings
 from crossclaw.delivery.signals import ChatSignals
 from crossclaw.domain.addresses import Address, Inbound, ReplyTo
 from crossclaw.domain.errors import ChannelDown
+from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import Provenance, Text, UserBlock, UserMessage
 from crossclaw.domain.sessions import NewEntry, Session
 from crossclaw.ledger.channels import ForgetHeard, HeardMessage, RememberHeard
@@ -83,16 +84,17 @@ class ChannelIntake:
         if refused is not None:
             log.info("a message was not taken: %s account %s: %s", *live.place, refused.why)
             return refused
+        key = route(self._config, inbound)
         if inbound.edit_of or inbound.deletion_of or inbound.reaction_to is not None:
-            return await self._changes.receive(live, inbound)
-        called = False
+            return await self._changes.receive(live, inbound, key)
+        called, command = False, self._intake.is_command(inbound)
         if not inbound.is_direct:
-            heard = await self._overheard(live, live.settings, inbound)
+            heard = await self._overheard(live, inbound, key, command=command)
             if isinstance(heard, Received):
                 return heard
             called = heard
-        groups = group_settings(live.settings, inbound)
-        return await self._accept(live, inbound, groups, called=called)
+        quoted = [] if command else await self._quoted(live, inbound)
+        return await self._accept(live, inbound, key, quoted, called=called)
 
     async def may_talk(self, host: AccountHost, inbound: Inbound) -> bool:
         """Whether such a message would be accepted; nothing is stored, no pairing code is offered."""
@@ -128,24 +130,23 @@ class ChannelIntake:
     # ── groups ─────────────────────────────────────────────────────────────────────────────────
 
     async def _overheard(
-        self, live: LiveAccount, settings: ChannelSettings, inbound: Inbound
+        self, live: LiveAccount, inbound: Inbound, key: SessionKey, *, command: bool
     ) -> Received | bool:
         """Stores a message that is not meant for us as context of the next one that is. For one that is:
         whether it had to mention us."""
-        key = route(self._config, inbound)
         session = await self._ledger.find_session(key)
         facts = MentionFacts(
-            required=_needs_mention(settings, inbound, session),
+            required=_needs_mention(live.settings, inbound, session),
             mentioned=inbound.mentioned,
             replies_to_us=inbound.reply_to is not None and inbound.reply_to.ours,
             mentions_others=inbound.mentions_others,
-            command=self._intake.is_command(inbound),
+            command=command,
             text=inbound.text,
         )
         decision = decide_mention(facts, mention_patterns(self._config, key.agent_id))
         if decision.allowed:
             return facts.required
-        keep = self._history_limit(live, settings)
+        keep = self._history_limit(live)
         if keep and inbound.text.strip():
             at, once = self._clock.now_ms(), inbound_once(inbound.dedupe_key)
             heard = _heard(live, inbound, at)
@@ -153,20 +154,20 @@ class ChannelIntake:
             return Received(what="remembered", why=decision.reason)
         return Received(what="dropped", why=decision.reason)
 
-    def _history_limit(self, live: LiveAccount, settings: ChannelSettings) -> int:
-        for limit in (settings.history_limit, self._config.messages.group_chat.history_limit):
+    def _history_limit(self, live: LiveAccount) -> int:
+        for limit in (live.settings.history_limit, self._config.messages.group_chat.history_limit):
             if limit is not None:
                 return limit
         return live.traits.history
 
-    async def _context(self, live: LiveAccount, inbound: Inbound) -> list[Op[Any]]:
+    async def _context(self, live: LiveAccount, inbound: Inbound, key: SessionKey) -> list[Op[Any]]:
         """The group's earlier messages as one entry between marks, consumed together with the message that
         they precede."""
         if inbound.is_direct:
             return []
         place, chat = (live.channel, live.account_id), inbound.address.to
         thread = inbound.address.thread_id or ""
-        limit = self._history_limit(live, live.settings)
+        limit = self._history_limit(live)
         heard = await self._ledger.list_heard(*place, chat, thread, limit=limit) if limit else []
         if not heard:
             return []
@@ -184,7 +185,6 @@ class ChannelIntake:
             thread_id=thread,
             message_ids=tuple(each.message_id for each in heard),
         )
-        key = route(self._config, inbound)
         return [Inject(key=key, entries=[entry], at=at, if_there=True), forget]
 
     # ── accepting ──────────────────────────────────────────────────────────────────────────────
@@ -193,25 +193,26 @@ class ChannelIntake:
         self,
         live: LiveAccount,
         inbound: Inbound,
-        groups: Sequence[Any],
+        key: SessionKey,
+        quoted: Sequence[UserBlock],
         *,
-        called: bool = False,
+        called: bool,
     ) -> Received:
         media = FetchedMedia()
         if inbound.attachments:
-            media = await self._fetch_files(live, inbound)
-        preceding = await self._context(live, inbound)
+            media = await self._fetch_files(live, inbound, key)
+        preceding = await self._context(live, inbound, key)
+        groups = group_settings(live.settings, inbound)
         prompt = next((each.system_prompt for each in groups if each.system_prompt), None)
         run_id = await self._intake.receive_inbound(
             msgspec.structs.replace(inbound, text=media.under(inbound.text)),
-            [*await self._quoted(live, inbound), *media.blocks],
+            [*quoted, *media.blocks],
             preceding=preceding,
             context=prompt,
-            moves_address=await self._moves_address(live, inbound),
+            moves_address=await self._moves_address(live, inbound, key),
             place=chat_place(live, live.settings, inbound),
         )
-        agent_id = route(self._config, inbound).agent_id
-        self._signals.accepted(live, inbound, run_id, agent_id, called=called)
+        self._signals.accepted(live, inbound, run_id, key.agent_id, called=called)
         return Received(what="accepted", run_id=run_id)
 
     async def _quoted(self, live: LiveAccount, inbound: Inbound) -> list[UserBlock]:
@@ -222,7 +223,7 @@ class ChannelIntake:
         it, so it is passed on as a quotation and not as a fact.
         """
         replied = inbound.reply_to
-        if replied is None or not replied.text or self._intake.is_command(inbound):
+        if replied is None or not replied.text:
             return []
         if not await self._may_be_quoted(live, inbound, replied):
             return []
@@ -245,12 +246,14 @@ class ChannelIntake:
         )
         return (await self._decide(live, live.settings, writer)).allowed
 
-    async def _fetch_files(self, live: LiveAccount, inbound: Inbound) -> FetchedMedia:
-        return await fetch_media(live, inbound.attachments, self._recording_bytes_max(inbound))
+    async def _fetch_files(
+        self, live: LiveAccount, inbound: Inbound, key: SessionKey
+    ) -> FetchedMedia:
+        return await fetch_media(live, inbound.attachments, self._recording_bytes_max(inbound, key))
 
-    def _recording_bytes_max(self, inbound: Inbound) -> int:
+    def _recording_bytes_max(self, inbound: Inbound, key: SessionKey) -> int:
         """The largest recording that is fetched; 0: recordings are not transcribed here."""
-        media, key = self._config.tools.media, route(self._config, inbound)
+        media = self._config.tools.media
         scope = media.audio.scope
         allowed = decide_send(scope, key, None, inbound.address.channel).allowed
         if key.is_guest or not allowed:
@@ -258,10 +261,9 @@ class ChannelIntake:
         limits = [each.max_bytes or media.audio.max_bytes for each in media.transcribers]
         return max(limits, default=0)
 
-    async def _moves_address(self, live: LiveAccount, inbound: Inbound) -> bool:
+    async def _moves_address(self, live: LiveAccount, inbound: Inbound, key: SessionKey) -> bool:
         """Whether reminders and announces of the session go to this chat from now on. A session of one person
         or one group has one chat; the main session is shared by many people."""
-        key = route(self._config, inbound)
         if key.kind != "main":
             return True
         commands, settings = self._config.commands, live.settings

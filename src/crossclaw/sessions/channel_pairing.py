@@ -16,7 +16,6 @@ from crossclaw.config import Config
 from crossclaw.domain.addresses import Address, Inbound
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import NotFound
-from crossclaw.domain.keys import SessionKey
 from crossclaw.ledger.channels import (
     ChatPairingRequest,
     DecidePairing,
@@ -172,7 +171,7 @@ class ChannelPairing:
             found.append(
                 NewDelivery(
                     delivery_key=_key(request, entry),
-                    key=SessionKey.main(self._config.agents.default_id),
+                    key=self._config.main_key(self._config.agents.default_id),
                     address=Address(channel.lower(), owner, named=True),
                     text=text,
                 )

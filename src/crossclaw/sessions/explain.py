@@ -10,7 +10,7 @@ from crossclaw.config import Config
 from crossclaw.domain.addresses import WEBCHAT
 from crossclaw.domain.authority import Authority
 from crossclaw.domain.errors import Forbidden, NotFound
-from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.keys import SHARED, SessionKey
 from crossclaw.domain.sessions import Session
 from crossclaw.door.registry import Caller, Params, Result, method
 from crossclaw.door.resolver import Resolver, SessionHandle
@@ -86,14 +86,14 @@ class Explaining:
             return self._answer(source, params, params.to, False, missing)
         reasons = await self._reasons(source, params.verb, target)
         there = target.session is not None
-        return self._answer(source, params, target.key.text, there, reasons)
+        return self._answer(source, params, target.key.shown, there, reasons)
 
     def _answer(
         self, source: SessionKey, params: ExplainParams, to: str, exists: bool, reasons: list[Reason]
     ) -> ExplainResult:  # fmt: skip
         return ExplainResult(
             allowed=all(reason.allowed for reason in reasons),
-            source=source.text,
+            source=source.shown,
             verb=params.verb,
             to=to,
             exists=exists,
@@ -152,7 +152,9 @@ class Explaining:
 
     def _reach(self, source: SessionKey, verb: Verb, target: SessionKey) -> Reason:
         rules = self._config.tools.agent_to_agent
-        decision = decide_reach(rules, source.agent_id, target.agent_id, _WANTED[verb])
+        # The shared session is every agent's own main one.
+        agent_id = source.agent_id if target.text == SHARED else target.agent_id
+        decision = decide_reach(rules, source.agent_id, agent_id, _WANTED[verb])
         return Reason(
             about="agent-to-agent",
             allowed=decision.allowed,

@@ -25,7 +25,6 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import (
     AssistantMessage,
     Text,
-    UserMessage,
     well_formed_text,
 )
 from crossclaw.domain.runs import EndStatus, Outcome, Run
@@ -39,6 +38,7 @@ from crossclaw.runs.slots import Slots
 from crossclaw.sessions.guest_clients import GuestClients
 from crossclaw.sessions.guest_run import GuestPresence, GuestRun
 from crossclaw.sessions.guest_run import GuestWaitResult as GuestWaitResult
+from crossclaw.sessions.newest import message_of
 
 T = TypeVar("T")
 
@@ -46,7 +46,6 @@ WAIT_DEFAULT_S = 50.0  # below the minute after which common MCP clients give a 
 WAIT_MAX_S = 3600.0  # a guest that waits longer asks again; nothing is lost in between
 SETTLE_S = 30.0  # for an answer to become durable; a ledger that needs longer is in trouble
 BEGINNING_S, BEGINNING_MAX_S = 0.05, 5.0  # between two looks at a run that another gateway begins
-ENTRIES_AT_ONCE = 200  # when the run's message is looked for in its transcript
 
 
 class GuestWaitParams(Params, frozen=True):
@@ -136,7 +135,9 @@ class Guests:
         if run.kind == "announce":
             return self._said(ANNOUNCE_SKIP)  # a guest has no chat in this gateway to tell anything
         progress.last_words = self._last_words
-        asked = GuestRun(run, await self._message_of(run))
+        if (message := await message_of(self._ledger, run)) is None:
+            raise NotFound(f"the message of run {run.run_id} is not in its transcript")
+        asked = GuestRun(run, message)
         self._asked[run.key] = asked
         try:
             if (waiting := self._waiting.get(run.key)) is not None:
@@ -145,17 +146,6 @@ class Guests:
                 return self._said(await asked.answer(self._presence))
         finally:
             del self._asked[run.key]
-
-    async def _message_of(self, run: Run) -> UserMessage:
-        before: int | None = None
-        while entries := await self._ledger.list_entries(
-            run.session_id, limit=ENTRIES_AT_ONCE, before=before
-        ):
-            for entry in reversed(entries):
-                if entry.run_id == run.run_id and isinstance(entry.message, UserMessage):
-                    return entry.message
-            before = entries[0].seq
-        raise NotFound(f"the message of run {run.run_id} is not in its transcript")
 
     def _said(self, reply: str) -> Ending:
         message = AssistantMessage([Text(reply)], self._clock.now_ms(), stop_reason="end_turn")

@@ -11,6 +11,7 @@ from crossclaw.door.resolver import Resolver
 from crossclaw.ledger.contract import Ledger
 from crossclaw.sessions.arrivals import Accepted, Arrival, Replied, RequestId
 from crossclaw.sessions.intake import Intake
+from crossclaw.sessions.newest import message_of
 
 
 class Retries:
@@ -25,10 +26,14 @@ class Retries:
         run = await self._ledger.find_run(run_id)
         if run is None:
             raise NotFound(f"there is no run {run_id}")
-        handle = await self._resolver.resolve(caller.principal, run.key.text, "send")
+        handle = await self._resolver.resolve(
+            caller.principal, self._resolver.shown(run.key.text), "send"
+        )
         if not run.ended or run.status == "ok":
             raise Invalid(f"run {run.run_id} has not failed: there is nothing to retry")
-        message = await self._asked(run)
+        message = await message_of(self._ledger, run, media=True)
+        if message is None:
+            raise Invalid("what this run was asked is not there any more; say it again in the chat")
         text, blocks = _parts(message)
         return await self._intake.require(
             Arrival(
@@ -41,16 +46,9 @@ class Retries:
                 may_command=False,
                 request=RequestId(id=f"retry-{run.run_id}"),
                 plan=RunPlan(reply_to=run.plan.reply_to, model=run.plan.model),
-                spelled=run.key.text,
+                spelled=run.key.shown,
             )
         )
-
-    async def _asked(self, run: Run) -> UserMessage:
-        entries = await self._ledger.monitoring.entries_of_run(run.session_id, run.run_id)
-        for entry in await self._ledger.with_media(entries[:1]):
-            if isinstance(entry.message, UserMessage):
-                return entry.message
-        raise Invalid("what this run was asked is not there any more; say it again in the chat")
 
 
 def _within(caller: Caller, run: Run) -> Caller:

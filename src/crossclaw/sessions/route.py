@@ -26,18 +26,17 @@ def route(config: Config, inbound: Inbound) -> SessionKey:
             thread_id=where.thread_id if word else None,
             thread_word=word or "thread",
         )
-    key = SessionKey.direct(
-        agent_id,
-        where.channel,
-        inbound.sender,
-        scope=session.dm_scope,
-        account_id=where.account_id or DEFAULT_ACCOUNT,
-        links=session.identity_links,
-        thread_id=where.thread_id if word == "topic" else None,
+    return config.meant_key(
+        SessionKey.direct(
+            agent_id,
+            where.channel,
+            inbound.sender,
+            scope=session.dm_scope,
+            account_id=where.account_id or DEFAULT_ACCOUNT,
+            links=session.identity_links,
+            thread_id=where.thread_id if word == "topic" else None,
+        )
     )
-    if session.scope == "global" and key.kind == "main":
-        return SessionKey.shared(config.agents.default_id)
-    return key
 
 
 def _thread_word(channel: str) -> ThreadWord | None:

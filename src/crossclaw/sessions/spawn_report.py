@@ -118,7 +118,7 @@ class SpawnReports:
         task = await self._ledger.find_run(spawn.run_id)
         began = task and task.started_at
         path = self._transcript_of(run.key.agent_id, run.session_id)
-        elsewhere = run.authority.sandboxed or SessionKey.parse(spawn.parent_key).is_guest
+        elsewhere = run.authority.sandboxed or SessionKey.stored(spawn.parent_key).is_guest
         stats = Stats(
             runtime_ms=spawn.ended_at - began if began and spawn.ended_at else None,
             input_tokens=child.input_tokens if child else 0,

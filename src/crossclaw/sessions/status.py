@@ -2,7 +2,6 @@
 
 from crossclaw.config.agents import AgentConfig
 from crossclaw.domain.errors import Forbidden
-from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.sessions import Session
 from crossclaw.door.registry import Caller, Params, Result
 from crossclaw.door.resolver import Resolver, Right
@@ -77,7 +76,7 @@ class SessionStatus:
         """The caller's agent first, then the others that it may reach, and how."""
         agents, principal = self._config.agents, caller.principal
         own = principal.agent_id or agents.default_id
-        key = principal.session or SessionKey.main(own)
+        key = principal.session or self._config.main_key(own)
         allowed = agents.spawn_allowed(own)
         found = {each.agent_id: each for each in colleagues(self._config, key, principal.authority)}
         others = {*found, *(set(agents.ids()) if "*" in allowed else set(allowed))}
@@ -92,7 +91,7 @@ class SessionStatus:
         self, agent_id: str, found: Colleague | None, own: str, known: Introduction | None
     ) -> AgentRow:
         agent, is_own = self._config.agents.find(agent_id), agent_id == own
-        main = SessionKey.main(agent_id) if is_own or (found and found.may_send) else None
+        main = self._config.main_key(agent_id) if is_own or (found and found.may_send) else None
         return AgentRow(
             id=agent_id,
             configured=agent is not None,

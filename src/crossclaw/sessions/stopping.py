@@ -1,8 +1,11 @@
 """Stopping: a session's runs, and those of the children that it has at work."""
 
+from crossclaw.domain.errors import Invalid
 from crossclaw.domain.keys import SessionKey
 from crossclaw.ledger.contract import Ledger
 from crossclaw.runs.lanes import Lanes
+
+BY_CLIENT = "stopped by the client"
 
 
 class Stopping:
@@ -27,8 +30,13 @@ class Stopping:
         begun = [run for run in await self._ledger.list_open_runs(key) if run.status != "queued"]
         return [run.run_id for run in begun if await self._lanes.abort(run.run_id, reason)]
 
-    async def stop_run(self, run_id: str, reason: str) -> bool:
-        return await self._lanes.abort(run_id, reason)
+    async def stop_run(self, key: SessionKey, run_id: str, reason: str) -> list[str]:
+        """Stops one run of a session, and names it if it was under way."""
+        run = await self._ledger.find_run(run_id)
+        if run is not None and run.key != key:
+            raise Invalid("runId does not match sessionKey: it is a run of another session")
+        is_stopped = run is not None and await self._lanes.abort(run_id, reason)
+        return [run_id] if is_stopped else []
 
     async def stop_alone(self, key: SessionKey, reason: str) -> list[str]:
         return await self._lanes.abort_session(key, reason)

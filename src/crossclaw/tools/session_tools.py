@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from crossclaw.domain.tools import BUILT_IN, SESSION_TOOLS
+from crossclaw.domain.tools import BUILT_IN, SESSION_GROUPS
 from crossclaw.door.dispatch import Door
 from crossclaw.door.registry import Method, MethodEffect, MethodHandler
 from crossclaw.sessions.reading import SessionReading
@@ -32,4 +32,6 @@ def session_methods(
 
 
 def session_tools(door: Door) -> list[Tool[Any]]:
-    return [door_tool(door, name) for name in BUILT_IN if name in SESSION_TOOLS]
+    return [
+        door_tool(door, each.name) for each in BUILT_IN.values() if each.group in SESSION_GROUPS
+    ]

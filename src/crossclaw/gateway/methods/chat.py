@@ -30,7 +30,7 @@ from crossclaw.sessions.arrivals import (
 from crossclaw.sessions.changing import Changing
 from crossclaw.sessions.fitting import HistoryPage, PageWanted, read_page
 from crossclaw.sessions.intake import Intake
-from crossclaw.sessions.stopping import Stopping
+from crossclaw.sessions.stopping import BY_CLIENT, Stopping
 
 FROM_PAGE = Provenance("person", source_channel=WEBCHAT)
 HISTORY_BYTES_MAX = 6 * 1024 * 1024  # what a client can show; the rest is a page away
@@ -194,15 +194,10 @@ class Chat:
     async def abort(self, caller: Caller, params: ChatAbortParams) -> ChatAbortResult:
         handle = await self._resolver.resolve(caller.principal, params.session_key, "create")
         if params.run_id is None:
-            stopped = await self._stopping.stop(handle.key, "stopped by the client")
-            return ChatAbortResult(ok=True, aborted=bool(stopped), run_ids=stopped)
-        run = await self._run_store.find(params.run_id)
-        if run is not None and run.key != handle.key:
-            raise Invalid("runId does not match sessionKey")
-        done = run is not None and await self._stopping.stop_run(
-            params.run_id, "stopped by the client"
-        )
-        return ChatAbortResult(ok=True, aborted=done, run_ids=[params.run_id] if done else [])
+            stopped = await self._stopping.stop(handle.key, BY_CLIENT)
+        else:
+            stopped = await self._stopping.stop_run(handle.key, params.run_id, BY_CLIENT)
+        return ChatAbortResult(ok=True, aborted=bool(stopped), run_ids=stopped)
 
     @method(
         "chat.inject",

@@ -6,14 +6,14 @@ sees it in the next answer.
 """
 
 from collections.abc import Iterable
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import msgspec
 
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import Forbidden
 from crossclaw.domain.figures import HOUR_MS
-from crossclaw.domain.keys import SHARED, SessionKey
+from crossclaw.domain.keys import SHARED
 from crossclaw.domain.sight import EVERYTHING
 from crossclaw.door.registry import Caller, Params, Result, method
 from crossclaw.door.resolver import Resolver
@@ -80,10 +80,10 @@ class Map:
             since=since,
             cursor=max([params.after, *(run.number for run in runs if self._is_settled(run, now))]),
             nodes=await self._nodes(keys, whole=params.after == 0),
-            runs=[_shown(run) for run in runs],
-            open=[_shown(run) for run in still_open],
-            waits=waits,
-            spawns=spawns,
+            runs=shown_rows(self._resolver, runs),
+            open=shown_rows(self._resolver, still_open),
+            waits=shown_rows(self._resolver, waits),
+            spawns=shown_rows(self._resolver, spawns),
             totals=await self._ledger.count_sessions_of_agents() if not params.after else None,
             truncated=len(runs) >= RUNS_MAX,
         )
@@ -122,13 +122,16 @@ def _named(
     return list(keys)
 
 
-def _shown(run: RunRow) -> RunRow:
-    """The run with the shared session under the name that people know."""
-    if SHARED not in (run.key, run.source):
-        return run
-    main = SessionKey.main(run.agent_id).text
-    return msgspec.structs.replace(
-        run,
-        key=main if run.key == SHARED else run.key,
-        source=main if run.source == SHARED else run.source,
-    )
+_KEYS = ("key", "source", "target_key", "parent_key", "requester", "target")
+_R = TypeVar("_R", bound=msgspec.Struct)
+
+
+def shown_rows(resolver: Resolver, rows: Iterable[_R]) -> list[_R]:
+    """The rows with the shared session under the name that people know."""
+    return [_shown(resolver, row) for row in rows]
+
+
+def _shown(resolver: Resolver, row: _R) -> _R:
+    stored = [name for name in _KEYS if getattr(row, name, None) == SHARED]
+    changes = dict.fromkeys(stored, resolver.shown(SHARED))
+    return msgspec.structs.replace(row, **changes) if changes else row

@@ -8,7 +8,7 @@ import msgspec
 from crossclaw.config import Config
 from crossclaw.domain.authority import Authority
 from crossclaw.domain.errors import Invalid
-from crossclaw.domain.keys import SessionKey
+from crossclaw.domain.keys import MAIN, SessionKey
 from crossclaw.domain.models import BYTES_A_TOKEN
 from crossclaw.domain.runs import Cause, Run, RunPlan
 from crossclaw.door.registry import Caller, Params, Result, method
@@ -84,13 +84,13 @@ class Prompting:
     def _key(self, params: PromptParams) -> SessionKey:
         agents = self._config.agents
         named = params.agent_id or agents.default_id
-        if params.session_key is None:
-            return SessionKey.main(agents.get(named).id)
-        key = SessionKey.parse(params.session_key, agent_id=named)
+        written = params.session_key or MAIN
+        key = SessionKey.parse(written, agent_id=agents.get(named).id)
         if params.agent_id is not None and agents.get(named).id != key.agent_id:
             raise Invalid(f"session {key} belongs to the agent {key.agent_id}, not to {named}")
-        agents.get(key.agent_id)
-        return key
+        meant = self._config.meant_key(key)
+        # The default agent answers in the session that all share; another one is only asked in its own.
+        return meant if meant.agent_id == agents.get(key.agent_id).id else key
 
 
 def _shown(tool: Tool[Any]) -> PromptTool:
@@ -108,7 +108,7 @@ def _counted(key: SessionKey, model: str, system: str, tools: list[PromptTool]) 
     of_tools = sum(tool.tokens for tool in tools)
     return PromptResult(
         agent_id=key.agent_id,
-        session_key=key.text,
+        session_key=key.shown,
         model=model,
         system=system,
         tools=tools,

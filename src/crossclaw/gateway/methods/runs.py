@@ -11,7 +11,6 @@ from crossclaw.domain.agents import ThinkingLevel
 from crossclaw.domain.aliases import Filled
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import CrossclawError, Invalid, NotFound
-from crossclaw.domain.ids import entry_id_of
 from crossclaw.domain.messages import AssistantMessage, Provenance, Usage
 from crossclaw.domain.runs import Run, RunPlan
 from crossclaw.domain.sessions import SessionFacts
@@ -23,8 +22,8 @@ from crossclaw.runs.run_store import RunStore
 from crossclaw.sessions.arrivals import Arrival, RequestId, SessionNamed
 from crossclaw.sessions.choosing import ModelChoices
 from crossclaw.sessions.intake import Intake
+from crossclaw.sessions.newest import entries_of
 
-ENTRIES_A_PAGE = 200
 WAIT_DEFAULT_MS = 30_000
 WAIT_MAX_MS = 24 * 3600 * 1000  # a client that waits longer asks again; the answer is in the ledger
 
@@ -170,7 +169,8 @@ class AgentRuns:
         )
 
     async def _meta(self, run: Run) -> dict[str, Any]:
-        answers = await _answers_of(self._ledger, run)
+        said = [entry.message for entry in await entries_of(self._ledger, run)]
+        answers = [each for each in said if isinstance(each, AssistantMessage)]
         usage = sum((a.usage for a in answers if a.usage), Usage())
         last = answers[-1] if answers else None
         return {
@@ -208,22 +208,3 @@ class AgentRuns:
             error=None if run.status == "ok" else run.error or run.status,
             stop_reason=run.status if run.status in ("aborted", "timeout") else None,
         )
-
-
-async def _answers_of(ledger: Ledger, run: Run) -> list[AssistantMessage]:
-    """Everything that models have answered in a run, oldest first: read backwards, page by page, to the message that the
-    run began with."""
-    answers: list[AssistantMessage] = []
-    first, before = entry_id_of("message", run.run_id), None
-    while True:
-        page = await ledger.list_entries(
-            run.session_id, limit=ENTRIES_A_PAGE, before=before, tool_results=False
-        )
-        answers[:0] = [
-            entry.message
-            for entry in page
-            if entry.run_id == run.run_id and isinstance(entry.message, AssistantMessage)
-        ]
-        if len(page) < ENTRIES_A_PAGE or any(entry.entry_id == first for entry in page):
-            return answers
-        before = page[0].seq

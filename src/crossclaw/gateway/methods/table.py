@@ -173,7 +173,7 @@ class SessionTable:
             cost_usd=session.cost_usd,
             model=self._model_of(session.key.agent_id, session.model),
             title=title,
-            spawned_by=session.spawned_by,
+            spawned_by=session.spawned_by and self._resolver.shown(session.spawned_by),
             overrides=_overrides(session),
             lane=lane,
             standing=self._standing(session, lane),

@@ -1,7 +1,9 @@
 """runs.trace and exchanges.trace: what one run did and why it was begun; what became of one send or spawn.
 Ours: OpenClaw has none."""
 
-from typing import Annotated, Any
+import builtins
+from collections.abc import Iterable
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
@@ -15,7 +17,7 @@ from crossclaw.domain.states import UNDER_WAY, State, exchange_state
 from crossclaw.door.registry import Caller, Params, Result, method
 from crossclaw.door.resolver import Resolver
 from crossclaw.gateway.messages import short_wire_message, waiting_message, wire_message
-from crossclaw.gateway.methods.map import require_person
+from crossclaw.gateway.methods.map import require_person, shown_rows
 from crossclaw.gateway.methods.search import ENTRY_BYTES_MAX
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.monitoring import DeliveryRow, ExchangeRow, RunRow, SpawnRow
@@ -23,9 +25,11 @@ from crossclaw.sessions.fitting import fitting, with_small_media
 
 CHAIN_MAX = 200  # runs of a cause; a cascade ends within twelve hops and a few rounds each
 
+ENTRIES_MAX = 5_000  # of one run: a hundred turns of fifty calls each
 LIST_MAX = 200  # exchanges of one answer; older ones are found from their sessions
 
 Entries = list[Entry]
+R = TypeVar("R", bound=msgspec.Struct)
 
 
 class RunTraceParams(Params, frozen=True):
@@ -125,9 +129,9 @@ class Trace:
         return await self._trace(*await self._get(caller, params.run_id))
 
     async def _trace(self, run: Run, seen: RunRow) -> RunTrace:
-        entries = await self._watching.entries_of_run(run.session_id, run.run_id)
+        entries = await self._watching.entries_of_run(run.run_id, limit=ENTRIES_MAX)
         return RunTrace(
-            run=seen,
+            run=self._shown([seen])[0],
             session_id=run.session_id,
             attempt=run.attempt,
             asked=await self._asked(run, entries),
@@ -136,8 +140,8 @@ class Trace:
                 for each in await with_small_media(self._ledger, entries, ENTRY_BYTES_MAX)
             ],
             spent=_spent(entries),
-            chain=await self._watching.runs_by_id(run.cause.chain[-CHAIN_MAX:]),
-            caused=await self._watching.caused_by(seen),
+            chain=self._shown(await self._watching.runs_by_id(run.cause.chain[-CHAIN_MAX:])),
+            caused=self._shown(await self._watching.caused_by(seen)),
             deliveries=await self._watching.deliveries_of_run(run.key.text, run.run_id),
             reply=run.reply,
             model=run.plan.model or _model(entries),
@@ -155,7 +159,7 @@ class Trace:
             found = await self._watching.exchanges_by_id(params.ids)
         else:
             found = await self._watching.exchanges(limit=params.limit)
-        return ExchangeListResult(exchanges=found)
+        return ExchangeListResult(exchanges=self._shown(found))
 
     @method(
         "exchanges.trace",
@@ -167,31 +171,39 @@ class Trace:
         require_person(self._resolver, caller)
         exchange = await self._find_exchange(params.id)
         if exchange is not None:
-            await self._resolver.resolve(caller.principal, exchange.target_key, "read")
+            await self._resolve(caller, exchange.target_key)
             return await self._trace_exchange(exchange)
         spawn = await self._watching.find_spawn(params.id)
         if spawn is None:
             raise NotFound(f"there is no exchange, run or child session {params.id}")
-        await self._resolver.resolve(caller.principal, spawn.parent_key, "read")
+        await self._resolve(caller, spawn.parent_key)
         return await self._trace_spawn(spawn)
+
+    async def _resolve(self, caller: Caller, stored: str) -> None:
+        await self._resolver.resolve(caller.principal, self._resolver.shown(stored), "read")
 
     async def _trace_exchange(self, exchange: Exchange) -> ExchangeTrace:
         runs = await self._watching.of_exchange(exchange.exchange_id)
-        return _of_exchange(exchange, [await self._step(run) for run in runs])
+        traced = _of_exchange(exchange, [await self._step(run) for run in runs])
+        return self._shown([traced])[0]
 
     async def _trace_spawn(self, spawn: SpawnRow) -> ExchangeTrace:
         """The child's first run, and what it said later."""
         first = await self._watching.runs_by_id([spawn.run_id])
         later = [run for each in first for run in await self._watching.caused_by(each)]
         own = [run for run in later if run.key == spawn.child_key]
+        (spawn,) = self._shown([spawn])
         return _of_spawn(spawn, [await self._step(run) for run in [*first, *own]])
 
     async def _get(self, caller: Caller, run_id: str) -> tuple[Run, RunRow]:
         run, seen = await self._ledger.find_run(run_id), await self._watching.runs_by_id([run_id])
         if run is None or not seen:
             raise NotFound(f"there is no run {run_id}")
-        await self._resolver.resolve(caller.principal, run.key.text, "read")
+        await self._resolve(caller, run.key.text)
         return run, seen[0]
+
+    def _shown(self, rows: Iterable[R]) -> builtins.list[R]:
+        return shown_rows(self._resolver, rows)
 
     async def _find_exchange(self, name: str) -> Exchange | None:
         found = await self._ledger.find_exchange(name)
@@ -203,9 +215,9 @@ class Trace:
     async def _step(self, seen: RunRow) -> TraceStep:
         run = await self._ledger.find_run(seen.run_id)
         assert run is not None  # runs are never deleted
-        entries = await self._watching.entries_of_run(run.session_id, run.run_id)
+        entries = await self._watching.entries_of_run(run.run_id, limit=ENTRIES_MAX)
         return TraceStep(
-            run=seen,
+            run=self._shown([seen])[0],
             text=await self._words(run, entries),
             spent=_spent(entries),
             reply=run.reply,

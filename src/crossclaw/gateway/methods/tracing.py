@@ -3,12 +3,13 @@
 from typing import Any
 
 import anyio.to_thread
+from msgspec.structs import replace
 
 from crossclaw.domain.aliases import IdText
 from crossclaw.domain.errors import CrossclawError
 from crossclaw.door.registry import Caller, Params, method
 from crossclaw.door.resolver import Resolver
-from crossclaw.gateway.methods.map import require_person
+from crossclaw.gateway.methods.map import require_person, shown_rows
 from crossclaw.gateway.otlp import otlp_json
 from crossclaw.sessions.tracing import TraceTree, Tracing
 
@@ -37,8 +38,10 @@ class TraceMethods:
             handle = None  # it is no name of a session
         key = handle.session.key if handle and handle.session else None
         root = await self._tracing.find_root(params.id, key)
-        await self._resolver.resolve(caller.principal, root.key, "read")
-        return await self._tracing.trace(root)
+        await self._resolver.resolve(caller.principal, self._resolver.shown(root.key), "read")
+        tree = await self._tracing.trace(root)
+        spans = shown_rows(self._resolver, tree.spans)
+        return replace(tree, key=self._resolver.shown(tree.key), spans=spans)
 
     @method(
         "trace.export",

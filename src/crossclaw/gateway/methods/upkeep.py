@@ -14,7 +14,7 @@ from crossclaw.policy.answering import is_lasting
 from crossclaw.runs.context import ServiceContext
 from crossclaw.sessions.archive import Archive
 from crossclaw.sessions.changing import Changing
-from crossclaw.sessions.stopping import Stopping
+from crossclaw.sessions.stopping import BY_CLIENT, Stopping
 
 KEPT_DAYS = 30  # archived sessions; long enough to miss something and look it up
 DAYS_MAX = 36_525  # a hundred years; a date before 1970 means nothing here
@@ -102,22 +102,20 @@ class Upkeep:
         if not params.key:
             raise Invalid("say which: key or runId")
         handle = await self._resolver.resolve(caller.principal, params.key, "change")
-        reason = "stopped by the client"
         if params.clear_queued:
-            stopped = await self._stopping.stop(handle.key, reason)
+            stopped = await self._stopping.stop(handle.key, BY_CLIENT)
         else:
-            stopped = await self._stopping.stop_running(handle.key, reason)
+            stopped = await self._stopping.stop_running(handle.key, BY_CLIENT)
         return _aborted(stopped)
 
     async def _abort_run(self, caller: Caller, run_id: str, key: str | None) -> SessionAbortResult:
         run = await self._ledger.find_run(run_id)
         if run is None:
             return _aborted([])
-        handle = await self._resolver.resolve(caller.principal, key or run.key.text, "change")
-        if handle.key != run.key:
-            raise Invalid("runId does not match key")
-        done = await self._stopping.stop_run(run_id, "stopped by the client")
-        return _aborted([run_id] if done else [])
+        handle = await self._resolver.resolve(
+            caller.principal, key or self._resolver.shown(run.key.text), "change"
+        )
+        return _aborted(await self._stopping.stop_run(handle.key, run_id, BY_CLIENT))
 
     @method(
         "sessions.archive",
@@ -128,7 +126,9 @@ class Upkeep:
     async def archive(self, caller: Caller, params: ArchiveParams) -> ArchiveResult:
         handle = await self._resolver.resolve(caller.principal, params.key, "change")
         if is_lasting(self._config.agents, handle.key):
-            raise Invalid(f"the main session ({handle.key}) cannot be archived; reset it instead")
+            raise Invalid(
+                f"the main session ({shown_key(handle.key)}) cannot be archived; reset it instead"
+            )
         done = await self._archive.now(handle.key)
         return ArchiveResult(ok=True, key=shown_key(handle.key), archived=done)
 
@@ -156,13 +156,16 @@ class Upkeep:
         found = await self._ledger.list_archived(
             before=before, agent_id=None if params.all_agents else agent, limit=CLEANUP_MAX
         )
-        kept = SessionKey.parse(params.active_key).text if params.active_key else None
-        going = [session for session in found if session.key.text != kept]
+        kept = self._meant(params.active_key) if params.active_key else None
+        going = [session for session in found if session.key != kept]
         if params.enforce:
             for session in going:
                 await self._changing.delete(session)
         keys = [shown_key(session.key) for session in going]
         return CleanupResult(ok=True, dry_run=not params.enforce, count=len(keys), keys=keys)
+
+    def _meant(self, key: str) -> SessionKey:
+        return self._config.meant_key(SessionKey.parse(key))
 
 
 def _aborted(stopped: list[str]) -> SessionAbortResult:

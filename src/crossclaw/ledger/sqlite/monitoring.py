@@ -37,11 +37,8 @@ from crossclaw.ledger.sqlite import attention
 from crossclaw.ledger.sqlite.damage import read_rows
 from crossclaw.ledger.sqlite.figures import figures_over_time
 from crossclaw.ledger.sqlite.rows import (
-    ENTRY,
     SESSION,
-    damaged_entry,
     damaged_session,
-    entry_of,
     session_of,
     to_json,
 )
@@ -58,7 +55,7 @@ from crossclaw.ledger.sqlite.run_rows import (
     unless_ok,
 )
 from crossclaw.ledger.sqlite.sessions import SessionFilter
-from crossclaw.ledger.sqlite.tracing import trace_rows
+from crossclaw.ledger.sqlite.tracing import entries_of_run, trace_rows
 
 T = TypeVar("T")
 
@@ -214,9 +211,8 @@ class SqliteMonitoring:
     async def dismissed(self, names: Sequence[str]) -> set[str]:
         return await self._scan(lambda db: attention.dismissed(db, names))
 
-    async def entries_of_run(self, session_id: str, run_id: str) -> list[Entry]:
-        sql = f"SELECT {ENTRY} FROM entries WHERE session_id = ? AND run_id = ? ORDER BY seq"
-        return await self._all(sql, (session_id, run_id), entry_of, "entries", damaged_entry)
+    async def entries_of_run(self, run_id: str, *, limit: int) -> list[Entry]:
+        return await self._scan(lambda db: entries_of_run(db, run_id, limit))
 
     async def deliveries_of_run(self, key: str, run_id: str) -> list[DeliveryRow]:
         sql = f"{DELIVERY_SEEN} WHERE key = ? AND run_id = ? ORDER BY id"

@@ -65,6 +65,11 @@ def list_entries(
     return found if forward else found[::-1]
 
 
+def find_entry(db: Database, session_id: str, seq: int) -> Entry | None:
+    found = list_entries(db, session_id, limit=1, after=seq - 1, before=seq + 1)
+    return found[0] if found else None
+
+
 def list_tails(
     db: Database, session_ids: Sequence[str], *, limit: int, tool_results: bool = True
 ) -> dict[str, list[Entry]]:

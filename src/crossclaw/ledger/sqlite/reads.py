@@ -109,6 +109,7 @@ class ReadTable(ABC):
     # ── transcripts ────────────────────────────────────────────────────────────────────────────
     last_seq = here(reading.last_seq)
     list_entries = here(reading.list_entries)
+    find_entry = here(reading.find_entry)
     list_tails = beside(reading.list_tails)
     search = beside(reading.search)
     find_compaction = here(memory.find_compaction)

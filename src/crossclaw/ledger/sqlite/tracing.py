@@ -49,6 +49,11 @@ def trace_rows(db: Database, root: str, limit: int) -> TraceRows:
     )
 
 
+def entries_of_run(db: Database, run_id: str, limit: int) -> list[Entry]:
+    runs = read_rows(db, "runs", f"{SEEN} WHERE r.run_id = ?", (run_id,), seen_run)
+    return list(_entries(db, runs, to_json([run_id]), limit))
+
+
 def _entries(db: Database, runs: Sequence[RunRow], ids: str, limit: int) -> Iterator[Entry]:
     """The entries of these runs. Entries have no index by run, so in each transcript those since
     the first of its runs are read."""
