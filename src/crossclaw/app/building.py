@@ -257,7 +257,7 @@ def _run_services(resources: Resources) -> RunServices:
     lanes = Lanes(run_store, slots, clock, resources.credentials, may_claim)
     sweep = Sweep(ledger, lanes.wake, clock, by_time=(ARCHIVE,))
     feed.subscribe(sweep.waking(outbox.wake), RunEnded)
-    feed.subscribe(lambda _asked: outbox.wake(), ApprovalAsked)
+    feed.subscribe(lambda _event: outbox.wake(), ApprovalAsked)
     approval_messages = settings.ApprovalMessages(config, clock, resources.accounts)
     exporter = Exporter(
         ledger,

@@ -57,7 +57,7 @@ class GatewayLinks:
         gateway.neighbours.begin_asking(self._requests.carry)
         self._linked: dict[str, anyio.CancelScope] = {}
         """The link to each neighbour, by its incarnation."""
-        self._told_ends: OrderedDict[str, None] = OrderedDict()
+        self._published_ends: OrderedDict[str, None] = OrderedDict()
         self._ended: set[str] = set()
         self._news = anyio.Event()
 
@@ -155,7 +155,7 @@ class GatewayLinks:
             self._news = anyio.Event()
             ended, self._ended = self._ended, set()
             for run_id in ended:
-                if run_id not in self._told_ends:
+                if run_id not in self._published_ends:
                     await self._tell_end(run_id)
 
     async def _tell_end(self, run_id: str) -> None:
@@ -171,9 +171,9 @@ class GatewayLinks:
             log.warning("the end of a run on another gateway was not shown: %s", error)
 
     def _is_first_end(self, run_id: str) -> bool:
-        if run_id in self._told_ends:
+        if run_id in self._published_ends:
             return False
-        keep_newest(self._told_ends, run_id, None, ENDS_KNOWN_MAX)
+        keep_newest(self._published_ends, run_id, None, ENDS_KNOWN_MAX)
         return True
 
 

@@ -144,7 +144,7 @@ class SharedConfig:
         self._take_rules = None if reload.mode == "off" else file.take_rules
         self._newest: AgreedConfig | None = None
         self._is_proven = True
-        self._told: OurConfig | None = None
+        self._published: OurConfig | None = None
         self._changing = anyio.Lock()
         self._ours: OurConfig = OurConfig(
             {}, "", 0, _read_mark(file.mark) if file.follows else EVERYTHING
@@ -240,13 +240,13 @@ class SharedConfig:
         )
 
     async def _tell(self) -> None:
-        if self._told != self._ours:
+        if self._published != self._ours:
             ours = self._ours
             newest = self._newest
             agrees = newest is not None and newest.digest == ours.digest
             epoch = newest.epoch if newest is not None and agrees else ours.epoch
             await self._membership.publish_config(ours.keys, ours.digest, epoch)
-            self._told = ours
+            self._published = ours
 
     # ── following ──────────────────────────────────────────────────────────────────────────────
 

@@ -100,10 +100,10 @@ def rename_key(place: StateLocation, path: KeyPath, meant: str) -> Repair | None
         _rename(file, path, right)
         file.save_no_worse(right)
 
-    told = f"rename {dotted(path)} to {dotted(right)} in {place.paths.config_path}"
+    text = f"rename {dotted(path)} to {dotted(right)} in {place.paths.config_path}"
     if for_all := _is_common(file, path, right):
-        told += f" ({OTHERS_HAVE_THEIRS})"
-    return Repair(told, do, asks=for_all or not is_same_word(str(path[-1]), meant))
+        text += f" ({OTHERS_HAVE_THEIRS})"
+    return Repair(text, do, asks=for_all or not is_same_word(str(path[-1]), meant))
 
 
 def _is_common(file: ConfigFile, path: KeyPath, right: KeyPath) -> bool:

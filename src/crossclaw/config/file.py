@@ -174,12 +174,12 @@ class ConfigFile:
         found = {*local_only(Config, before, after), *local_in_channels(before, after)}
         self._refuse(tuple(sorted(found, key=str)))
         stale = list(stale_secrets(Config, self._before, self.value))
-        told = [path for path in stale if self._had(path) and self.has(path)]
+        dropped = [path for path in stale if self._had(path) and self.has(path)]
         for path in reversed(
             stale
         ):  # from behind: what is taken out of a list moves those after it
             self._drop(path)
-        self.dropped = tuple(map(dotted, told))
+        self.dropped = tuple(map(dotted, dropped))
 
     def _hold_included(self, draft: Path) -> None:
         """Refuses a new address beside a secret in an included file: the secret cannot be taken out here."""

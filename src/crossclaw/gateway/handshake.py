@@ -311,14 +311,14 @@ def _particulars(client: ClientSays, device: Device, known: ConnectionFacts) -> 
     )
 
 
-def granted_scopes(role: str, asked: Sequence[str], protocol: int) -> frozenset[str]:
+def granted_scopes(role: str, wanted: Sequence[str], protocol: int) -> frozenset[str]:
     """The scopes that are granted: with the shared secret all of an operator's, narrowed by what the client
     asks for. A client of protocol 3 that asks for nothing gets all, any other one none."""
     if role == "node":
         return frozenset({"node"})
-    if not asked and protocol == 3:
+    if not wanted and protocol == 3:
         return frozenset({"operator.admin"})
-    return OPERATOR_SCOPES.intersection(asked)
+    return OPERATOR_SCOPES.intersection(wanted)
 
 
 def _common_protocol(params: ConnectParams) -> int:

@@ -80,7 +80,7 @@ class GatewayLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Sessions one connection may listen to, one by one; more is `sessions.subscribe`."""
     followed_runs_max: int = 10_000
     """Runs one connection may follow; the oldest are forgotten. An open one has ended long before."""
-    runs_told_max: int = 100_000
+    runs_published_max: int = 100_000
     """Runs whose events are counted at once; far more than can be in flight."""
 
     # ── time on the wire ───────────────────────────────────────────────────────────────────────

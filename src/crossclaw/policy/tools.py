@@ -171,7 +171,7 @@ def _with(listed: tuple[str, ...] | None, more: tuple[str, ...]) -> tuple[str, .
     return None if listed is None else (*listed, *more)
 
 
-def asked_tool(config: Config, agent_ids: Iterable[str], tool: ToolDeclaration) -> str | None:
+def rule_that_asks(config: Config, agent_ids: Iterable[str], tool: ToolDeclaration) -> str | None:
     """The rule of `tools.ask` by which a call of this tool needs a person's approval: of everybody, or of one
     of these agents."""
     found = [_matching(tool, map(_of_servers, config.tools.ask))]

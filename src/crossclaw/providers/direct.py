@@ -143,11 +143,11 @@ class _Answer:
 
     def end(self) -> None:
         """Notes that the server has hung up, which ends an answer that did not say how long it is."""
-        told = {name.lower() for name, _ in self.headers} & {
+        lengths = {name.lower() for name, _ in self.headers} & {
             b"content-length",
             b"transfer-encoding",
         }
-        if not self.has_head or told:
+        if not self.has_head or lengths:
             raise httpx2.RemoteProtocolError("the server hung up within its answer")
         self.is_complete = self.has_more = True
 

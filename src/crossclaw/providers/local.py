@@ -194,8 +194,11 @@ def _message(turn: Turn) -> _Chunk:
             said += [f"(I called {block.name}.)" for block in content if isinstance(block, ToolUse)]
             return {"role": "assistant", "content": "\n".join(said)}
         case UserTurn(results=results, content=content):
-            told = [f"(A tool answered: {_words(result.content)})" for result in results]
-            return {"role": "user", "content": "\n\n".join(filter(None, [*told, _words(content)]))}
+            returned = [f"(A tool answered: {_words(result.content)})" for result in results]
+            return {
+                "role": "user",
+                "content": "\n\n".join(filter(None, [*returned, _words(content)])),
+            }
 
 
 def _words(content: Iterable[Any]) -> str:

@@ -223,21 +223,21 @@ class Neighbours:
 
     async def answer_one(self, question: bytes) -> bytes | None:
         """Answers a neighbour's question; None: this gateway closes, and the outcome is unknown."""
-        asked = msgspec.json.decode(question, type=AskQuestion)
+        parsed = msgspec.json.decode(question, type=AskQuestion)
         with anyio.CancelScope() as answering:
             self._answering.add(answering)
             try:
-                return await self._answered(asked)
+                return await self._answered(parsed)
             finally:
                 self._answering.discard(answering)
         return None
 
-    async def _answered(self, asked: AskQuestion) -> bytes:
-        handler = self._answers.get(asked.kind)
+    async def _answered(self, question: AskQuestion) -> bytes:
+        handler = self._answers.get(question.kind)
         try:
             if handler is None:
-                raise CrossclawError(f"this gateway does not know the question {asked.kind!r}")
-            answer = AskAnswer(await handler(asked.body))
+                raise CrossclawError(f"this gateway does not know the question {question.kind!r}")
+            answer = AskAnswer(await handler(question.body))
         except CrossclawError as error:
             details = getattr(error, "details", None)
             answer = AskAnswer(None, AskRefusal(error.code, str(error), error.retryable, details))

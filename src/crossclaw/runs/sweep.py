@@ -46,7 +46,7 @@ class Sweep:
         self._hint = anyio.Event()
         self._resting: dict[str, tuple[float, float]] = {}
         """Timers that were fired: when each may fire again, and how long one that failed waits."""
-        self._told: set[str] = set()
+        self._logged_kinds: set[str] = set()
         """Unknown kinds of timers that were already logged."""
 
     def wake(self) -> None:
@@ -149,8 +149,8 @@ class Sweep:
 
     async def _tell_of_unknown(self, fires: Mapping[str, Fire]) -> None:
         for kind, count in (await self._ledger.count_timers()).items():
-            if kind not in fires and kind not in self._told:
-                self._told.add(kind)
+            if kind not in fires and kind not in self._logged_kinds:
+                self._logged_kinds.add(kind)
                 log.warning(
                     "%d timers of kind %s are put aside: this version does not know what they are for",
                     count,

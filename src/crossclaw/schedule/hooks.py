@@ -123,11 +123,11 @@ class Hooks:
             self._refuse_agent(handle.key.agent_id)
         return handle
 
-    def _agent(self, asked: str | None) -> str:
+    def _agent(self, named: str | None) -> str:
         agents = self._config.agents
-        if not asked:
+        if not named:
             return agents.default_id
-        agent_id = agents.get(asked).id
+        agent_id = agents.get(named).id
         self._refuse_agent(agent_id)
         return agent_id
 

@@ -42,10 +42,10 @@ def read_approvals(
 ) -> list[StandingGrant]:
     """The grants in a file. Raises ValueError if it is no such file."""
     try:
-        told = decode(raw)
+        written = decode(raw)
     except msgspec.DecodeError as error:
         raise ValueError(f"{FILE} is no JSON: {error}") from None
-    if not isinstance(told, dict):
+    if not isinstance(written, dict):
         raise ValueError(f"{FILE} is no object")
     found: list[StandingGrant] = []
 
@@ -55,9 +55,9 @@ def read_approvals(
         )
         found.append(grant)
 
-    if (rule := _rule(told.get("defaults"))) is not None:
+    if (rule := _rule(written.get("defaults"))) is not None:
         add(EVERYBODY, rule=rule)
-    agents = told.get("agents")
+    agents = written.get("agents")
     for name, section in (agents if isinstance(agents, dict) else {}).items():
         agent_id = "main" if name == "default" else normalize_agent_id(str(name))
         if name == "*":

@@ -28,7 +28,7 @@ class Retries:
         handle = await self._resolver.resolve(caller.principal, run.key.text, "send")
         if not run.ended or run.status == "ok":
             raise Invalid(f"run {run.run_id} has not failed: there is nothing to retry")
-        message = await self._asked(run)
+        message = await self._message_of(run)
         text, blocks = _parts(message)
         return await self._intake.require(
             Arrival(
@@ -45,7 +45,7 @@ class Retries:
             )
         )
 
-    async def _asked(self, run: Run) -> UserMessage:
+    async def _message_of(self, run: Run) -> UserMessage:
         entries = await self._ledger.monitoring.entries_of_run(run.session_id, run.run_id)
         for entry in await self._ledger.with_media(entries[:1]):
             if isinstance(entry.message, UserMessage):

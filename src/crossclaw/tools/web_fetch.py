@@ -70,7 +70,7 @@ class WebFetch(Tool[WebFetchParams]):
             text, left_out = await self._text_of_pdf(where, body, is_whole, chars_max)
         else:
             text, left_out = await self._text_of(body, kind, chars_max)
-        return _told(where, status, text, left_out, is_whole)
+        return _page_text(where, status, text, left_out, is_whole)
 
     async def _text_of_pdf(
         self, where: str, body: bytes, is_whole: bool, chars_max: int
@@ -115,7 +115,7 @@ def _charset(kind: str) -> str:
     return found[1] if found else "utf-8"
 
 
-def _told(where: str, status: int, text: str, left_out: int, is_whole: bool) -> str:
+def _page_text(where: str, status: int, text: str, left_out: int, is_whole: bool) -> str:
     notes = [
         f"[{left_out} more characters]" if left_out > 0 else "",
         "" if is_whole else f"[the page goes on after {BODY_BYTES_MAX} bytes]",

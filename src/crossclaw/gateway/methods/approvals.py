@@ -231,7 +231,7 @@ def request_of(approval: Approval) -> dict[str, Any]:
 
 
 def resolution_of(approval: Approval) -> dict[str, Any]:
-    told = {
+    fields = {
         "id": approval.approval_id,
         "decision": approval.status if approval.allowed else "deny",
         "outcome": approval.status,
@@ -239,7 +239,7 @@ def resolution_of(approval: Approval) -> dict[str, Any]:
         "ts": approval.answered_at,
         "request": request_of(approval)["request"],
     }
-    return {name: value for name, value in told.items() if value is not None}
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _host(approval: Approval) -> str | None:

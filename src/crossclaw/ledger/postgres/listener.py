@@ -35,10 +35,10 @@ def without_claimed(hints: set[tuple[str, str]], results: Sequence[Any]) -> set[
 
 def payload_of(writer: str, hints: set[tuple[str, str]]) -> bytes:
     """The notification about a transaction. If it has done very much, it only says so."""
-    told: dict[str, Any] = {}
+    by_kind: dict[str, Any] = {}
     for kind, value in sorted(hints):
-        told.setdefault(kind, []).append(value)
-    payload = msgspec.json.encode({"by": writer, "hints": told})
+        by_kind.setdefault(kind, []).append(value)
+    payload = msgspec.json.encode({"by": writer, "hints": by_kind})
     if len(payload) > PAYLOAD_BYTES_MAX:
         return msgspec.json.encode({"by": writer, "hints": None})
     return payload
@@ -57,9 +57,9 @@ class HintListener:
         self,
         connect: Callable[[], PgWire],
         writer: str,
-        told: Callable[[Mapping[str, Hints] | None], None],
+        on_hints: Callable[[Mapping[str, Hints] | None], None],
     ) -> None:
-        self._connect, self._writer, self._told = connect, writer, told
+        self._connect, self._writer, self._on_hints = connect, writer, on_hints
         self._post = loop_poster()
         self._wake, self._waker = os.pipe()
         self._closed = False
@@ -128,4 +128,4 @@ class HintListener:
             self._tell({kind: frozenset(values) for kind, values in message.hints.items()})
 
     def _tell(self, hints: Mapping[str, Hints] | None) -> None:
-        self._post(lambda: self._told(hints))
+        self._post(lambda: self._on_hints(hints))
