@@ -164,13 +164,14 @@ def fields_given(tree: ast.AST) -> Iterator[str]:
                             yield name
 
 
-def test_nothing_is_called_told_or_asked() -> None:
-    """Whoever reads such a name has to look up what it holds: a callback, an event, header names, a request?"""
-    told = re.compile(r"(^|_)(un)?told(_|$)", re.I)
+def test_nothing_is_called_told_hear_or_asked() -> None:
+    """Whoever reads such a name has to look up what it holds: a callback, an event, header names, a request? A listener
+    to events is `on_event`."""
+    riddle = re.compile(r"(^|_)((un)?told|hear)(_|$)", re.I)
     found: set[str] = set()
     for file in SRC.rglob("*.py"):
         where, tree = file.relative_to(SRC).as_posix(), ast.parse(file.read_text("utf-8"))
-        found |= {f"{where} {name}" for name in names_given(tree) if told.search(name)}
+        found |= {f"{where} {name}" for name in names_given(tree) if riddle.search(name)}
         found |= {f"{where} {name}" for name in fields_given(tree) if name.strip("_") == "asked"}
 
     assert found == NAMED_ASKED.keys()

@@ -364,7 +364,7 @@ def _session_services(resources: Resources, run_services: RunServices) -> Sessio
     elsewhere = NeighboursGuests(resources.neighbours) if ledger.gateways else None
     guests = Guests(ledger, run_store, run_services.slots, clock, ids, elsewhere)
     if elsewhere is not None:
-        feed.subscribe(guests.on_run_started, RunStarted, outward=True)
+        feed.subscribe(guests.on_event, RunStarted, outward=True)
     return SessionServices(
         stopping=stopping,
         revoking=Revoking(ledger, run_services.lanes, resources.credentials),

@@ -62,7 +62,7 @@ class GatewayLinks:
         self._news = anyio.Event()
 
     async def serve(self) -> None:
-        self._gateway.ledger.on_hint(ENDED, self._hear_ends)
+        self._gateway.ledger.on_hint(ENDED, self._on_ends)
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._tell_ends, name="ends on other gateways")
@@ -132,9 +132,9 @@ class GatewayLinks:
                     if not is_known:
                         raise Forbidden("it does not have the secret of the gateways")
                 else:
-                    await self._hear(reader, line)
+                    await self._take_line(reader, line)
 
-    async def _hear(self, reader: LinkReader, line: bytes) -> None:
+    async def _take_line(self, reader: LinkReader, line: bytes) -> None:
         event = await reader.read(line)
         if isinstance(event, RunEnded) and not self._is_first_end(event.run.run_id):
             return
@@ -143,7 +143,7 @@ class GatewayLinks:
 
     # ── ends, also without a link ──────────────────────────────────────────────────────────────
 
-    def _hear_ends(self, run_ids: Hints | None) -> None:
+    def _on_ends(self, run_ids: Hints | None) -> None:
         self._ended.update(run_ids or ())
         if self._ended:
             self._news.set()

@@ -181,9 +181,9 @@ class LinkReader:
     """Turns lines of a link into events; what was only named is read from the ledger."""
 
     def __init__(
-        self, ledger: Ledger, hear_clients: Callable[[ConnectedClients], None] = lambda _: None
+        self, ledger: Ledger, on_clients: Callable[[ConnectedClients], None] = lambda _: None
     ) -> None:
-        self._ledger, self._hear_clients = ledger, hear_clients
+        self._ledger, self._on_clients = ledger, on_clients
         self._texts: dict[str, str] = {}
 
     async def read(self, line: bytes) -> FeedEvent | None:
@@ -194,7 +194,7 @@ class LinkReader:
             case "thought":
                 return ThoughtPiece(linked.run_id, key_of(linked.key, linked.agent_id), "")
             case "clients":
-                self._hear_clients(read_clients(linked.body))
+                self._on_clients(read_clients(linked.body))
                 return None
             case "start" | "end":
                 return await self._run(linked)

@@ -85,12 +85,12 @@ class _Model:
         self.used = False
 
     def complete(
-        self, body: _Chunk, hear: Callable[[_Chunk], None], stopped: threading.Event
+        self, body: _Chunk, tell: Callable[[_Chunk], None], stopped: threading.Event
     ) -> None:
         def on_chunk(chunk: _Chunk) -> bool:
             """Whether to stop."""
             if not stopped.is_set():
-                anyio.from_thread.run_sync(hear, chunk)
+                anyio.from_thread.run_sync(tell, chunk)
             return stopped.is_set()
 
         with self._lock:

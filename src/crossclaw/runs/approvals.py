@@ -56,7 +56,7 @@ class Approvals:
         self._hints: dict[str, anyio.Event] = {}
         self._waiting_here: dict[str, dict[str, Approval]] = {}
         """The approvals that wait in this process, by run."""
-        context.feed.subscribe(self._hear_end, RunEnded)
+        context.feed.subscribe(self.on_event, RunEnded)
 
     # ── asking ─────────────────────────────────────────────────────────────────────────────────
 
@@ -111,7 +111,7 @@ class Approvals:
         finally:
             del self._hints[approval.approval_id]
 
-    def _hear_end(self, event: FeedEvent) -> None:
+    def on_event(self, event: FeedEvent) -> None:
         """A run that ended has withdrawn, in the step that ended it, what nobody had answered."""
         if not isinstance(event, RunEnded):
             return

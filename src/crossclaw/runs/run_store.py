@@ -384,9 +384,9 @@ class RunStore:
         await self._ledger.do(NoteUptime(uptime_ms=uptime_ms))
 
     @contextmanager
-    def listening_to(self, hear: Listener, *kinds: type[FeedEvent]) -> Generator[None]:
-        """Calls `hear` for events of these kinds while this is open."""
-        end = self._feed.subscribe(hear, *kinds)
+    def listening_to(self, on_event: Listener, *kinds: type[FeedEvent]) -> Generator[None]:
+        """Calls `on_event` for events of these kinds while this is open."""
+        end = self._feed.subscribe(on_event, *kinds)
         try:
             yield
         finally:

@@ -57,7 +57,7 @@ class Sweep:
     def waking(self, wake_outbox: Callable[[], None]) -> Callable[[FeedEvent], None]:
         """A listener for ends of runs: what they may leave to be sent or to be archived is looked for at once."""
 
-        def hear(event: FeedEvent) -> None:
+        def on_event(event: FeedEvent) -> None:
             if not isinstance(event, RunEnded):
                 return
             plan = event.run.plan
@@ -67,7 +67,7 @@ class Sweep:
             if plan.spawned:
                 self.wake()  # a child may have to be archived at once
 
-        return hear
+        return on_event
 
     async def serve(self, fires: Mapping[str, Fire]) -> None:
         """Runs the sweep for ever. `fires`: what is done with the timers of each kind. Those of any

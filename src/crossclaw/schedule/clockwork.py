@@ -74,7 +74,7 @@ class Clockwork:
         self._hint = anyio.Event()
         self._ahead_ms: float | None = None
         """How far the wall clock was ahead of the time that only goes forward, at the last look."""
-        context.feed.subscribe(self._hear, RunEnded)
+        context.feed.subscribe(self.on_event, RunEnded)
 
     def wake(self) -> None:
         self._hint.set()
@@ -274,16 +274,16 @@ class Clockwork:
 
     # ── telling ────────────────────────────────────────────────────────────────────────────────
 
-    def _hear(self, heard: FeedEvent) -> None:
-        if not isinstance(heard, RunEnded) or (tick := heard.run.plan.tick) is None:
+    def on_event(self, event: FeedEvent) -> None:
+        if not isinstance(event, RunEnded) or (tick := event.run.plan.tick) is None:
             return
         self.wake()
-        if heard.run.started_at is None and heard.run.status == "ok":
+        if event.run.started_at is None and event.run.status == "ok":
             return  # words that wait for the next run: whoever has begun the tick tells of its end
         if tick.job_id.startswith(PREFIX):
-            self._feed.publish(_beat_news(heard.run))
+            self._feed.publish(_beat_news(event.run))
         else:
-            self._feed.publish(_finished_news(heard.run, tick))
+            self._feed.publish(_finished_news(event.run, tick))
 
 
 def _missed(job: Job, due: DueTicks, now: int) -> tuple[Tick, ...]:

@@ -228,11 +228,11 @@ class Guests:
         first = next(iter(await self._ledger.list_open_runs(key)), None)
         return first if first is not None and first.status != "queued" else None
 
-    def on_run_started(self, started: FeedEvent) -> None:
+    def on_event(self, event: FeedEvent) -> None:
         """A run has begun here or on another gateway: whoever waits for it looks."""
-        if isinstance(started, RunStarted):
-            waiting = self._waiting.get(started.run.key)
-            if waiting is not None and started.run.key not in self._in_hand:
+        if isinstance(event, RunStarted):
+            waiting = self._waiting.get(event.run.key)
+            if waiting is not None and event.run.key not in self._in_hand:
                 waiting.wake.set()
 
     def look(self, key: SessionKey) -> GuestWaitResult | None:

@@ -185,7 +185,7 @@ class ApprovalMethods:
 def telling_approvals(clients: Callable[[], Sequence[Client]]) -> Callable[[FeedEvent], None]:
     """A listener of the feed: news of approvals are for those who may answer them."""
 
-    def hear(heard: FeedEvent) -> None:
+    def on_event(heard: FeedEvent) -> None:
         match heard:
             case ApprovalAsked(approval=approval):
                 frame = event("exec.approval.requested", request_of(approval))
@@ -197,7 +197,7 @@ def telling_approvals(clients: Callable[[], Sequence[Client]]) -> Callable[[Feed
             if client.admitted and client.admitted.principal.has("operator.approvals"):
                 client.push(frame)
 
-    return hear
+    return on_event
 
 
 def request_of(approval: Approval) -> dict[str, Any]:

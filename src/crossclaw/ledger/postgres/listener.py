@@ -99,7 +99,7 @@ class HintListener:
             heard = self._wait(wire.descriptor, look_at - time.monotonic())
             said = wire.notifications() if heard else []
             for payload in said:
-                self._hear(payload)
+                self._on_notification(payload)
             if time.monotonic() >= look_at:
                 self._tell(None)
                 look_at = time.monotonic() + LOOK_S
@@ -114,7 +114,7 @@ class HintListener:
             watched.register(descriptor, select.POLLIN)
         return bool(watched.poll(max(within_s, 0) * 1000))
 
-    def _hear(self, payload: str) -> None:
+    def _on_notification(self, payload: str) -> None:
         try:
             message = msgspec.json.decode(payload, type=_HintMessage)
         except msgspec.MsgspecError:  # of another release, or of somebody else
