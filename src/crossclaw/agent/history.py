@@ -47,7 +47,7 @@ class _Settled(NamedTuple):
     held_from: int
     """The seq of the first cached entry."""
     begin: Prefix
-    """What a compaction left of the entries before."""
+    """The summary and the kept messages that a compaction left of earlier entries."""
     model_origin: ThinkingOrigin | None
     thinking_origin: ThinkingOrigin | None
     """`model_origin` with the digest of this beginning."""

@@ -85,7 +85,7 @@ class Meter:
         """How much larger a prompt was than estimated, when a service last counted one."""
 
     def on(self, find: Find) -> Find:
-        """The same providers, each wrapped in the meter."""
+        """Wraps each provider that `find` returns in the meter."""
 
         def found(address: str) -> tuple[Provider, str]:
             provider, model = find(address)

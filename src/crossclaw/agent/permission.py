@@ -37,7 +37,7 @@ class Permission:
         self._permissions = permissions
 
     def on(self, find: Find) -> Find:
-        """The same providers, each of which asks for permission first."""
+        """Wraps each provider that `find` returns: it asks for permission first."""
 
         def found(address: str) -> tuple[Provider, str]:
             provider, model = find(address)

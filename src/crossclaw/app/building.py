@@ -168,7 +168,7 @@ def _gateway(
     gateway_services: GatewayServices,
     door: Door,
 ) -> Gateway:
-    """All of it, with the tools that agents have: those of sessions are made of the door."""
+    """The whole gateway, with the tools of agents; session tools are made from methods of the door."""
     config = resources.config
     places = _places(resources)
     servers = McpServers(

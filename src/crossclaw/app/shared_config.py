@@ -43,7 +43,7 @@ from crossclaw.domain.errors import ConfigInvalid, Invalid
 from crossclaw.domain.secret import Secret
 from crossclaw.ledger.gateways import Membership, SharingGateway
 from crossclaw.ledger.shared_settings import AgreedConfig, SealedSecret
-from crossclaw.runs.claiming import model_of
+from crossclaw.runs.claiming import config_leader
 
 log = logging.getLogger(__name__)
 
@@ -111,10 +111,10 @@ def decide_config(
         others = [each for each in found if each.left_ms > 0 and each.incarnation != owner]
         if any(each.config_hash == newest.digest for each in others):
             return ConfigVerdict("differs")
-    model = model_of(found, owner)
-    if model is None:
+    leader = config_leader(found, owner)
+    if leader is None:
         return ConfigVerdict("publish")
-    return ConfigVerdict("agrees" if model.config_hash == ours.digest else "differs", model)
+    return ConfigVerdict("agrees" if leader.config_hash == ours.digest else "differs", leader)
 
 
 class OwnFile(msgspec.Struct, frozen=True):
@@ -288,7 +288,7 @@ class SharedConfig:
         return {each.path: _open(key, each) for each in fresh}
 
     async def _has(self, config: AgreedConfig) -> None:
-        """Records that our file says this, also for after a restart."""
+        """Records, also for after a restart, that our file has this config."""
         self._newest = config
         if self._follows:
             self._ours = self._ours._replace(taken=config.epoch)

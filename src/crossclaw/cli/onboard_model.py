@@ -283,8 +283,8 @@ def _put_new(file: ConfigFile, path: KeyPath, value: Any) -> None:
 def _put_listed(
     file: ConfigFile, place: StateLocation, chosen: ChosenService, path: KeyPath
 ) -> None:
-    """Writes the provider's list of models. One with a list has no other models; one whose window is known
-    gets a list for that."""
+    """Adds the model to the provider's list of models. If the config has such a list, no other models can be used;
+    if it has none, one is begun only to store the model's window."""
     entry = place.config.models.providers.get(chosen.offer.provider)
     if entry and entry.find_model(chosen.model):
         return

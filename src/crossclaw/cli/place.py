@@ -40,7 +40,8 @@ def find_served_place(tell: Callable[[str], None] | None = None) -> StateLocatio
 
 
 def served_places() -> Callable[[], StateLocation]:
-    """The same, for one command that looks several times: a fault is reported once."""
+    """A function that finds the place for asking the gateway, as `find_served_place` does, for a command that looks several
+    times: a fault of the config is reported once."""
     said: set[str] = set()
 
     def tell_once(text: str) -> None:

@@ -96,7 +96,8 @@ def protocol_schema(methods: list[Method[Any]]) -> Schema:
 
 
 def asyncapi(methods: list[Method[Any]]) -> Schema:
-    """One channel, the socket; the gateway receives requests and sends answers and events."""
+    """The AsyncAPI description: one channel, the WebSocket, on which the gateway receives requests and sends
+    answers and events."""
     described = _described(methods, "#/components/schemas/{name}")
     messages: Schema = {}
     operations: Schema = {}

@@ -54,7 +54,7 @@ def _spent(row: SheetRow, cost_usd: float | None) -> str | None:
 
 
 def _set_here(row: SheetRow) -> Iterator[str]:
-    """What this session has otherwise than its agent."""
+    """The settings in which this session differs from its agent."""
     names = {
         "thinkingLevel": "thinking",
         "verboseLevel": "verbose",

@@ -103,7 +103,7 @@ class SandboxLimits(Section, frozen=True):
     """How much the workspace may hold: a command that goes on writing beyond it is ended. The kernel's quota
     is used if there is one. 0: no limit."""
     workspace_files: Count = 1_000_000
-    """How many files and folders the workspace may hold, likewise."""
+    """How many files and folders the workspace may hold: a command that makes more is ended. 0: no limit."""
 
 
 class SandboxConfig(Section, frozen=True):

@@ -54,7 +54,7 @@ class ConfigFile:
         self._before = self.value
 
     def begin_with(self, text: str) -> None:
-        """The whole file, where there is none yet."""
+        """Sets the whole text, for a file that does not exist yet."""
         self.text = text
 
     def has(self, path: KeyPath) -> bool:

@@ -149,7 +149,8 @@ def grouped(found: Iterable[NoEffect]) -> Iterator[tuple[NoEffectGroup, list[NoE
 
 
 def lines_for_people(found: Iterable[NoEffect]) -> list[str]:
-    """The list for people: rights a line each with what holds instead, the others by name."""
+    """The settings without effect, for people: those about rights on a line each, with what holds instead; the
+    others by name."""
     lines: list[str] = []
     for group, members in grouped(found):
         if group == "touches rights":

@@ -62,7 +62,7 @@ class SendMatch(Section, frozen=True):
     key_prefix: str | None = None
     """The beginning of the session's key, as `sessions list` shows it."""
     raw_key_prefix: str | None = None
-    """The same, used if `keyPrefix` is not set."""
+    """Another name of `keyPrefix`, used if that is not set."""
 
 
 class SendRule(Section, frozen=True):
@@ -81,7 +81,7 @@ class SendPolicy(Section, frozen=True):
 
 class AgentToAgentConfig(Section, frozen=True):
     max_ping_pong_turns: Annotated[int, msgspec.Meta(ge=0, le=5)] = 5
-    """Rounds after a send; 0: none."""
+    """How many more turns the two agents have after a send; 0: none."""
     max_hops: Positive = 12
     """How far one message may cause others."""
     max_runs: Positive = 200

@@ -186,7 +186,8 @@ class RunEvents:
 
     @property
     def _may_be_token(self) -> bool:
-        """Whether the text may yet become a token, which is for the gateway alone: then nothing of it is shown."""
+        """Whether the text may yet become a control token such as `NO_REPLY`, which is for the gateway alone: then
+        nothing of it is shown."""
         words = self._text.strip()
         return any(token.startswith(words) for token in CONTROL_TOKENS)
 

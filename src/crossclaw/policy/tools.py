@@ -201,7 +201,8 @@ def _matching(tool: ToolDeclaration, rules: Iterable[str]) -> str | None:
 
 
 def _meets(prefixes: Iterable[str], rules: Sequence[str]) -> bool:
-    """Whether a rule could mean some name that begins so: one of the two beginnings contains the other."""
+    """Whether a rule could match a tool whose name begins with one of the prefixes: the fixed part of the rule and
+    the prefix begin alike."""
     begins = [prefix.lower() for prefix in prefixes]
     return any(
         pattern.startswith(begin) or any(fnmatchcase(begin, pattern[:end]) for end in range(1, len(pattern) + 1))

@@ -100,7 +100,7 @@ class _AnswerBuilder(WireAnswer):
         return []
 
     def whole(self, body: Any) -> list[ModelPiece]:
-        """A server that imitates the service and does not stream."""
+        """Reads a whole answer from a server that does not stream."""
         pieces = self.add({"type": "message_start", "message": body})
         for index, block in enumerate(body["content"]):
             pieces += self._start(index, block)

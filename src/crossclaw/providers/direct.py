@@ -139,7 +139,7 @@ class _Answer:
             ):  # the same request again would be paid again, and read no better
                 raise httpx2.DecodingError(f"no HTTP: {error}") from None
         if self._taken - self.bytes > HEAD_BYTES_MAX + FRAMING_SHARE * self.bytes:
-            raise httpx2.DecodingError("more headers and framing than an answer has")
+            raise httpx2.DecodingError("too many bytes of HTTP headers and chunk framing")
 
     def end(self) -> None:
         """Notes that the server has hung up, which ends an answer that did not say how long it is."""

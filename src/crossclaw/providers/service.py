@@ -88,7 +88,7 @@ class AnswerBuilder(Protocol):
     def add(self, event: Any) -> list[ModelPiece]: ...
 
     def whole(self, body: Any) -> list[ModelPiece]:
-        """The answer of a server that does not stream, although it was asked to."""
+        """Reads a whole answer from a server that does not stream, although the request says so."""
         ...
 
     def end(self) -> None:

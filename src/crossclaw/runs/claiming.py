@@ -92,7 +92,7 @@ class Claiming:
             self._published = why_not
 
 
-def model_of(found: Sequence[SharingGateway], owner: str) -> SharingGateway | None:
+def config_leader(found: Sequence[SharingGateway], owner: str) -> SharingGateway | None:
     """The gateway whose config counts; None if it is ours."""
     living = [each for each in found if each.left_ms > 0 or each.incarnation == owner]
     first = min(living, key=lambda each: (-each.config_epoch, each.joined_at), default=None)

@@ -48,7 +48,8 @@ BLOCKED = "the lane of session %s is blocked, because the store failed; next att
 
 
 class Lanes:
-    """`may_claim`: of several gateways, whether this one takes runs of a session. None: of all."""
+    """Starts runs: one at a time in each session, in order. `may_claim` says, of several gateways, whether this one
+    takes runs of a session; None: of all."""
 
     def __init__(
         self,

@@ -236,7 +236,9 @@ class Neighbours:
         handler = self._answers.get(question.kind)
         try:
             if handler is None:
-                raise CrossclawError(f"this gateway does not know the question {question.kind!r}")
+                raise CrossclawError(
+                    f"this gateway does not know requests of the kind {question.kind!r}"
+                )
             answer = AskAnswer(await handler(question.body))
         except CrossclawError as error:
             details = getattr(error, "details", None)

@@ -129,7 +129,8 @@ class Clockwork:
                 log.info("job %s keeps its time: %s", job.job_id, error)
 
     async def _pause_s(self) -> float:
-        """The time until the next tick. One that is due and waits for its run before is woken by that one's end."""
+        """The time until the next tick. A tick that is due while the job's last run is under way is not counted:
+        the end of that run wakes this loop."""
         now = self._clock.now_ms()
         next_at = await self._ledger.next_job_at(after=now)
         if next_at is None:

@@ -109,7 +109,7 @@ class Tool(Generic[P]):
 
 
 def _described(schema: dict[str, Any], about: ParameterTexts) -> dict[str, Any]:
-    """What may be left out is optional, not nullable, and each parameter says what it is for."""
+    """The schema with a description for each parameter. One that may be left out is optional, not nullable."""
     properties = {
         name: _merged(_plain(read), _as_dict(about.get(name, {})))
         for name, read in schema.get("properties", {}).items()

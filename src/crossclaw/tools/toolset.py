@@ -81,12 +81,12 @@ class Toolset(Mapping[str, Tool[Any]]):
         )
 
     def watching(self, since: Since, for_model: ForModel) -> "Toolset":
-        """The same, with checks for tools that have been denied after they were offered, and for those that
+        """A toolset with checks for tools that have been denied after they were offered, and for those that
         another model than the chosen one may not call."""
         return Toolset(self._offered, self._refused, self._against, since, for_model, self.specs)
 
     def for_calls_of(self, model: str) -> "Toolset":
-        """The same for calls of a model that answers in place of the chosen one: both must be allowed a tool.
+        """A toolset for calls of a model that answers in place of the chosen one: both must be allowed a tool.
         `model` is `provider/model`."""
 
         def since(tool: ToolDeclaration) -> str | None:

@@ -62,8 +62,11 @@ class WebFetch(Tool[WebFetchParams]):
                 raise Invalid(
                     f"{params.url} is {kind.partition(';')[0]}, which has no text to read"
                 )
-            if response.headers.get("content-encoding", "identity").lower() != "identity":
-                raise ToolFailed(f"{params.url} answers packed, though it was asked not to")
+            packed = response.headers.get("content-encoding", "identity")
+            if packed.lower() != "identity":
+                raise ToolFailed(
+                    f"{params.url} sent a compressed answer (Content-Encoding: {packed[:20]})"
+                )
             body, is_whole = await _body(response, PDF_BYTES_MAX if is_pdf else BODY_BYTES_MAX)
             where, status = str(response.url), response.status_code
         if is_pdf:

@@ -24,7 +24,7 @@ class GuildSettings(Section, frozen=True):
     tools: ToolPolicy | None = None
     """The tools that messages from here may use, where its channel says nothing."""
     tools_by_sender: dict[str, ToolPolicy] = msgspec.field(default_factory=dict)
-    """The same by sender."""
+    """The tools that messages of a sender may use, by the sender's id; where its channel says nothing."""
     unused = names("slug reactionNotifications roles ignoreOtherMentions")
 
 

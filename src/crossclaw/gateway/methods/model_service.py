@@ -217,7 +217,7 @@ class ModelTrials:
         return SetKeyResult(ok=True, provider=params.provider, counts=AT_ONCE)
 
     async def _set_address(self, params: SetServiceParams) -> bool:
-        """Whether it was another one."""
+        """Stores the address; True if it changed."""
         path: KeyPath = ("models", "providers", params.provider)
         before = await self._written(params.provider)
         entry = before | {"baseUrl": params.base_url} | ({"api": params.api} if params.api else {})
@@ -249,8 +249,8 @@ async def _ask(providers: Providers, model: str) -> AssistantMessage:
         output_tokens_max=TEST_TOKENS,
     )
     with anyio.fail_after(TEST_S):
-        return await provider.complete(request, _quietly)
+        return await provider.complete(request, _ignore)
 
 
-def _quietly(_piece: ModelPiece) -> None:
-    """The whole answer is shown at once."""
+def _ignore(_piece: ModelPiece) -> None:
+    """Leaves out the pieces of an answer that streams in: the whole of it is returned at its end."""
