@@ -18,6 +18,7 @@ import msgspec
 from anyio.abc import TaskGroup
 
 from crossclaw.app.parts import Gateway
+from crossclaw.domain.aliases import Hints
 from crossclaw.domain.errors import CrossclawError, Forbidden
 from crossclaw.domain.events import RunEnded
 from crossclaw.domain.newest import keep_newest
@@ -26,7 +27,7 @@ from crossclaw.gateway.http.links import PATH, SIGN_OF_LIFE_S
 from crossclaw.gateway.link_proof import LinkKey, load_cipher
 from crossclaw.gateway.linking import LinkReader
 from crossclaw.ledger.gateways import BEAT_S, Membership, SharingGateway
-from crossclaw.ledger.hints import ENDED, Hints
+from crossclaw.ledger.hints import ENDED
 from crossclaw.runs.neighbours import ConnectedClients
 
 log = logging.getLogger(__name__)

@@ -36,9 +36,9 @@ from crossclaw.config.agreeing import (
 from crossclaw.config.changing import TakeRules
 from crossclaw.config.following import follow_shared, some
 from crossclaw.config.ledger_key import HOW, LedgerKey, NotOpened
-from crossclaw.config.positions import KeyPath
 from crossclaw.config.source import dotted
 from crossclaw.disk.private import write_file
+from crossclaw.domain.aliases import KeyPath
 from crossclaw.domain.errors import ConfigInvalid, Invalid
 from crossclaw.domain.secret import Secret
 from crossclaw.ledger.gateways import Membership, SharingGateway

@@ -17,8 +17,8 @@ from crossclaw.cli.trying import TrialResult, list_names, try_model
 from crossclaw.config.agents import ModelChoice
 from crossclaw.config.file import ConfigFile
 from crossclaw.config.named_models import each_agent
-from crossclaw.config.positions import KeyPath
 from crossclaw.display.languages import tr
+from crossclaw.domain.aliases import KeyPath
 from crossclaw.domain.errors import ProviderError
 from crossclaw.domain.secret import Secret
 

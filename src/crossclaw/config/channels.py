@@ -6,13 +6,13 @@ from typing import Any, ClassVar, Literal
 
 import msgspec
 
-from crossclaw.config.section import Count, Positive, Section, names
+from crossclaw.config.section import Count, Section, names
 from crossclaw.config.tools import ToolPolicy
+from crossclaw.domain.aliases import Positive, Senders
 
 DmPolicy = Literal["pairing", "allowlist", "open", "disabled"]
 GroupPolicy = Literal["open", "allowlist", "disabled"]
 ReplyToMode = Literal["off", "first", "all"]
-Senders = tuple[str | int, ...]
 
 
 class GroupChat(Section, frozen=True):

@@ -11,11 +11,12 @@ from typing import Any
 
 from crossclaw.config.load import Loaded, Unloadable, load
 from crossclaw.config.model import Config
-from crossclaw.config.positions import KeyPath, spans_of
+from crossclaw.config.positions import spans_of
 from crossclaw.config.remote import local_in_channels, local_only, stale_secrets
 from crossclaw.config.source import INCLUDE, Source, dotted, parse, read_text, with_new_names
 from crossclaw.config.textedit import insert_last, remove_member, replace_value, written
 from crossclaw.disk.private import draft_of, make_folder, put_in_place
+from crossclaw.domain.aliases import KeyPath
 from crossclaw.domain.errors import ConfigInvalid
 
 EMPTY = "{\n}\n"

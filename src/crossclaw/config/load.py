@@ -23,7 +23,6 @@ from crossclaw.config.lint import lint
 from crossclaw.config.model import Config
 from crossclaw.config.named_models import each_agent
 from crossclaw.config.no_effect import NoEffect, judge, lines_for_people
-from crossclaw.config.positions import KeyPath
 from crossclaw.config.providers import APIS
 from crossclaw.config.section import Loose, Secrets
 from crossclaw.config.source import Source, dotted
@@ -37,6 +36,7 @@ from crossclaw.config.variables import (
     written_variables,
 )
 from crossclaw.domain.agents import normalize_agent_id
+from crossclaw.domain.aliases import KeyPath
 from crossclaw.domain.errors import ConfigInvalid
 from crossclaw.domain.secret import Secret
 

@@ -10,8 +10,8 @@ from fnmatch import fnmatchcase
 from typing import Any, Literal, NamedTuple, get_args
 
 from crossclaw.config.check import Problem
-from crossclaw.config.positions import KeyPath
 from crossclaw.config.source import dotted
+from crossclaw.domain.aliases import KeyPath
 
 NoEffectGroup = Literal["touches rights", "channels", "other"]
 """The groups of keys without effect, in the order in which they are listed."""

@@ -13,9 +13,9 @@ import msgspec
 
 from crossclaw.config.check import inside_of, kinds_of, members_of, shape_of
 from crossclaw.config.manifests import find
-from crossclaw.config.positions import KeyPath
 from crossclaw.config.section import Loose, Secrets, Section
 from crossclaw.config.source import INCLUDE
+from crossclaw.domain.aliases import KeyPath
 from crossclaw.domain.secret import Secret
 
 ONLY_LOCAL = (

@@ -5,7 +5,8 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from crossclaw.config.section import Positive, Section, names
+from crossclaw.config.section import Section, names
+from crossclaw.domain.aliases import Positive
 from crossclaw.domain.durations import parse_duration
 from crossclaw.domain.keys import ChatType, DmScope
 

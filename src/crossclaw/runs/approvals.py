@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 import msgspec
 
-from crossclaw.domain.aliases import Tell
+from crossclaw.domain.aliases import Hints, Tell
 from crossclaw.domain.approvals import (
     Approval,
     ApprovalAnswer,
@@ -24,7 +24,6 @@ from crossclaw.domain.errors import NotFound
 from crossclaw.domain.events import ApprovalAsked, ApprovalSettled, FeedEvent, RunEnded
 from crossclaw.domain.runs import Run
 from crossclaw.ledger.approvals import AnswerApproval, AskApproval, ExpireApproval, RevokeGrant
-from crossclaw.ledger.hints import Hints
 from crossclaw.ledger.operations import Op
 from crossclaw.runs.context import ServiceContext
 from crossclaw.runs.slots import Slots

@@ -8,6 +8,7 @@ from typing import Any
 import anyio
 import msgspec
 
+from crossclaw.domain.aliases import Hints
 from crossclaw.domain.budgets import Allowance
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import Fenced
@@ -27,7 +28,6 @@ from crossclaw.domain.sessions import Entry, NewEntry, NewSession, Session
 from crossclaw.ledger.channels import EditWaiting, WithdrawWaiting
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.gateways import TakeOver, TellGateways
-from crossclaw.ledger.hints import Hints
 from crossclaw.ledger.operations import (
     AlreadyAccepted,
     Append,

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 import anyio
 
+from crossclaw.domain.aliases import Callback
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import CrossclawError
 from crossclaw.domain.events import FeedEvent, RunEnded
@@ -54,7 +55,7 @@ class Sweep:
         call."""
         self._hint.set()
 
-    def waking(self, wake_outbox: Callable[[], None]) -> Callable[[FeedEvent], None]:
+    def waking(self, wake_outbox: Callback) -> Callable[[FeedEvent], None]:
         """A listener for ends of runs: what they may leave to be sent or to be archived is looked for at once."""
 
         def on_event(event: FeedEvent) -> None:

@@ -14,6 +14,7 @@ import anyio
 import anyio.abc
 import msgspec
 
+from crossclaw.domain.aliases import Hints
 from crossclaw.domain.errors import (
     Busy,
     CrossclawError,
@@ -26,7 +27,6 @@ from crossclaw.domain.errors import (
 from crossclaw.domain.events import FeedEvent, HeartbeatNews, JobNews, RunEnded
 from crossclaw.domain.jobs import Job, Tick, TickId, beyond_heartbeat
 from crossclaw.domain.runs import Run
-from crossclaw.ledger.hints import Hints
 from crossclaw.ledger.jobs import MoveJob, SettleTick, SwitchOffJob, TakeTick
 from crossclaw.runs.context import ServiceContext
 from crossclaw.schedule.heartbeats import PREFIX, Heartbeats

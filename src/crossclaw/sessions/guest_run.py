@@ -7,6 +7,7 @@ from typing import TypeVar
 import anyio
 import anyio.abc
 
+from crossclaw.domain.aliases import Callback
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import CrossclawError
 from crossclaw.domain.keys import SessionKey
@@ -45,7 +46,7 @@ class _LastSign:
 class GuestPresence:
     """Which guests are present. A guest keeps no connection: it is present as long as it calls."""
 
-    def __init__(self, clock: Clock, came: Callable[[], None]) -> None:
+    def __init__(self, clock: Clock, came: Callback) -> None:
         self._clock, self._came = clock, came
         self._heard: dict[SessionKey, _LastSign] = {}
         """The last signs of all guests that came, or were sent to, since the start."""

@@ -11,6 +11,7 @@ import msgspec
 
 from crossclaw.delivery.files import FILE_BYTES_MAX, FILES_MAX, FileToSend, file_to_send
 from crossclaw.domain.addresses import Address
+from crossclaw.domain.aliases import Callback
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import Invalid
 from crossclaw.domain.exchanges import is_silent
@@ -59,7 +60,7 @@ class MessageTool(Tool[MessageToolParams]):
         places: Places,
         ledger: Ledger,
         clock: Clock,
-        wake: Callable[[], None],
+        wake: Callback,
         has_chats: Callable[[], bool],
     ) -> None:
         self._places, self._ledger, self._clock = places, ledger, clock

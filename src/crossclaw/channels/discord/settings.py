@@ -4,9 +4,10 @@ from collections.abc import Iterator
 
 import msgspec
 
-from crossclaw.config.channels import ChannelSettings, GroupSettings, Senders, TopicSettings
+from crossclaw.config.channels import ChannelSettings, GroupSettings, TopicSettings
 from crossclaw.config.section import Section, names
 from crossclaw.config.tools import ToolPolicy
+from crossclaw.domain.aliases import Senders
 from crossclaw.domain.secret import Secret
 
 API_URL = "https://discord.com/api/v10"

@@ -14,6 +14,7 @@ import msgspec
 
 from crossclaw.channels.slack.payloads import SlackEnvelope
 from crossclaw.channels.websocket import Dial, SocketDown, Websocket, open_websocket, pause_if_short
+from crossclaw.domain.aliases import Callback
 from crossclaw.domain.errors import AccountBroken, ChannelDown, CrossclawError
 
 log = logging.getLogger(__name__)
@@ -31,7 +32,7 @@ class SocketEvents(msgspec.Struct, frozen=True, kw_only=True):
     connected: Callable[[int | None, bool], Awaitable[None]]
     """Called with the number of connections of this app, and whether messages may have been missed before."""
     happened: Callable[[msgspec.Raw], Awaitable[None]]
-    heard: Callable[[], None]
+    heard: Callback
 
 
 async def serve_socket_mode(events: SocketEvents, dial: Dial) -> None:

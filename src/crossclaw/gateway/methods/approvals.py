@@ -4,21 +4,22 @@ what was allowed for good. Ours: OpenClaw keeps that in a file."""
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from crossclaw.domain.aliases import NameText
 from crossclaw.domain.approvals import Approval, ApprovalAnswer, StandingGrant
 from crossclaw.domain.events import ApprovalAsked, ApprovalSettled, FeedEvent
 from crossclaw.door.dispatch import MissingScope
 from crossclaw.door.registry import Caller, NoParams, Params, Result, method
 from crossclaw.gateway.client import Client
-from crossclaw.gateway.frames import FrameText, event
+from crossclaw.gateway.frames import event
 from crossclaw.runs.approvals import Approvals
 
 
 class ApprovalParams(Params, frozen=True):
-    id: FrameText
+    id: NameText
 
 
 class AnswerParams(Params, frozen=True):
-    id: FrameText
+    id: NameText
     decision: ApprovalAnswer
     reviewer: dict[str, Any] | None = None
     """A field of OpenClaw's channels; it decides nothing."""
@@ -76,7 +77,7 @@ class AllowedResult(Result, frozen=True):
 
 
 class RevokeParams(Params, frozen=True):
-    id: FrameText
+    id: NameText
 
 
 class RevokedResult(Result, frozen=True):

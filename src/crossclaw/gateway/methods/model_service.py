@@ -9,9 +9,8 @@ import msgspec
 
 from crossclaw.config.changing import ConfigChanges
 from crossclaw.config.file import ConfigFile
-from crossclaw.config.positions import KeyPath
 from crossclaw.config.providers import BUILT_IN, ProviderEntry
-from crossclaw.domain.aliases import Filled
+from crossclaw.domain.aliases import Filled, KeyPath
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import CrossclawError, Invalid
 from crossclaw.domain.messages import AssistantMessage, Text

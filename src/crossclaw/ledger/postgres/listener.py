@@ -13,7 +13,8 @@ from typing import Any
 
 import msgspec
 
-from crossclaw.ledger.hints import LANES, Hints
+from crossclaw.domain.aliases import Hints
+from crossclaw.ledger.hints import LANES
 from crossclaw.ledger.operations import Claimed
 from crossclaw.ledger.postgres.errors import ConnectionLost, ServerTrouble
 from crossclaw.ledger.postgres.wire import PgWire
