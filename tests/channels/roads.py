@@ -15,7 +15,7 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import Image, ToolUse, UserMessage
 from crossclaw.domain.sight import EVERYTHING
 from crossclaw.providers.contract import ModelRequest, UserTurn
-from crossclaw.testing import ScriptedProvider, heard, told
+from crossclaw.testing import ScriptedProvider, instructions_of, message_texts
 from tests.channels.driving import PICTURE, QUIET_S, ChannelDriver, gateway_with, shown
 from tests.flows.talking import call
 from tests.flows.test_models_allowed import HOOK
@@ -37,7 +37,7 @@ def working(ask: dict[str, Any]) -> ScriptedProvider:
     def answer(request: ModelRequest) -> list[ToolUse] | str:
         last = request.turns[-1]
         assert isinstance(last, UserTurn)
-        known = told(request)
+        known = instructions_of(request)
         if "posted to your chat" in known:
             return "All settled."
         if "this is turn" in known:
@@ -48,7 +48,7 @@ def working(ask: dict[str, Any]) -> ScriptedProvider:
             return "done"
         if last.results:
             return "begun"
-        words = " ".join(heard(last))
+        words = " ".join(message_texts(last))
         if ERRAND in words:
             return [ToolUse(f"c{len(request.turns)}", "sessions_spawn", {"task": "go"})]
         if ASK in words:

@@ -14,7 +14,7 @@ from crossclaw.domain.clock import SystemClock
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage, Text, ToolUse, UserMessage, words_of
 from crossclaw.providers.contract import ModelRequest, UserTurn
-from crossclaw.testing import ScriptedProvider, open_gateway, told
+from crossclaw.testing import ScriptedProvider, instructions_of, open_gateway
 from tests.channels.fake_http import serve_fake
 from tests.channels.synapse import Person, open_synapse
 from tests.channels.telegram.fake import FakeTelegram
@@ -34,9 +34,9 @@ def answer(request: ModelRequest) -> list[ToolUse] | str:
     """What the models say, each at its place in the exchange."""
     last = request.turns[-1]
     assert isinstance(last, UserTurn)
-    if "posted to your chat" in told(request):
+    if "posted to your chat" in instructions_of(request):
         return ANNOUNCE
-    if "this is turn" in told(request):
+    if "this is turn" in instructions_of(request):
         return "REPLY_SKIP"
     if last.results:
         return ANSWER

@@ -356,7 +356,7 @@ def test_the_first_start_says_where_to_go_and_ends_cleanly(tmp_path: Path) -> No
         assert "already running" in again.stdout
         elsewhere = person.types("run", "--port", "18799")
         assert elsewhere.returncode == Exit.FAILED
-        assert f"it is on port {person.port}, not on 18799" in elsewhere.stderr
+        assert f"the gateway is on port {person.port}, not on 18799" in elsewhere.stderr
     assert process.returncode == 0
     assert person.config_path.stat().st_mode & 0o077 == 0
 

@@ -8,11 +8,12 @@ from pathlib import Path
 import anyio
 import pytest
 
+from crossclaw.domain.aliases import Hints
 from crossclaw.domain.authority import CredentialRef
 from crossclaw.door.principal import person_principal
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.gateways import CREDENTIALS
-from crossclaw.ledger.hints import ENDED, ENTRIES, LANES, Hints
+from crossclaw.ledger.hints import ENDED, ENTRIES, LANES
 from crossclaw.ledger.operations import DeleteCredential, EndRun, PutCredential
 from crossclaw.ledger.postgres import listener, store, writer
 from crossclaw.ledger.postgres.errors import ConnectionLost

@@ -14,7 +14,7 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import ToolUse
 from crossclaw.providers.contract import ModelRequest
 from crossclaw.schedule import clockwork
-from crossclaw.testing import ScriptedProvider, heard, told
+from crossclaw.testing import ScriptedProvider, instructions_of, message_texts
 from tests.cluster.linked import until
 from tests.cluster.test_two_gateways import apart, cut_off, one_gateway
 from tests.databases import databases
@@ -81,7 +81,7 @@ async def test_a_send_that_does_not_wait_and_a_circle_of_waits_are_as_on_one_gat
     pair: Pair,
 ) -> None:
     def answer(request: ModelRequest) -> Any:
-        words = heard(request.turns[-1])
+        words = message_texts(request.turns[-1])
         last = words[-1] if words else ""
         to_librarian = {"sessionKey": LIBRARIAN.text, "timeoutSeconds": 600}
         if last == "tell":
@@ -128,8 +128,8 @@ async def test_a_child_on_another_gateway_reports_to_its_parent(pair: Pair) -> N
     await until(is_reported)
     (spawn,) = await children(b)
     assert spawn.child_key.startswith("agent:librarian:subagent:")
-    assert any("You are a sub-agent" in told(each) for each in models[1].seen)
-    assert not any("You are a sub-agent" in told(each) for each in models[0].seen)
+    assert any("You are a sub-agent" in instructions_of(each) for each in models[1].seen)
+    assert not any("You are a sub-agent" in instructions_of(each) for each in models[0].seen)
     (report,) = await announces_in(b)
     assert "it is 42" in report
 
@@ -279,7 +279,7 @@ async def test_a_message_by_one_gateway_steers_a_run_on_the_other(pair: Pair) ->
     def answer(request: ModelRequest) -> Any:
         last = request.turns[-1]
         if last.results:  # type: ignore[union-attr]
-            return f"done, {', '.join(heard(last))}"
+            return f"done, {', '.join(message_texts(last))}"
         return asks("one")
 
     raw = {"messages": {"queue": {"mode": "steer"}}}

@@ -23,7 +23,13 @@ from crossclaw.ledger.operations import DeleteCredential, Op, PutCredential, Res
 from crossclaw.ledger.postgres import listener
 from crossclaw.providers.contract import ModelRequest, Provider, TellPiece
 from crossclaw.runs import lanes
-from crossclaw.testing import OPEN_TO_ALL, MemoryChannel, ScriptedProvider, heard, open_gateway
+from crossclaw.testing import (
+    OPEN_TO_ALL,
+    MemoryChannel,
+    ScriptedProvider,
+    message_texts,
+    open_gateway,
+)
 from tests.cluster.devices import device_of_an_owner
 from tests.cluster.test_gateways import ask
 from tests.ending import SOON_S
@@ -126,7 +132,7 @@ class Waiting:
         except anyio.get_cancelled_exc_class():
             self.cut_off += 1
             raise
-        text = f"{self._words}: {heard(request.turns[-1])[-1]}"
+        text = f"{self._words}: {message_texts(request.turns[-1])[-1]}"
         return AssistantMessage([Text(text)], stop_reason="end_turn")
 
     async def close(self) -> None:
@@ -283,7 +289,7 @@ async def test_agents_talk_over_gateways(opened: Open) -> None:
     }
 
     def answer(request: ModelRequest) -> Any:
-        said = heard(request.turns[-1])
+        said = message_texts(request.turns[-1])
         if said and said[-1] == "ask the librarian":
             params = {"sessionKey": "agent:librarian:main", "message": "which book?"}
             return ToolUse("c1", "sessions_send", {**params, "timeoutSeconds": 20})
@@ -466,7 +472,7 @@ async def test_what_is_sent_to_a_guest_is_taken_where_the_guest_is(opened: Open)
     ask_bob = {"label": "bob", "message": "two and two?", "timeoutSeconds": 30}
 
     def answer(request: ModelRequest) -> Any:
-        if heard(request.turns[-1]) == ["ask"]:
+        if message_texts(request.turns[-1]) == ["ask"]:
             return ToolUse("c1", "sessions_send", ask_bob)
         return "told"
 

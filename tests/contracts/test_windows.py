@@ -88,10 +88,10 @@ async def test_what_a_server_says_counts_more_than_the_catalogue_and_less_than_t
 ) -> None:
     server.plain["/v1/models"] = {"data": [{"id": "qwen3", "max_model_len": 9_000}]}
     assert (await facts_of(own_server(server), "own/qwen3")).window == 9_000
-    assert server.asked == ["/v1/models"]  # once
+    assert server.paths == ["/v1/models"]  # once
     written = own_server(server, "qwen3", contextWindow=5_000)
     assert (await facts_of(written, "own/qwen3")).window == 5_000
-    assert server.asked == ["/v1/models"]  # who has written it down asks nobody
+    assert server.paths == ["/v1/models"]  # who has written it down asks nobody
 
 
 async def test_ollamas_window_is_the_models_own_or_what_its_modelfile_gives(
@@ -109,7 +109,7 @@ async def test_ollamas_window_is_the_models_own_or_what_its_modelfile_gives(
     assert (given.window, given.tools, given.pictures) == (16_384, True, True)
     shown(131_072)
     assert (await facts_of(own_server(server), "ollama/large")).window == 32_768
-    assert set(server.asked) == {"/api/show"}
+    assert set(server.paths) == {"/api/show"}
 
 
 async def test_a_server_that_is_away_or_says_nonsense_changes_nothing(
@@ -160,7 +160,7 @@ async def test_a_conversation_is_compacted_for_the_window_that_the_server_has(
     paths = Paths(home=tmp_path, state_dir=tmp_path / "s", config_path=tmp_path / "c.json")
     config = msgspec.convert(raw, Config)
     async with app.open_gateway(config, paths, app.GatewayInputs(environ={})) as gateway:
-        assert server.asked == []  # never at the start
+        assert server.paths == []  # never at the start
         for number in range(3):
             await say(gateway, "agent:main:main", f"{number} {'word ' * 600}", f"r{number}")
         row = (await call(gateway, "sessions.list"))["sessions"][0]
@@ -168,4 +168,4 @@ async def test_a_conversation_is_compacted_for_the_window_that_the_server_has(
     assert row["contextTokens"] == 4_096
     assert any(entry.type == "compaction" for entry in entries)
     assert CompactionSettings().limit(131_072) > 100_000  # unasked there would have been none
-    assert server.asked == ["/v1/models"]
+    assert server.paths == ["/v1/models"]

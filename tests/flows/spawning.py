@@ -12,7 +12,7 @@ from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage, Text, ToolUse, UserMessage
 from crossclaw.domain.spawns import Spawn
 from crossclaw.providers.contract import ModelRequest, TellPiece, UserTurn
-from crossclaw.testing import ScriptedProvider, told
+from crossclaw.testing import ScriptedProvider, instructions_of
 
 MAIN = SessionKey.main("main")
 Answer = str | list[ToolUse] | Exception | Callable[[ModelRequest], Any]
@@ -24,7 +24,7 @@ class Family(ScriptedProvider):
     child_s = 0.0
 
     async def complete(self, request: ModelRequest, tell: TellPiece) -> AssistantMessage:
-        if "You are a sub-agent" in told(request):
+        if "You are a sub-agent" in instructions_of(request):
             await anyio.sleep(self.child_s)
         return await super().complete(request, tell)
 
@@ -41,9 +41,9 @@ def family(
         last = request.turns[-1]
         assert isinstance(last, UserTurn)
         words = [block.text for block in last.content if isinstance(block, Text)]
-        if "reported to your parent" in told(request):
+        if "reported to your parent" in instructions_of(request):
             return announce(request) if callable(announce) else announce
-        if "You are a sub-agent" in told(request):
+        if "You are a sub-agent" in instructions_of(request):
             return work(request) if callable(work) else work
         if words and words[-1] == "go":
             asked = {"task": "find the answer", **(arguments or {})}

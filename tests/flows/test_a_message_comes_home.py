@@ -28,7 +28,7 @@ from crossclaw.testing import (
     OPEN_TO_ALL,
     MemoryChannel,
     ScriptedProvider,
-    heard,
+    message_texts,
     open_gateway,
     submit,
 )
@@ -139,7 +139,7 @@ async def test_the_model_remembers_what_was_said_before(tmp_path: Path) -> None:
         for text in ("one", "two"):
             await gateway.run_store.wait((await submit(gateway, MAIN, text)).run_id)
 
-    words = [text for turn in model.seen[1].turns for text in heard(turn)]
+    words = [text for turn in model.seen[1].turns for text in message_texts(turn)]
     assert words == ["one", "first answer", "two"]
 
 

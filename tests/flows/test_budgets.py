@@ -21,7 +21,14 @@ from crossclaw.domain.messages import AssistantMessage, Text, ToolUse, Usage
 from crossclaw.domain.runs import Run
 from crossclaw.ledger.operations import Reserve
 from crossclaw.providers.contract import ModelRequest, TellPiece, UserTurn
-from crossclaw.testing import ScriptedProvider, VirtualClock, heard, open_gateway, submit, told
+from crossclaw.testing import (
+    ScriptedProvider,
+    VirtualClock,
+    instructions_of,
+    message_texts,
+    open_gateway,
+    submit,
+)
 from tests.flows.crashing import crashed_copy
 from tests.flows.spawning import announces_in, family, reported
 from tests.flows.spending import account_of, config_with, costing, ended
@@ -31,7 +38,7 @@ from tests.flows.talking import call, results_of, say
 def said_last(request: ModelRequest) -> str:
     last = request.turns[-1]
     assert isinstance(last, UserTurn)
-    return "".join(heard(last))
+    return "".join(message_texts(last))
 
 
 def has_heard(request: ModelRequest, words: str) -> bool:
@@ -135,7 +142,7 @@ async def test_a_send_and_its_rounds_and_announce_spend_from_the_first_account(
     def answer(request: ModelRequest) -> Any:
         if said_last(request) == "go":
             return costing(sends("what is new?"), 1_000, 10)
-        return costing("REPLY_SKIP" if "turn 2" in told(request) else "words", 1_000, 10)
+        return costing("REPLY_SKIP" if "turn 2" in instructions_of(request) else "words", 1_000, 10)
 
     model = ScriptedProvider(answer)
     async with open_gateway(tmp_path, model, config=config_with({"tokens": 100_000})) as gateway:

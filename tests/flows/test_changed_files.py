@@ -206,7 +206,7 @@ def test_nobody_can_end_the_marks_around_a_changed_file() -> None:
         Entry(session_id="s", seq=1, entry_id="e", at=0, type="note", note=note), "s"
     )
     assert told is not None
-    assert all(evil not in text.text for text in told.told)
+    assert all(evil not in text.text for text in told.texts)
 
 
 LINES = st.lists(st.sampled_from(["a", "b", "c", ""]), max_size=6)

@@ -22,7 +22,7 @@ from crossclaw.domain.messages import AssistantMessage, Text, ToolUse, UserMessa
 from crossclaw.domain.runs import Run
 from crossclaw.ledger.operations import PINS_MAX, ArmTimer, PutExchange, Timer
 from crossclaw.providers.contract import ModelRequest, UserTurn
-from crossclaw.testing import ScriptedProvider, heard, open_gateway, told
+from crossclaw.testing import ScriptedProvider, instructions_of, message_texts, open_gateway
 from crossclaw.testing.scripted import ScriptedAnswer
 from tests.flows.crashing import crashed_copy
 from tests.flows.talking import call, say
@@ -402,7 +402,7 @@ async def test_a_reset_begins_without_the_summary(tmp_path: Path) -> None:
         run = await say(gateway, "main", "anew", "last")
         session = await gateway.ledger.find_session(run.key)
 
-    assert [heard(turn) for turn in model.seen[-1].turns] == [["anew"]]
+    assert [message_texts(turn) for turn in model.seen[-1].turns] == [["anew"]]
     assert session is not None
     assert session.compactions == 0
 
@@ -501,7 +501,7 @@ async def test_before_a_summary_the_model_writes_down_what_should_last_and_nobod
     def answer(request: ModelRequest) -> ScriptedAnswer:
         if is_summary(request):
             return "THE STORY SO FAR"
-        if "about to be summarised" in told(request):
+        if "about to be summarised" in instructions_of(request):
             write = {"path": "MEMORY.md", "content": "Ana likes tea"}
             return [ToolUse("f1", "write", write), ToolUse("f2", "exec", {"command": "touch no"})]
         return "ok"
@@ -514,7 +514,7 @@ async def test_before_a_summary_the_model_writes_down_what_should_last_and_nobod
         entries = await gateway.ledger.list_entries(run.session_id, limit=5_000)
 
     workspace = tmp_path / "state" / "workspace"
-    flushes = [r for r in model.seen if "about to be summarised" in told(r)]
+    flushes = [r for r in model.seen if "about to be summarised" in instructions_of(r)]
     assert (workspace / "MEMORY.md").read_text() == "Ana likes tea"
     assert not (workspace / "no").exists()  # only files, and only these tools
     assert len(flushes) == len([each for each in made if each.summary]) > 0

@@ -15,7 +15,7 @@ from crossclaw.domain.sessions import NewSession
 from crossclaw.ledger.operations import EnsureSession
 from crossclaw.providers.contract import ModelRequest, UserTurn
 from crossclaw.providers.rehearsal import RehearsalProvider
-from crossclaw.testing import MemoryChannel, ScriptedProvider, open_gateway, told
+from crossclaw.testing import MemoryChannel, ScriptedProvider, instructions_of, open_gateway
 from tests.flows.crashing import crashed_copy
 from tests.flows.talking import call, results_of, say, two_agents
 
@@ -29,10 +29,10 @@ def talkative(announce: str = "All settled.", skip_at: int = 99) -> ScriptedProv
     def answer(request: ModelRequest) -> list[ToolUse] | str:
         last = request.turns[-1]
         assert isinstance(last, UserTurn)
-        if "posted to your chat" in told(request):
+        if "posted to your chat" in instructions_of(request):
             return announce
-        if "this is turn" in told(request):
-            turn = int(told(request).split("this is turn ")[1].split()[0])
+        if "this is turn" in instructions_of(request):
+            turn = int(instructions_of(request).split("this is turn ")[1].split()[0])
             return "REPLY_SKIP" if turn >= skip_at else f"turn {turn}"
         if last.results:
             return "asked"
@@ -130,9 +130,13 @@ async def test_the_target_is_told_who_asks_outside_of_the_words(tmp_path: Path) 
         await say(gateway, "main", "ask", "r1")
         await settled(gateway)
 
-    asked = next(request for request in model.seen if "Another agent has sent you" in told(request))
-    assert "agent:main:main" in told(asked)
-    assert "agent:librarian:main" in told(asked)
+    asked = next(
+        request
+        for request in model.seen
+        if "Another agent has sent you" in instructions_of(request)
+    )
+    assert "agent:main:main" in instructions_of(asked)
+    assert "agent:librarian:main" in instructions_of(asked)
     _runtime, marker, words, _end = asked.turns[-1].content
     assert isinstance(marker, Text)
     assert "agent:main:main through sessions_send" in marker.text

@@ -358,7 +358,7 @@ async def test_a_guest_that_was_woken_for_nothing_waits_on_until_its_time_is_ove
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(wait)
             await anyio.sleep(1)
-            gateway.guests.on_run_started(RunStarted(over))
+            gateway.guests.on_event(RunStarted(over))
 
     assert heard[0]["status"] == "nothing"
     assert anyio.current_time() - began == pytest.approx(5, abs=0.1)

@@ -14,7 +14,13 @@ from crossclaw.domain.messages import AssistantMessage, Text, ToolResultMessage,
 from crossclaw.domain.sessions import Entry
 from crossclaw.providers.contract import ModelRequest, TellPiece, TextPiece
 from crossclaw.providers.rehearsal import RehearsalProvider
-from crossclaw.testing import OPEN_TO_ALL, MemoryChannel, ScriptedProvider, heard, open_gateway
+from crossclaw.testing import (
+    OPEN_TO_ALL,
+    MemoryChannel,
+    ScriptedProvider,
+    message_texts,
+    open_gateway,
+)
 from tests.flows.crashing import crashed_copy
 from tests.flows.talking import call, say
 from tests.flows.tools import Counting
@@ -113,7 +119,7 @@ async def test_the_model_sees_its_own_pieces_and_is_asked_to_go_on(tmp_path: Pat
         await say(gateway, "main", "tell", "r1")
         await say(gateway, "main", "thanks", "r2")
 
-    asked = [[text for turn in r.turns for text in heard(turn)] for r in model.seen]
+    asked = [[text for turn in r.turns for text in message_texts(turn)] for r in model.seen]
     assert asked[1] == ["tell", "half a wo", CUT]
     assert asked[2] == ["tell", "half a word", "thanks"]
 

@@ -18,7 +18,7 @@ from crossclaw.testing import (
     OPEN_TO_ALL,
     MemoryChannel,
     ScriptedProvider,
-    heard,
+    message_texts,
     open_gateway,
     submit,
 )
@@ -40,7 +40,7 @@ class Slow:
         self.at: list[float] = []
 
     async def complete(self, request: ModelRequest, tell: TellPiece) -> AssistantMessage:
-        words = heard(request.turns[-1])
+        words = message_texts(request.turns[-1])
         self.asked.append(words)
         self.at.append(anyio.current_time())
         tell(TextPiece("Well, "))
@@ -390,7 +390,7 @@ class Working(ScriptedProvider):
 
     def _act(self, request: ModelRequest) -> list[Text | ToolUse]:
         last = request.turns[-1]
-        self.shown.append(heard(last))
+        self.shown.append(message_texts(last))
         if last.results:  # type: ignore[union-attr]
             return [Text(f"done, {', '.join(self.shown[-1]) or 'alone'}")]
         self._calls += 1

@@ -21,9 +21,9 @@ from crossclaw.testing import (
     OPEN_TO_ALL,
     MemoryChannel,
     ScriptedProvider,
-    heard,
+    instructions_of,
+    message_texts,
     open_gateway,
-    told,
 )
 from crossclaw.tools.contract import ToolContext
 from tests.flows.crashing import crashed_copy
@@ -101,7 +101,7 @@ async def test_a_child_has_the_model_thinking_and_label_that_were_asked_for(tmp_
         child = await child_of(gateway)
 
         assert (child.model, child.thinking, child.label) == ("scripted/other", "high", "seeker")
-        asked = [r for r in model.seen if "You are a sub-agent" in told(r)]
+        asked = [r for r in model.seen if "You are a sub-agent" in instructions_of(r)]
         assert [(r.model, r.thinking) for r in asked] == [("other", "high"), ("other", "high")]
         sent = await call(gateway, "sessions.send", label="seeker", message="still there?")
         assert sent["status"] == "ok"
@@ -218,7 +218,10 @@ async def test_a_child_has_every_tool_but_the_session_tools(tmp_path: Path) -> N
         await say(gateway, "main", "go", "r1")
         await reported(gateway)
 
-    parent, child = model.seen[0], next(r for r in model.seen if "You are a sub-agent" in told(r))
+    parent, child = (
+        model.seen[0],
+        next(r for r in model.seen if "You are a sub-agent" in instructions_of(r)),
+    )
     mine, theirs = ({tool.name for tool in request.tools} for request in (parent, child))
     session_tools = {"sessions_list", "sessions_history", "sessions_send", "sessions_spawn"}
     assert mine - theirs == session_tools | {"agents_list", "session_status"}
@@ -247,7 +250,7 @@ async def test_the_config_changes_a_childs_tools_but_never_lets_it_spawn(
         await say(gateway, "main", "go", "r1")
         await reported(gateway)
 
-    child = next(r for r in model.seen if "You are a sub-agent" in told(r))
+    child = next(r for r in model.seen if "You are a sub-agent" in instructions_of(r))
     names = {tool.name for tool in child.tools}
     assert has <= names
     assert not has_not & names
@@ -397,8 +400,8 @@ async def test_a_woken_parent_that_asks_for_silence_posts_nothing(
     tmp_path: Path, token: str
 ) -> None:
     def answer(request: ModelRequest) -> Any:
-        words = heard(request.turns[-1])
-        if "You are a sub-agent" in told(request):
+        words = message_texts(request.turns[-1])
+        if "You are a sub-agent" in instructions_of(request):
             return "forty-two"
         if "announce message" in str(words):
             return token

@@ -23,7 +23,7 @@ from crossclaw.domain.runs import Run
 from crossclaw.domain.sessions import NewEntry
 from crossclaw.ledger.operations import Inject
 from crossclaw.providers.contract import ModelRequest, UserTurn
-from crossclaw.testing import ScriptedProvider, heard, open_gateway, told
+from crossclaw.testing import ScriptedProvider, instructions_of, message_texts, open_gateway
 from tests.flows.talking import call, say
 
 
@@ -66,14 +66,14 @@ async def test_an_agent_that_rewrites_its_own_orders_is_sent_the_same_prompt_and
     script: list[AssistantMessage | str] = [thinking(write), thinking(spawn), "done", "next"]
 
     def answer(request: ModelRequest) -> AssistantMessage | str:
-        return script.pop(0) if "go" in heard(request.turns[0]) else "counted"
+        return script.pop(0) if "go" in message_texts(request.turns[0]) else "counted"
 
     model = ScriptedProvider(answer)
     async with open_gateway(tmp_path, model) as gateway:
         await say(gateway, "main", "go", "r1")
         await say(gateway, "main", "and now?", "r2")
 
-    mine = [r for r in model.seen if "go" in heard(r.turns[0])]
+    mine = [r for r in model.seen if "go" in message_texts(r.turns[0])]
     assert len(mine) == 4
     for before, after in pairwise(mine):
         assert flat(after)[: len(flat(before))] == flat(before)
@@ -161,7 +161,9 @@ async def test_the_time_and_the_sender_are_told_with_the_message(tmp_path: Path)
     async with open_gateway(tmp_path, model) as gateway:
         await say(gateway, "main", "hello", "r1")
 
-    assert "Thursday, 2026-01-01 12:00 UTC. From your owner, on webchat." in told(model.seen[0])
+    assert "Thursday, 2026-01-01 12:00 UTC. From your owner, on webchat." in instructions_of(
+        model.seen[0]
+    )
 
 
 @pytest.mark.spec("P6", "M6")

@@ -134,7 +134,7 @@ async def test_a_service_writes_a_voice_note_down_once_and_its_words_stay_in_the
             await again.transcribe(run, entries[:2])
 
     said = [words_of(e.message) for e in entries if isinstance(e.message, UserMessage)]
-    assert service.asked == [
+    assert service.requests == [
         {"model": "whisper-1", "response_format": "json", "language": "en", "prompt": "Milka", "file": "recording.ogg"}
     ]  # fmt: skip
     assert service.files == [OGG]

@@ -19,7 +19,13 @@ from crossclaw.door.registry import Caller, Listening
 from crossclaw.ledger.operations import Op, ResetSession, SettleDelivery
 from crossclaw.providers.contract import ModelRequest
 from crossclaw.providers.rehearsal import RehearsalProvider
-from crossclaw.testing import OPEN_TO_ALL, MemoryChannel, ScriptedProvider, open_gateway, told
+from crossclaw.testing import (
+    OPEN_TO_ALL,
+    MemoryChannel,
+    ScriptedProvider,
+    instructions_of,
+    open_gateway,
+)
 from crossclaw.testing.scripted import ScriptedAnswer
 from crossclaw.tools.contract import ToolContext
 from tests.flows.interposing import Step, interpose
@@ -252,7 +258,7 @@ async def test_a_chain_of_agents_that_ask_on_and_on_ends_with_its_hops(tmp_path:
 
     def pass_on(request: ModelRequest) -> list[ToolUse] | str:
         nonlocal sends
-        announcing = "posted to your chat" in told(request)
+        announcing = "posted to your chat" in instructions_of(request)
         if announcing or request.turns[-1].results:  # type: ignore[union-attr]
             return "ANNOUNCE_SKIP"
         sends += 1

@@ -18,9 +18,9 @@ from crossclaw.testing import (
     OPEN_TO_ALL,
     MemoryChannel,
     ScriptedProvider,
-    heard,
+    instructions_of,
+    message_texts,
     open_gateway,
-    told,
 )
 from tests.flows.spawning import MAIN, reported
 from tests.flows.talking import call, say, two_agents
@@ -51,7 +51,7 @@ def marked() -> ScriptedProvider:
     def answer(request: ModelRequest) -> Any:
         last = request.turns[-1]
         assert isinstance(last, UserTurn)
-        words = "".join(heard(last))
+        words = "".join(message_texts(last))
         if words == f"go {MARK}":
             calls = [("sessions_send", SEND), ("sessions_spawn", SPAWN), ("count", {})]
             return [ToolUse(f"c{n}", name, asked) for n, (name, asked) in enumerate(calls)]
@@ -102,7 +102,7 @@ async def test_no_words_of_others_are_ever_in_the_system_prompt(tmp_path: Path) 
         "reported to your parent",
         "You keep the memory of a conversation",
     ):
-        assert any(fact in told(request) for request in model.seen), fact
+        assert any(fact in instructions_of(request) for request in model.seen), fact
 
 
 async def announce_message(folder: Path) -> list[str]:
@@ -110,7 +110,9 @@ async def announce_message(folder: Path) -> list[str]:
     async with open_gateway(folder, model, config=two_agents()) as gateway:
         await say(gateway, "main", "ask", "r1")
         await settled(gateway)
-    asked = next(request for request in model.seen if "posted to your chat" in told(request))
+    asked = next(
+        request for request in model.seen if "posted to your chat" in instructions_of(request)
+    )
     return [block.text for block in asked.turns[-1].content if isinstance(block, Text)]
 
 
@@ -136,7 +138,9 @@ async def test_a_child_is_reminded_of_its_task_between_marks(tmp_path: Path) -> 
         await call(gateway, "sessions.spawn", task="count the boats")
         await reported(gateway, MAIN)
 
-    asked = next(request for request in model.seen if "reported to your parent" in told(request))
+    asked = next(
+        request for request in model.seen if "reported to your parent" in instructions_of(request)
+    )
     texts = [block.text for block in asked.turns[-1].content if isinstance(block, Text)]
     assert texts[1].startswith(f"{OPEN}announce message")
     assert texts[2] == "Your task was:\ncount the boats\n\n"

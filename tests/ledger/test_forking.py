@@ -71,7 +71,7 @@ async def test_a_fork_has_the_history_its_numbers_and_its_bound_and_no_name_or_a
     before = await ledger.list_entries("id-of-ana", limit=9)
     found = await ledger.search("lavender", limit=9, sight=EVERYTHING)
 
-    assert forked.asked is None
+    assert forked.forked_at is None
     assert [each.entry_id for each in copied[:-1]] == [each.entry_id for each in before]
     assert [each.message for each in copied[:-1]] == [each.message for each in before]
     assert [each.seq for each in copied] == [1, 2, 3, 4, 5]
@@ -116,7 +116,7 @@ async def test_at_a_persons_message_it_ends_before_it_and_the_words_come_back(
     forked = await fork(ledger, first.entry_id)
     entries = await ledger.list_entries("id-of-fork-1", limit=9)
 
-    assert isinstance(forked.asked, UserMessage)
+    assert isinstance(forked.forked_at, UserMessage)
     assert [each.type for each in entries] == ["note"]
     assert first.seq == 1
 

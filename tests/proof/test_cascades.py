@@ -25,7 +25,7 @@ from crossclaw.door.registry import Caller
 from crossclaw.ledger.operations import EnsureSession
 from crossclaw.policy.hops import one_hop_less
 from crossclaw.providers.contract import ModelRequest, UserTurn
-from crossclaw.testing import ScriptedProvider, VirtualLoop, open_gateway, told
+from crossclaw.testing import ScriptedProvider, VirtualLoop, instructions_of, open_gateway
 from tests.flows.talking import call, results_of
 from tests.proof.size import share
 from tests.quiet import RunsHeard
@@ -235,7 +235,11 @@ async def test_a_circle_of_waits_is_told_at_once_and_all_runs_end(
         assert isinstance(last, UserTurn)
         place = re.search(r"This session is agent:\w+:s(\d)", str(request.turns))
         assert place
-        if last.results or "this is turn" in told(request) or "your chat" in told(request):
+        if (
+            last.results
+            or "this is turn" in instructions_of(request)
+            or "your chat" in instructions_of(request)
+        ):
             return "REPLY_SKIP"
         to = keys[(int(place[1]) + 1) % length].text
         asked = {"sessionKey": to, "message": "and you?", "timeoutSeconds": 3000}

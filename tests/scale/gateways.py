@@ -6,13 +6,14 @@ from typing import Any
 
 import anyio
 
+from crossclaw.domain.aliases import Hints
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.ids import entry_id_of
 from crossclaw.domain.messages import AssistantMessage, Text
 from crossclaw.domain.runs import Outcome, Run
 from crossclaw.domain.sessions import NewEntry
 from crossclaw.ledger.gateways import GatewayFacts
-from crossclaw.ledger.hints import ENDED, LANES, Hints
+from crossclaw.ledger.hints import ENDED, LANES
 from crossclaw.runs.claiming import Claiming
 from crossclaw.runs.feed import Feed
 from crossclaw.runs.handling import Ending, PartialReply

@@ -9,9 +9,10 @@ from typing import Any, TypeVar
 import anyio
 import msgspec
 
+from crossclaw.domain.aliases import Hints
 from crossclaw.domain.errors import StoreError, StoreFenced
 from crossclaw.ledger.gateways import TakeOver, TellGateways
-from crossclaw.ledger.hints import HintBoard, Hints
+from crossclaw.ledger.hints import HintBoard
 from crossclaw.ledger.operations import Op
 from crossclaw.ledger.postgres.listener import payload_of, without_claimed
 from crossclaw.ledger.postgres.membership import IS_HERE, PostgresMembership

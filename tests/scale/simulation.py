@@ -11,10 +11,10 @@ from typing import Any
 import anyio
 import msgspec
 
+from crossclaw.domain.aliases import Hints
 from crossclaw.domain.messages import UserMessage
 from crossclaw.domain.runs import NewRun, Run
 from crossclaw.domain.sessions import NewSession
-from crossclaw.ledger.hints import Hints
 from crossclaw.testing import VirtualClock
 from tests.scale.gateways import Pausing, SimulatedGateway
 from tests.scale.ledgers import SharedLedger

@@ -15,7 +15,7 @@ from crossclaw.config.agreeing import (
 )
 from crossclaw.ledger.gateways import SharingGateway
 from crossclaw.ledger.shared_settings import AgreedConfig
-from crossclaw.runs.claiming import model_of
+from crossclaw.runs.claiming import config_leader
 
 HERE = {
     "ledger": {"url": "postgresql://a@db/x", "shared": True, "gateway": "a", "configEpoch": 1},
@@ -62,10 +62,12 @@ def test_the_newest_config_counts_and_of_equals_that_of_the_gateway_which_is_the
     None
 ):
     a, b, c = gateway("a", 1), gateway("b", 2), gateway("c", 3, epoch=1)
-    assert model_of([a, b], "a") is None, "its own"
-    assert model_of([a, b], "b") == a
-    assert model_of([a, b, c], "a") == c
-    assert model_of([gateway("a", 1, left_ms=0), b], "b") is None, "one that is gone counts no more"
+    assert config_leader([a, b], "a") is None, "its own"
+    assert config_leader([a, b], "b") == a
+    assert config_leader([a, b, c], "a") == c
+    assert config_leader([gateway("a", 1, left_ms=0), b], "b") is None, (
+        "one that is gone counts no more"
+    )
 
 
 def taken(shared: Any, own: Any, secrets: Any = None) -> tuple[Any, list[Any]]:

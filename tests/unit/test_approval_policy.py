@@ -24,7 +24,7 @@ from crossclaw.domain.tools import built_in, mcp_declaration
 from crossclaw.policy.approvals import agents_of, covers, decide_call, exec_rule, runs_others
 from crossclaw.policy.approving_chats import approval_text, chats_to_ask
 from crossclaw.policy.shell_words import NotPlain, plain_words
-from crossclaw.policy.tools import asked_tool
+from crossclaw.policy.tools import rule_that_asks
 from crossclaw.sandbox.resolving import NoFixedProgram, find_program, names_open_file
 from tests.configs import config_of
 
@@ -355,10 +355,10 @@ def test_an_imported_rule_only_makes_it_stricter() -> None:
 def test_tools_ask_names_tools_groups_and_mcp_servers(
     rules: list[str], tool: Any, expected: str | None
 ) -> None:
-    assert asked_tool(config_of({"tools": {"ask": rules}}), ("main",), tool) == expected
+    assert rule_that_asks(config_of({"tools": {"ask": rules}}), ("main",), tool) == expected
     agents = {"list": [{"id": "main"}, {"id": "ops", "tools": {"ask": rules}}]}
-    assert asked_tool(config_of({"agents": agents}), ("main", "ops"), tool) == expected
-    assert asked_tool(config_of({"agents": agents}), ("main",), tool) is None
+    assert rule_that_asks(config_of({"agents": agents}), ("main", "ops"), tool) == expected
+    assert rule_that_asks(config_of({"agents": agents}), ("main",), tool) is None
 
 
 # ── what is shown, and to whom ─────────────────────────────────────────────────────────────────

@@ -83,7 +83,7 @@ async def test_a_file_is_fetched_up_to_its_limit_and_from_hosts_of_the_platform_
     )
     assert await http.download("file/1", limit=5) == b"12345"
     assert [each.headers.get("authorization") for each in platform.asked] == ["Bearer x", None]
-    for words in ("bytes", "does not belong", "404", "in clear", "not a valid URL"):
+    for words in ("bytes", "does not belong", "404", "without encryption", "not a valid URL"):
         with pytest.raises(MediaRefused, match=words):
             await http.download("file/1", limit=5)
     assert await http.download("file/1", limit=5) == b"1"

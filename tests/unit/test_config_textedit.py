@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crossclaw.config.positions import KeyPath, spans_of
+from crossclaw.config.positions import spans_of
 from crossclaw.config.textedit import insert_last, remove_member, replace_value
+from crossclaw.domain.aliases import KeyPath
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-99, 99) | st.text("ab/*\"'{}[],:\\ \n", max_size=6),

@@ -21,9 +21,17 @@ FRAGMENTS = re.findall(
 """Words that begin a reason or an exception: whoever reads them first does not know of what."""
 
 
+NEIGHBOUR = re.compile(
+    r"The same(,|;|:|\.| (for|by|when|while|with|without|in|on|at|to|of|as long|rule)\b)"
+)
+"""The same as what? Whoever came here by a search does not see the neighbour; "The same as `x`" says it."""
+
+
 def begins_with_a_fragment(text: str) -> bool:
     first = re.match(r"\s*([\w'-]+)", text)
-    return first is not None and first[1] in FRAGMENTS
+    return (first is not None and first[1] in FRAGMENTS) or NEIGHBOUR.match(
+        text.strip()
+    ) is not None
 
 
 def docstrings(folder: Path) -> Iterator[tuple[str, str]]:
@@ -51,6 +59,9 @@ def test_a_docstring_says_the_thing_first(folder: str) -> None:
         "None: it stays.",
         "Until it is ours.",
         "As in `Claim`.",
+        "The same, for one address.",
+        "The same for protocol 4.",
+        "The same rule for all targets.",
     ],
 )
 def test_a_riddle_is_found(text: str) -> None:
@@ -64,6 +75,8 @@ def test_a_riddle_is_found(text: str) -> None:
         "Whether it is ours.",
         "Forks: copies rows.",
         "`x`: y.",
+        "The same as `allowFrom`.",
+        "The same key again is the same event.",
     ],
 )
 def test_a_thing_or_a_deed_may_come_first(text: str) -> None:

@@ -98,7 +98,7 @@ async def test_a_refusal_keeps_its_code_and_a_gateway_that_closes_answers_nothin
         with pytest.raises(NeighbourRefused) as refused:
             await asked.ask(neighbour, "do", {"what": what}, dict)
         assert (refused.value.code, refused.value.retryable) == (code, retryable)
-    with pytest.raises(NeighbourRefused, match="does not know the question"):
+    with pytest.raises(NeighbourRefused, match="does not know requests of the kind"):
         await asked.ask(neighbour, "what?", None, dict)
 
     async def wait(_body: None) -> None:

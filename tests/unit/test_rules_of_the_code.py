@@ -131,6 +131,54 @@ def test_words_of_the_vocabulary_that_we_do_not_use() -> None:
     assert not [name for name in names if re.search(r"util|helper|manager|misc|common", name)]
 
 
+NAMED_ASKED = {
+    "domain/compactions.py asked": "stored so",
+    "gateway/methods/trace.py asked": "so on the wire",
+    "sessions/tracing.py asked": "so on the wire",
+}
+"""Fields that others know by this name."""
+
+
+def names_given(tree: ast.AST) -> Iterator[str]:
+    """Every name that a file gives: to functions, parameters, attributes and variables."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.arg(arg=name):
+                yield name
+            case ast.Attribute(attr=name, ctx=ast.Store()) | ast.Name(id=name, ctx=ast.Store()):
+                yield name
+
+
+def fields_given(tree: ast.AST) -> Iterator[str]:
+    """The same without variables of functions: what is read elsewhere than where it is set."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.arg(arg=name):
+                yield name
+            case ast.Attribute(attr=name, ctx=ast.Store()):
+                yield name
+            case ast.ClassDef() | ast.Module():
+                for each in node.body:
+                    match each:
+                        case ast.Assign(targets=[ast.Name(id=name)]):
+                            yield name
+                        case ast.AnnAssign(target=ast.Name(id=name)):
+                            yield name
+
+
+def test_nothing_is_called_told_hear_or_asked() -> None:
+    """Whoever reads such a name has to look up what it holds: a callback, an event, header names, a request? A listener
+    to events is `on_event`."""
+    riddle = re.compile(r"(^|_)((un)?told|hear)(_|$)", re.I)
+    found: set[str] = set()
+    for file in SRC.rglob("*.py"):
+        where, tree = file.relative_to(SRC).as_posix(), ast.parse(file.read_text("utf-8"))
+        found |= {f"{where} {name}" for name in names_given(tree) if riddle.search(name)}
+        found |= {f"{where} {name}" for name in fields_given(tree) if name.strip("_") == "asked"}
+
+    assert found == NAMED_ASKED.keys()
+
+
 def test_the_error_tree_at_the_top_is_the_tree_below() -> None:
     module = ast.parse((SRC / "domain" / "errors.py").read_text("utf-8"))
     drawn = re.findall(r"^[│├└─ ]*(\w+) {2,}([A-Z_]+) {2,}", ast.get_docstring(module) or "", re.M)

@@ -194,7 +194,7 @@ def test_every_charset_that_is_taken_reads_any_bytes_and_makes_no_more_of_them()
 
 
 def test_nothing_is_decoded_or_unpacked_in_the_loop(resources: ThreadingHTTPServer) -> None:
-    with pytest.raises(ToolFailed, match="answers packed"):
+    with pytest.raises(ToolFailed, match="sent a compressed answer"):
         fetch(at(resources, "/packed"))
     source = Path(web_fetch.__file__).read_text("utf-8")
     assert re.findall(r"\.(decode|text|json|aiter_\w+)\(", source) == ["decode", "aiter_raw"]

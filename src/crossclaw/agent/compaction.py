@@ -204,8 +204,8 @@ class Compactor:
             first_kept_seq=last.seq + 1 if last else known.first_kept_seq,
             first_kept_entry_id=None,
             first_request=0,
-            asked=kept.asked,
-            asked_with=kept.asked_with[-1:],
+            asked=kept.run_request,
+            asked_with=kept.other_requests[-1:],
             kept_chars=min(room, before),
             without_files=True,
             usage=None,
@@ -318,8 +318,8 @@ class Compactor:
             first_kept_seq=first_kept.seq,
             first_kept_entry_id=first_kept.entry_id,
             first_request=kept.first_request,
-            asked=kept.asked,
-            asked_with=kept.asked_with,
+            asked=kept.run_request,
+            asked_with=kept.other_requests,
             without_pictures=before.without_pictures if before else (),
             left_out=before.left_out if before else (),
             summarized=len(older) + (before.summarized if before else 0),
@@ -356,7 +356,7 @@ class Compactor:
         )
         first_kept = given.seq_at(cut)
         first = next((e.seq for e in beginning if isinstance(e.message, UserMessage)), 0)
-        asked = next((e.seq for e in given.entries if _asks(e, run)), 0) or given.asked_by(run)
+        asked = next((e.seq for e in given.entries if _asks(e, run)), 0) or given.request_of(run)
         return KeptEntries(
             first if first < first_kept and first != asked else 0,
             asked if asked < first_kept else 0,
@@ -383,12 +383,12 @@ class KeptEntries(NamedTuple):
     """Seqs of the messages that stay unchanged; 0 means none."""
 
     first_request: int
-    asked: int
-    asked_with: tuple[int, ...]
+    run_request: int
+    other_requests: tuple[int, ...]
 
     @property
     def seqs(self) -> set[int]:
-        return {self.first_request, self.asked, *self.asked_with}
+        return {self.first_request, self.run_request, *self.other_requests}
 
 
 class CompactionInput:
@@ -402,21 +402,21 @@ class CompactionInput:
         self._made_by = made_by
         self.cleared_through = before.cleared_through if before else 0
 
-    def asked_by(self, run: Run) -> int:
+    def request_of(self, run: Run) -> int:
         """The seq of this run's request, if an earlier compaction by the same run has kept it."""
         return self.before.asked if self.before and self._made_by == run.run_id else 0
 
-    def asked_with(self, run: Run, asked: int) -> list[int]:
+    def asked_with(self, run: Run, request_seq: int) -> list[int]:
         """The other requests that this run answers: those that waited behind its own, and those that
         came while it was at work. The newest of them, where they are too much to keep."""
-        if not asked:
+        if not request_seq:
             return []
-        before = self.before.asked_with if self.before and self.asked_by(run) else ()
+        before = self.before.asked_with if self.before and self.request_of(run) else ()
         begin = next((n for n, entry in enumerate(self.entries) if _asks(entry, run)), 0)
         kept: list[int] = []
         room = REQUESTS_TOKENS
         for entry in reversed(self.entries[begin:]):
-            if is_a_persons(entry.message) and entry.seq != asked:
+            if is_a_persons(entry.message) and entry.seq != request_seq:
                 room -= weigh(entry)
                 if room < 0:
                     return kept[::-1]

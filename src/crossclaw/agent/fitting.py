@@ -54,20 +54,20 @@ def _newest(turns: Sequence[Turn], tokens: int) -> list[Turn]:
     weights = [_weight(turn) for turn in turns]
     for begin in begins:
         if sum(weights[begin:]) <= tokens:
-            return _told(turns, begin, begin)
+            return _from_message(turns, begin, begin)
     last = begins[-1] if begins else 0
     calls = [n for n in range(last + 1, len(turns)) if isinstance(turns[n], AssistantTurn)]
     for begin in calls:
         if weights[last] + sum(weights[begin:]) <= tokens:
-            return _told(turns, last, begin)
-    return _told(turns, last, calls[-1] if calls else last)
+            return _from_message(turns, last, begin)
+    return _from_message(turns, last, calls[-1] if calls else last)
 
 
-def _told(turns: Sequence[Turn], asked: int, goes_on: int) -> list[Turn]:
-    first = turns[asked]
+def _from_message(turns: Sequence[Turn], message: int, goes_on: int) -> list[Turn]:
+    first = turns[message]
     assert isinstance(first, UserTurn)
     opening = UserTurn([], [Text(LEFT_OUT), *first.content])
-    return [opening, *turns[max(goes_on, asked + 1) :]]
+    return [opening, *turns[max(goes_on, message + 1) :]]
 
 
 def _begins(turn: Turn) -> bool:
@@ -100,8 +100,8 @@ def _shortened(turn: Turn, chars: int) -> Turn:
 def _cut_all(blocks: Sequence[P], chars: int) -> list[P | Text]:
     """The blocks with their texts cut to so many characters. A file is replaced by its text, which
     can be cut."""
-    told = [Text(b.words) if isinstance(b, Document) else b for b in blocks]
-    return [Text(_cut(b.text, chars)) if isinstance(b, Text) else b for b in told]
+    texts = [Text(b.words) if isinstance(b, Document) else b for b in blocks]
+    return [Text(_cut(b.text, chars)) if isinstance(b, Text) else b for b in texts]
 
 
 def _cut(text: str, chars: int) -> str:

@@ -47,16 +47,16 @@ class _Settled(NamedTuple):
     held_from: int
     """The seq of the first cached entry."""
     begin: Prefix
-    """What a compaction left of the entries before."""
-    asked_by: ThinkingOrigin | None
+    """The summary and the kept messages that a compaction left of earlier entries."""
+    model_origin: ThinkingOrigin | None
     thinking_origin: ThinkingOrigin | None
-    """`asked_by` with the digest of this beginning."""
+    """`model_origin` with the digest of this beginning."""
     prefix: Prefix
 
-    def holds(self, held_from: int, begin: Prefix, asked_by: ThinkingOrigin | None) -> bool:
+    def holds(self, held_from: int, begin: Prefix, model_origin: ThinkingOrigin | None) -> bool:
         """Whether this cached prefix is still valid: same first entry, same compaction, same
         model."""
-        return (self.held_from, self.begin, self.asked_by) == (held_from, begin, asked_by)
+        return (self.held_from, self.begin, self.model_origin) == (held_from, begin, model_origin)
 
 
 def _behind(

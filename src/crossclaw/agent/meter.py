@@ -86,7 +86,7 @@ class Meter:
         """How much larger a prompt was than estimated, when a service last counted one."""
 
     def on(self, find: Find) -> Find:
-        """The same providers, each wrapped in the meter."""
+        """Wraps each provider that `find` returns in the meter."""
         return wrapped(find, lambda provider, address: Metered(provider, address, self))
 
     def take(self) -> Amount:

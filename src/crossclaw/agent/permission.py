@@ -38,7 +38,7 @@ class Permission:
         self._permissions = permissions
 
     def on(self, find: Find) -> Find:
-        """The same providers, each of which asks for permission first."""
+        """Wraps each provider that `find` returns: it asks for permission first."""
         return wrapped(find, lambda provider, address: _Permitted(provider, address, self))
 
     def check(self, address: str) -> None:

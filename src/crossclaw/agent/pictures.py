@@ -75,14 +75,14 @@ class Pictures:
         keys = {image.source.sha256 for image in images_in(turns) if image.source.sha256}
         known = await self._find_words(keys) if keys else {}
 
-        def told(image: Image) -> Text:
+        def text_for(image: Image) -> Text:
             key = image.source.sha256 or ""
             if (found := known.get(key)) is not None:
                 return Text(marked("picture", found.words, DESCRIBED.format(model=found.model)))
             reason = why_not(key)
             return _note(image, f"{BLIND}, and {reason}" if reason else BLIND)
 
-        return with_pictures(turns, told)
+        return with_pictures(turns, text_for)
 
     async def _in_turn(self, turn: UserTurn, reader: ModelAbilities) -> UserTurn:
         results = [
@@ -158,11 +158,11 @@ def without_pictures(turns: Sequence[Turn]) -> list[Turn]:
     return with_pictures(turns, lambda image: _note(image, BLIND))
 
 
-def with_pictures(turns: Sequence[Turn], told: Callable[[Image], Text]) -> list[Turn]:
+def with_pictures(turns: Sequence[Turn], text_for: Callable[[Image], Text]) -> list[Turn]:
     """The turns with a text in place of each picture."""
 
     def plain(blocks: Sequence[P]) -> list[P | Text]:
-        return [told(b) if isinstance(b, Image) else b for b in blocks]
+        return [text_for(b) if isinstance(b, Image) else b for b in blocks]
 
     return [
         UserTurn(

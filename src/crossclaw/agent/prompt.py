@@ -190,5 +190,5 @@ def _session(run: Run) -> str:
     where = f", a {key.chat_type} chat{on}" if key.channel else ""
     manners = GROUP if key.kind == "group" else UNATTENDED if key.kind in ("cron", "hook") else ""
     name = key.display(key.agent_id) if key.is_named_by_us else "named in front of the message"
-    told = [f"# This session\nThis session is {name}{where}.", manners]
-    return "\n".join(filter(None, told))
+    lines = [f"# This session\nThis session is {name}{where}.", manners]
+    return "\n".join(filter(None, lines))

@@ -31,7 +31,7 @@ NAMED_MAX = 2  # services name one picture at a time; many bad ones must not tak
 
 class Refusal(NamedTuple):
     error: ProviderRefused
-    asked: Sequence[Turn]
+    sent: Sequence[Turn]
     """The turns as they were sent."""
     view: Sequence[Turn]
     """The same turns with pictures as the history has them."""
@@ -89,7 +89,7 @@ def _named(refusal: Refusal) -> list[_Shown]:
     texts = list(_texts(refusal.error.part))
     pairs = (
         (sent, own)
-        for turn, shown in zip(refusal.asked, refusal.view, strict=False)
+        for turn, shown in zip(refusal.sent, refusal.view, strict=False)
         for sent, own in zip(_blocks(turn), _blocks(shown), strict=False)
     )
     return [

@@ -37,8 +37,8 @@ def _shares(turns: Sequence[Turn]) -> Iterator[int]:
 
 def _parts(turn: Turn) -> Iterator[Image | Document]:
     if isinstance(turn, UserTurn):
-        told: list[Part] = [part for result in turn.results for part in result.content]
-        yield from (p for p in [*told, *turn.content] if isinstance(p, Image | Document))
+        returned: list[Part] = [part for result in turn.results for part in result.content]
+        yield from (p for p in [*returned, *turn.content] if isinstance(p, Image | Document))
 
 
 def _with(turn: UserTurn, shown: Iterator[bool]) -> UserTurn:

@@ -99,7 +99,7 @@ class RunSetup(msgspec.Struct, frozen=True):
         well."""
         if said.provider is None or said.model is None:
             return self.tools
-        return self.tools.asked_by(f"{said.provider}/{said.model}")
+        return self.tools.for_calls_of(f"{said.provider}/{said.model}")
 
     def spent(self) -> Amount | None:
         """What the run has spent, for its next entry to store."""
@@ -253,7 +253,7 @@ class _Digests:
 
 def fit(tools: Toolset, request: ModelRequest, choice: Choice) -> ModelRequest:
     """A request for the first model, adapted to a fallback, with the tools that both may use."""
-    its = tools.asked_by(choice.address)
+    its = tools.for_calls_of(choice.address)
     allowed = [spec for spec in request.tools if not its.is_taken_away(spec.name)]
     request = msgspec.structs.replace(request, tools=allowed)
     if not choice.pictures:

@@ -44,7 +44,7 @@ class FileChange(msgspec.Struct, frozen=True):
 class FilesNote(msgspec.Struct, frozen=True):
     """Changes of files as the view shows them: they are part of nobody's message."""
 
-    told: list[Text]
+    texts: list[Text]
     content: str = ""
 
 
@@ -53,7 +53,7 @@ class _FilesOfSession(msgspec.Struct):
     """A random id, so that no entry of another prompt is taken for one of ours."""
     began_with: WorkspaceTexts
     seen: WorkspaceTexts
-    told: WorkspaceTexts
+    reported: WorkspaceTexts
     """The files as of the last note about them."""
     at_s: float
     """When the files were last read, in the event loop's time, which nobody can set."""
@@ -101,7 +101,7 @@ class SessionFiles:
             return []
         if anyio.current_time() - known.at_s >= LOOKED_S:
             known.seen, known.at_s = await self.read(run), anyio.current_time()
-        return [] if known.seen == known.told else list(changes(known.told, known.seen))
+        return [] if known.seen == known.reported else list(changes(known.reported, known.seen))
 
     def entry(self, run: Run, changed: list[FileChange], entry_id: str) -> NewEntry:
         """The note entry that lists changed files. Call `note_reported` after storing it."""
@@ -114,7 +114,7 @@ class SessionFiles:
 
     def note_reported(self, run: Run) -> None:
         if known := self._held.get(run.session_id):
-            known.told = known.seen
+            known.reported = known.seen
 
     def snapshot(self, run: Run) -> str:
         known = self._held.get(run.session_id)
@@ -126,7 +126,7 @@ class SessionFiles:
         if not isinstance(event, EntryAppended) or event.entry.type != "compaction":
             return
         if known := self._held.get(event.entry.session_id):
-            known.renew, known.told = True, known.began_with
+            known.renew, known.reported = True, known.began_with
 
 
 def is_files_note(entry: Entry) -> bool:

@@ -68,8 +68,8 @@ class Transcribing:
                 entry_id = sha256(f"{entry.entry_id}:{number}".encode()).hexdigest()[:8] + "t"
                 if entry_id not in done and isinstance(block, Document):
                     words = await self._words(block)
-                    told = UserMessage(words, self._clock.now_ms(), said.provenance)
-                    await self._run_store.append(run, NewEntry(entry_id=entry_id, message=told))
+                    message = UserMessage(words, self._clock.now_ms(), said.provenance)
+                    await self._run_store.append(run, NewEntry(entry_id=entry_id, message=message))
 
     async def _words(self, block: Document) -> str:
         name = block.title or "the recording"

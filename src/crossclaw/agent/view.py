@@ -122,7 +122,7 @@ def extend_prefix(
             _add_user(turns, [], _user_content(message, context))
             context = (message.runtime and message.runtime.context) or context
         elif isinstance(message, FilesNote):
-            _add_user(turns, [], [*message.told])
+            _add_user(turns, [], [*message.texts])
         if to_be_continued:
             _add_user(turns, [], [Text(CUT)])
     return msgspec.structs.replace(
@@ -152,12 +152,14 @@ def _shown(
     later: set[str | None] = set()
     """Runs that have a later message."""
     shown: list[tuple[Message | FilesNote, bool]] = []
-    told, told_to = None, None
+    note, note_run_id = None, None
     for entry in reversed(_as_they_were_heard(entries)):
         message = entry.message
-        if told is not None and not (isinstance(message, UserMessage) and entry.run_id == told_to):
-            shown.append((told, False))
-            told = None
+        if note is not None and not (
+            isinstance(message, UserMessage) and entry.run_id == note_run_id
+        ):
+            shown.append((note, False))
+            note = None
         if message is not None:
             cleared = entry.seq <= prefix.cleared_through and entry.seq not in prefix.pinned
             message = _without_results(message) if cleared else message
@@ -166,10 +168,10 @@ def _shown(
             if isinstance(message, AssistantMessage) and message.content:
                 whole_later.add(entry.run_id)
         elif (found := read_files_note(entry, snapshot)) is not None:
-            told, told_to = found, entry.run_id
+            note, note_run_id = found, entry.run_id
         elif entry.run_id not in whole_later and (piece := piece_of(entry)) is not None:
             shown.append((piece, not later))
-    return reversed(shown if told is None else [*shown, (told, False)])
+    return reversed(shown if note is None else [*shown, (note, False)])
 
 
 def _as_they_were_heard(entries: Sequence[Entry]) -> Sequence[Entry]:

@@ -75,7 +75,7 @@ class AttentionSources:
         return [*await self.channels_here(), *await self._channels_elsewhere()]
 
     @answers("attention.channels")
-    async def channels_here(self, _asked: None = None) -> list[AttentionRow]:
+    async def channels_here(self, _body: None = None) -> list[AttentionRow]:
         accounts = self._channels.list_status()
         return [
             _channel_row(each) for each in accounts if _is_down(each) and not self._is_kept(each)

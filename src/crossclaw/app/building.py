@@ -168,7 +168,7 @@ def _gateway(
     gateway_services: GatewayServices,
     door: Door,
 ) -> Gateway:
-    """All of it, with the tools that agents have: those of sessions are made of the door."""
+    """The whole gateway, with the tools of agents; session tools are made from methods of the door."""
     config = resources.config
     places = _places(resources)
     servers = McpServers(
@@ -257,7 +257,7 @@ def _run_services(resources: Resources) -> RunServices:
     lanes = Lanes(run_store, slots, clock, resources.credentials, may_claim)
     sweep = Sweep(ledger, lanes.wake, clock, by_time=(ARCHIVE,))
     feed.subscribe(sweep.waking(outbox.wake), RunEnded)
-    feed.subscribe(lambda _asked: outbox.wake(), ApprovalAsked)
+    feed.subscribe(lambda _event: outbox.wake(), ApprovalAsked)
     approval_messages = settings.ApprovalMessages(config, clock, resources.accounts)
     exporter = Exporter(
         ledger,
@@ -364,7 +364,7 @@ def _session_services(resources: Resources, run_services: RunServices) -> Sessio
     elsewhere = NeighboursGuests(resources.neighbours) if ledger.gateways else None
     guests = Guests(ledger, run_store, run_services.slots, clock, ids, elsewhere)
     if elsewhere is not None:
-        feed.subscribe(guests.on_run_started, RunStarted, outward=True)
+        feed.subscribe(guests.on_event, RunStarted, outward=True)
     return SessionServices(
         stopping=stopping,
         revoking=Revoking(ledger, run_services.lanes, resources.credentials),

@@ -23,19 +23,19 @@ T = TypeVar("T")
 
 class Leaving:
     def __init__(self) -> None:
-        self._asked = anyio.Event()
+        self._requested = anyio.Event()
         self._limit_s = 0.0
 
     def ask(self, limit_s: float) -> None:
         """Asks the gateway to end; runs under way have so many seconds. The last call counts."""
         self._limit_s = limit_s
-        self._asked.set()
+        self._requested.set()
 
     @property
     def is_requested(self) -> bool:
         """Whether the gateway was asked to end: then it does not reopen, as it does when the
         database was lost."""
-        return self._asked.is_set()
+        return self._requested.is_set()
 
     def drain_soon(self) -> None:
         """Asks the gateway to end after a drain, as one among several does: what is not finished in
@@ -52,7 +52,7 @@ class Leaving:
                 tasks.cancel_scope.cancel()
 
             tasks.start_soon(carry_out)
-            await self._asked.wait()
+            await self._requested.wait()
             tasks.cancel_scope.cancel()
         return found[0] if found else None
 

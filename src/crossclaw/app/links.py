@@ -18,6 +18,7 @@ import msgspec
 from anyio.abc import TaskGroup
 
 from crossclaw.app.parts import Gateway
+from crossclaw.domain.aliases import Hints
 from crossclaw.domain.errors import CrossclawError, Forbidden
 from crossclaw.domain.events import RunEnded
 from crossclaw.domain.newest import keep_newest
@@ -26,7 +27,7 @@ from crossclaw.gateway.http.links import PATH, SIGN_OF_LIFE_S
 from crossclaw.gateway.link_proof import LinkKey, load_cipher
 from crossclaw.gateway.linking import LinkReader
 from crossclaw.ledger.gateways import BEAT_S, Membership, SharingGateway
-from crossclaw.ledger.hints import ENDED, Hints
+from crossclaw.ledger.hints import ENDED
 from crossclaw.runs.neighbours import ConnectedClients
 
 log = logging.getLogger(__name__)
@@ -57,12 +58,12 @@ class GatewayLinks:
         gateway.neighbours.begin_asking(self._requests.carry)
         self._linked: dict[str, anyio.CancelScope] = {}
         """The link to each neighbour, by its incarnation."""
-        self._told_ends: OrderedDict[str, None] = OrderedDict()
+        self._published_ends: OrderedDict[str, None] = OrderedDict()
         self._ended: set[str] = set()
         self._news = anyio.Event()
 
     async def serve(self) -> None:
-        self._gateway.ledger.on_hint(ENDED, self._hear_ends)
+        self._gateway.ledger.on_hint(ENDED, self._on_ends)
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._tell_ends, name="ends on other gateways")
@@ -132,9 +133,9 @@ class GatewayLinks:
                     if not is_known:
                         raise Forbidden("it does not have the secret of the gateways")
                 else:
-                    await self._hear(reader, line)
+                    await self._take_line(reader, line)
 
-    async def _hear(self, reader: LinkReader, line: bytes) -> None:
+    async def _take_line(self, reader: LinkReader, line: bytes) -> None:
         event = await reader.read(line)
         if isinstance(event, RunEnded) and not self._is_first_end(event.run.run_id):
             return
@@ -143,7 +144,7 @@ class GatewayLinks:
 
     # ── ends, also without a link ──────────────────────────────────────────────────────────────
 
-    def _hear_ends(self, run_ids: Hints | None) -> None:
+    def _on_ends(self, run_ids: Hints | None) -> None:
         self._ended.update(run_ids or ())
         if self._ended:
             self._news.set()
@@ -155,7 +156,7 @@ class GatewayLinks:
             self._news = anyio.Event()
             ended, self._ended = self._ended, set()
             for run_id in ended:
-                if run_id not in self._told_ends:
+                if run_id not in self._published_ends:
                     await self._tell_end(run_id)
 
     async def _tell_end(self, run_id: str) -> None:
@@ -171,9 +172,9 @@ class GatewayLinks:
             log.warning("the end of a run on another gateway was not shown: %s", error)
 
     def _is_first_end(self, run_id: str) -> bool:
-        if run_id in self._told_ends:
+        if run_id in self._published_ends:
             return False
-        keep_newest(self._told_ends, run_id, None, ENDS_KNOWN_MAX)
+        keep_newest(self._published_ends, run_id, None, ENDS_KNOWN_MAX)
         return True
 
 

@@ -226,7 +226,8 @@ class Schedule(msgspec.Struct, frozen=True):
 
 
 class GatewayServices(msgspec.Struct, frozen=True):
-    """What is told of the gateway, and who may come in."""
+    """The services of the server beside its methods: what it says about itself, pairing of devices, the prompts that
+    clients may read, and webhooks of chat platforms."""
 
     about: About
     pairings: Pairings

@@ -27,7 +27,7 @@ class Workspaces:
     ) -> None:
         self._membership, self._owner = membership, owner
         self._config, self._workspace_of = config, workspace_of
-        self._told: tuple[str, ...] = ()
+        self._published: tuple[str, ...] = ()
         self._elsewhere: frozenset[str] = frozenset()
 
     def are_elsewhere(self, agent_id: str) -> bool:
@@ -38,9 +38,9 @@ class Workspaces:
         """Finds which agents' workspaces exist here and publishes the list to the other
         gateways."""
         here = await anyio.to_thread.run_sync(self._here)
-        if here != self._told:
+        if here != self._published:
             await self._membership.publish_agents(here)
-            self._told = here
+            self._published = here
         others = [
             each
             for each in found

@@ -189,9 +189,9 @@ def output_tokens(config: Config, model: str) -> int:
     return max(1, min(wanted, facts.output or wanted, facts.window // 2))
 
 
-def room_of(config: Config, model: str, asked: ModelRequest) -> int:
+def room_of(config: Config, model: str, request: ModelRequest) -> int:
     """How many tokens a model may think with, beside its words."""
-    return thinking_tokens(config.facts_for(model), asked.thinking, more=asked.more_room)
+    return thinking_tokens(config.facts_for(model), request.thinking, more=request.more_room)
 
 
 class DeliveryPolicy:

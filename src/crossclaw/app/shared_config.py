@@ -36,14 +36,14 @@ from crossclaw.config.agreeing import (
 from crossclaw.config.changing import TakeRules
 from crossclaw.config.following import follow_shared, some
 from crossclaw.config.ledger_key import HOW, LedgerKey, NotOpened
-from crossclaw.config.positions import KeyPath
 from crossclaw.config.source import dotted
 from crossclaw.disk.private import write_file
+from crossclaw.domain.aliases import KeyPath
 from crossclaw.domain.errors import ConfigInvalid, Invalid
 from crossclaw.domain.secret import Secret
 from crossclaw.ledger.gateways import Membership, SharingGateway
 from crossclaw.ledger.shared_settings import AgreedConfig, SealedSecret
-from crossclaw.runs.claiming import model_of
+from crossclaw.runs.claiming import config_leader
 
 log = logging.getLogger(__name__)
 
@@ -111,10 +111,10 @@ def decide_config(
         others = [each for each in found if each.left_ms > 0 and each.incarnation != owner]
         if any(each.config_hash == newest.digest for each in others):
             return ConfigVerdict("differs")
-    model = model_of(found, owner)
-    if model is None:
+    leader = config_leader(found, owner)
+    if leader is None:
         return ConfigVerdict("publish")
-    return ConfigVerdict("agrees" if model.config_hash == ours.digest else "differs", model)
+    return ConfigVerdict("agrees" if leader.config_hash == ours.digest else "differs", leader)
 
 
 class OwnFile(msgspec.Struct, frozen=True):
@@ -144,7 +144,7 @@ class SharedConfig:
         self._take_rules = None if reload.mode == "off" else file.take_rules
         self._newest: AgreedConfig | None = None
         self._is_proven = True
-        self._told: OurConfig | None = None
+        self._published: OurConfig | None = None
         self._changing = anyio.Lock()
         self._ours: OurConfig = OurConfig(
             {}, "", 0, _read_mark(file.mark) if file.follows else EVERYTHING
@@ -240,13 +240,13 @@ class SharedConfig:
         )
 
     async def _tell(self) -> None:
-        if self._told != self._ours:
+        if self._published != self._ours:
             ours = self._ours
             newest = self._newest
             agrees = newest is not None and newest.digest == ours.digest
             epoch = newest.epoch if newest is not None and agrees else ours.epoch
             await self._membership.publish_config(ours.keys, ours.digest, epoch)
-            self._told = ours
+            self._published = ours
 
     # ── following ──────────────────────────────────────────────────────────────────────────────
 
@@ -288,7 +288,7 @@ class SharedConfig:
         return {each.path: _open(key, each) for each in fresh}
 
     async def _has(self, config: AgreedConfig) -> None:
-        """Records that our file says this, also for after a restart."""
+        """Records, also for after a restart, that our file has this config."""
         self._newest = config
         if self._follows:
             self._ours = self._ours._replace(taken=config.epoch)

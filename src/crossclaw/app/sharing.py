@@ -10,6 +10,7 @@ import anyio
 from crossclaw import __version__
 from crossclaw.app.parts import Gateway
 from crossclaw.config import Config, Paths
+from crossclaw.domain.aliases import Hints
 from crossclaw.domain.errors import CrossclawError
 from crossclaw.ledger.gateways import (
     APPROVALS,
@@ -20,7 +21,7 @@ from crossclaw.ledger.gateways import (
     GatewayFacts,
     Membership,
 )
-from crossclaw.ledger.hints import ENDED, ENTRIES, JOBS, LANES, Hints
+from crossclaw.ledger.hints import ENDED, ENTRIES, JOBS, LANES
 from crossclaw.ledger.shared_settings import CONFIG, MODEL_KEYS
 from crossclaw.runs.lease import GatewayLease
 

@@ -1,6 +1,6 @@
 """Live accounts: those that are open in this process, by channel and account."""
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -10,6 +10,7 @@ from crossclaw.channels.contract import DEFAULT_ACCOUNT, ChannelAccount
 from crossclaw.channels.manifest import Traits
 from crossclaw.config.channels import ChannelSettings
 from crossclaw.domain.addresses import Address
+from crossclaw.domain.aliases import Callback
 
 if TYPE_CHECKING:
     from crossclaw.channels.hosting import AccountHost
@@ -48,7 +49,7 @@ class LiveAccounts(Collection[str]):
         self._expected: set[AccountPlace] = set()
         self._is_settled = False
         """Whether all that the config names are expected."""
-        self._listeners: list[Callable[[], None]] = []
+        self._listeners: list[Callback] = []
 
     def __contains__(self, name: object) -> bool:
         return any(channel == name for channel, _ in self._expected)
@@ -67,7 +68,7 @@ class LiveAccounts(Collection[str]):
         """All that the config names are expected now."""
         self._is_settled = True
 
-    def listen(self, listener: Callable[[], None]) -> None:
+    def listen(self, listener: Callback) -> None:
         """Called after one was opened or closed."""
         self._listeners.append(listener)
 

@@ -13,6 +13,7 @@ from crossclaw.channels.contract import AccountFacts, Received
 from crossclaw.channels.http import HttpClients
 from crossclaw.disk.private import make_folder
 from crossclaw.domain.addresses import Inbound
+from crossclaw.domain.aliases import Callback
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import AccountBroken
 from crossclaw.ledger.channels import LearnFate, SaveCursor
@@ -45,7 +46,7 @@ class HostServices(msgspec.Struct, frozen=True, kw_only=True):
     may_talk: MayTalk
     ledger: Ledger
     clock: Clock
-    wake: Callable[[], None]
+    wake: Callback
 
 
 class AccountHost:

@@ -204,7 +204,7 @@ class ChannelHttp:
                     f"the file lies at {host}, which does not belong to the platform"
                 )
             if place[0] != "https" and self._base_url.startswith("https:"):
-                raise MediaRefused(f"the file lies at {host} in clear (http)")
+                raise MediaRefused(f"the file is at {host} without encryption (http)")
             shown = {**self._headers, **(headers or {})} if place == first else {}
             try:
                 answer = await self._once("GET", where, shown, {}, None, limit)

@@ -81,8 +81,8 @@ class ChannelManifest(msgspec.Struct, frozen=True, kw_only=True):
     """`package.module:function`, imported when an account starts; called with its settings and its host,
     returns a ChannelAccount."""
     identify: str | None = None
-    """The same for setting an account up: called with its settings and `HttpClients`, returns `AccountFacts`,
-    or raises AccountBroken where the platform does not know the token. None: it cannot be asked without a
+    """`package.module:function` that looks at an account before it is set up: called with its settings and
+    `HttpClients`, returns `AccountFacts`, or raises AccountBroken where the platform does not know the token. None: it cannot be asked without a
     gateway."""
     aliases: tuple[str, ...] = ()
     """Other names in config, bindings and targets."""

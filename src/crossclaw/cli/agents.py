@@ -30,13 +30,13 @@ from crossclaw.client.peer import ADMIN, READ, GatewayPeer
 from crossclaw.config.agent_entries import ENTRIES, LIST, put_agent
 from crossclaw.config.agents import AgentConfig
 from crossclaw.config.file import ConfigFile
-from crossclaw.config.positions import KeyPath
 from crossclaw.display.languages import tr
 from crossclaw.domain.agents import (
     is_agent_id,
     normalize_agent_id,
     suggest_agent_id,
 )
+from crossclaw.domain.aliases import KeyPath
 
 TAKEN_OVER_S = 5.0  # a gateway that is not at work needs one or two
 LOOK_AGAIN_S = 0.2

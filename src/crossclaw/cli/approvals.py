@@ -42,12 +42,12 @@ def _shown(waiting: list[dict[str, Any]], allowed: list[dict[str, Any]], now_ms:
     return "\n\n".join(parts)
 
 
-def shown_request(asked: dict[str, Any], now_ms: float) -> str:
+def shown_request(approval: dict[str, Any], now_ms: float) -> str:
     """The whole request: what is cut cannot be agreed to."""
-    request = asked["request"]
-    left_s = max(0, round((asked["expiresAtMs"] - now_ms) / 1000))
+    request = approval["request"]
+    left_s = max(0, round((approval["expiresAtMs"] - now_ms) / 1000))
     lines = [
-        f"{asked['id'][:_ID_CHARS]}  {request['agentId']} asks, in {request['sessionKey']}; "
+        f"{approval['id'][:_ID_CHARS]}  {request['agentId']} asks, in {request['sessionKey']}; "
         f"a no in {left_s // 60} min {left_s % 60} s",
         *(f"    {line}" for line in request["command"].splitlines()),
     ]
@@ -121,9 +121,9 @@ def _revoke(arguments: Arguments) -> int:
         allowed = (await peer.call("approvals.allowed", {}, timeout_s=arguments.timeout))["allowed"]
         meant = [each["id"] for each in allowed if each["id"].startswith(arguments.id)]
         named = meant[0] if len(meant) == 1 else arguments.id
-        told = await peer.call("approvals.revoke", {"id": named}, timeout_s=arguments.timeout)
+        answer = await peer.call("approvals.revoke", {"id": named}, timeout_s=arguments.timeout)
         out(
-            f"taken back, {told['revoked']['agentId']} asks again: {in_one_line(_what(told['revoked']))}"
+            f"taken back, {answer['revoked']['agentId']} asks again: {in_one_line(_what(answer['revoked']))}"
         )
         return Exit.OK
 

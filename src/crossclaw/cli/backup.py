@@ -308,8 +308,8 @@ def _check_store(path: Path) -> dict[str, int]:
 def _new_passphrase(*, ask: bool) -> str | None:
     given = os.environ.get(PASSPHRASE_VARIABLE)
     if not given and ask:
-        given = _asked("A passphrase for it: ")
-        if given != _asked("Once more: "):
+        given = _ask_passphrase("A passphrase for it: ")
+        if given != _ask_passphrase("Once more: "):
             raise UsageError("the two are not the same; nothing was written")
     if given is not None and len(given) < PASSPHRASE_CHARS_MIN:
         raise UsageError(f"a passphrase has at least {PASSPHRASE_CHARS_MIN} characters")
@@ -321,10 +321,10 @@ def _known_passphrase(path: Path) -> str | None:
         raise CommandFailed(f"there is no file {path}")
     if not is_sealed(path):
         return None
-    return os.environ.get(PASSPHRASE_VARIABLE) or _asked("Its passphrase: ")
+    return os.environ.get(PASSPHRASE_VARIABLE) or _ask_passphrase("Its passphrase: ")
 
 
-def _asked(question: str) -> str:
+def _ask_passphrase(question: str) -> str:
     import getpass  # noqa: PLC0415  only where somebody is asked
     import sys  # noqa: PLC0415
 

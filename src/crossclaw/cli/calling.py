@@ -100,14 +100,14 @@ def _takes(method: Method[Any]) -> str:
     )
     fields = _followed(schemas[0], definitions)
     needed = fields.get("required", [])
-    told = [
+    parameters = [
         (
             f"  {name}",
             f"{_kind(child, definitions)}{', needed' if name in needed else ''}",
         )
         for name, child in fields.get("properties", {}).items()
     ]
-    return f":\n{pairs(told)}" if told else " no parameters."
+    return f":\n{pairs(parameters)}" if parameters else " no parameters."
 
 
 def _followed(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:

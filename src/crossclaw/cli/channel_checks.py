@@ -20,7 +20,7 @@ from crossclaw.domain.counts import count_of
 
 SCOPE = "session.dmScope"
 TODO = f"crossclaw config set {SCOPE} per-channel-peer"
-ASKED_S_MAX = 5.0  # a gateway that does not answer is told of by others
+ANSWER_S_MAX = 5.0  # a gateway that does not answer is reported by other checks
 
 
 def chat_accounts(place: StateLocation) -> Iterator[Finding]:
@@ -42,7 +42,7 @@ def chat_accounts(place: StateLocation) -> Iterator[Finding]:
 
 
 async def _served(place: StateLocation) -> dict[tuple[str, str], dict[str, Any]]:
-    with anyio.move_on_after(ASKED_S_MAX), suppress(ClientError, CommandFailed):
+    with anyio.move_on_after(ANSWER_S_MAX), suppress(ClientError, CommandFailed):
         async with connect_peer(ConnectOptions(), lambda: place, READ, embed=False) as peer:
             return await states_of(peer)
     return {}

@@ -142,14 +142,14 @@ class Conversation:
     async def _say(self, line: str) -> None:
         try:
             screen = choose_screen(quiet=False)
-            told = await talk(self._peer, self.key, line, screen, self._timeout_s)
+            talked = await talk(self._peer, self.key, line, screen, self._timeout_s)
         except CallRefused as refusal:
             problem(str(refusal))
             return
-        if told.signalled == signal.SIGTERM:
+        if talked.signalled == signal.SIGTERM:
             raise CommandFailed("asked to stop", Exit.TERMINATED)
-        if told.status != "ok":
-            problem(told.error or told.status)
+        if talked.status != "ok":
+            problem(talked.error or talked.status)
 
 
 def _arguments(parser: Parser) -> None:

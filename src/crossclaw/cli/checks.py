@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from crossclaw.cli.config import located_warnings
-from crossclaw.cli.place import StateLocation, find_place, find_unread_place, told_whole
+from crossclaw.cli.place import StateLocation, error_text, find_place, find_unread_place
 from crossclaw.cli.repairs import (
     Repair,
     close_to_others,
@@ -70,7 +70,7 @@ def look_at_config() -> Iterator[Finding]:
             return
         todo = "Fix it; crossclaw config check looks again."
         known = renames(find_unread_place(), error) if isinstance(error, Unloadable) else []
-        yield Finding("config", "error", told_whole(error), todo, tuple(known))
+        yield Finding("config", "error", error_text(error), todo, tuple(known))
         return
     path = place.loaded.path
     if not place.loaded.exists:

@@ -248,7 +248,7 @@ class NotChosen(NamedTuple):
 
     words: tuple[str, ...]
     unknown: str | None = None
-    asked: bool = False
+    wants_help: bool = False
     """Whether help was asked for; otherwise a word is missing."""
 
 
@@ -257,7 +257,7 @@ HELP = ("-h", "--help", "help")
 
 def choose(arguments: list[str]) -> Chosen | NotChosen:
     if not arguments or arguments[0] in HELP:
-        return NotChosen((), asked=True)
+        return NotChosen((), wants_help=True)
     word, *rest = arguments
     entry = TREE.get(word)
     if entry is None:
@@ -269,7 +269,7 @@ def _inside(word: str, group: Group, rest: list[str]) -> Chosen | NotChosen:
     if rest and rest[0] in group.leaves:
         return Chosen((word, rest[0]), group.leaves[rest[0]], rest[1:])
     if rest and rest[0] in HELP:
-        return NotChosen((word,), asked=True)
+        return NotChosen((word,), wants_help=True)
     if rest and not rest[0].startswith("-"):
         return NotChosen((word,), unknown=rest[0])
     if group.default is None:

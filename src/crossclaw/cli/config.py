@@ -15,9 +15,9 @@ from crossclaw.config.check import near_miss
 from crossclaw.config.file import ConfigFile
 from crossclaw.config.load import NO_EFFECT
 from crossclaw.config.no_effect import lines_for_people
-from crossclaw.config.positions import KeyPath
 from crossclaw.config.source import Source, dotted
 from crossclaw.config.syntax_errors import NotJson5, parse_json5
+from crossclaw.domain.aliases import KeyPath
 
 _KEY = "dotted, as agents.defaults.model or agents.list[0].name"
 

@@ -221,7 +221,7 @@ def _add(arguments: Arguments) -> int:
     }
     if (delivery := _where(arguments)) is not None:
         params["delivery"] = {"mode": "announce", **delivery}
-    return _change(arguments, "cron.add", params, _told_of, before=_refuse_same_name)
+    return _change(arguments, "cron.add", params, _job_text, before=_refuse_same_name)
 
 
 def _edit_arguments(parser: Parser) -> None:
@@ -252,7 +252,7 @@ def _edit(arguments: Arguments) -> int:
         patch["agentId"] = None
     if not patch:
         raise UsageError("say what to change", hint="crossclaw cron edit --help lists it.")
-    return _change(arguments, "cron.update", {"id": arguments.id, "patch": patch}, _told_of)
+    return _change(arguments, "cron.update", {"id": arguments.id, "patch": patch}, _job_text)
 
 
 def _changes(arguments: Arguments) -> dict[str, Any]:
@@ -340,14 +340,14 @@ def _run_arguments(parser: Parser) -> None:
 
 
 def _remove(arguments: Arguments) -> int:
-    def told(answer: dict[str, Any]) -> str:
+    def text_of(answer: dict[str, Any]) -> str:
         if not answer["removed"]:
             raise CommandFailed(
                 f"there is no job {arguments.id}", hint="crossclaw cron list --all shows them"
             )
         return "removed"
 
-    return _change(arguments, "cron.remove", {"id": arguments.id}, told)
+    return _change(arguments, "cron.remove", {"id": arguments.id}, text_of)
 
 
 def _enable(arguments: Arguments) -> int:
@@ -360,18 +360,18 @@ def _disable(arguments: Arguments) -> int:
 
 def _switch(arguments: Arguments, enabled: bool) -> int:
     params = {"id": arguments.id, "patch": {"enabled": enabled}}
-    return _change(arguments, "cron.update", params, _told_of)
+    return _change(arguments, "cron.update", params, _job_text)
 
 
 def _run(arguments: Arguments) -> int:
-    def told(answer: dict[str, Any]) -> str:
+    def text_of(answer: dict[str, Any]) -> str:
         return f"runs as {answer['runId']}" if answer["ran"] else f"not run: {answer['reason']}"
 
     params = {"id": arguments.id, "mode": "due" if arguments.due else "force"}
-    return _change(arguments, "cron.run", params, told)
+    return _change(arguments, "cron.run", params, text_of)
 
 
-def _told_of(job: dict[str, Any]) -> str:
+def _job_text(job: dict[str, Any]) -> str:
     when = _moment_of(job, job["state"].get("nextRunAtMs"))
     return f"{job['id']}  {job['name']}: " + (f"next {when}" if job["enabled"] else "switched off")
 
@@ -380,7 +380,7 @@ def _change(
     arguments: Arguments,
     method: str,
     params: dict[str, Any],
-    told: Callable[[Any], str],
+    text_of: Callable[[Any], str],
     before: Callable[[GatewayPeer, Arguments], Awaitable[None]] | None = None,
 ) -> int:
     async def work(peer: GatewayPeer) -> int:
@@ -390,7 +390,7 @@ def _change(
         if "id" in params:
             found["id"] = await _job_id(peer, params["id"], arguments.timeout)
         answer = await peer.call(method, found, timeout_s=arguments.timeout)
-        out_json(answer) if arguments.json else out(told(answer))
+        out_json(answer) if arguments.json else out(text_of(answer))
         if peer.embedded:
             note("jobs run while a gateway does")
         return Exit.FAILED if answer.get("removed") is False else Exit.OK

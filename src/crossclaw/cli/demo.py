@@ -171,14 +171,14 @@ def lines_of(event: Event) -> list[str]:
         return []
     message = event.payload.get("message") or {}
     shown: Callable[[str, dict[str, Any]], list[str]] | None = {
-        "user": _asked,
+        "user": _question_lines,
         "assistant": _said,
         "toolResult": _answered,
     }.get(str(message.get("role")))
     return shown(who, message) if shown else []
 
 
-def _asked(who: str, message: dict[str, Any]) -> list[str]:
+def _question_lines(who: str, message: dict[str, Any]) -> list[str]:
     """The lines of a message from another agent; the person's own words were shown before."""
     if who == "main":
         return []

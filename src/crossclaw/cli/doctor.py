@@ -45,7 +45,7 @@ def _doctor(arguments: Arguments) -> int:
         elif not arguments.json:
             return _code(findings)
     if arguments.models:
-        findings += _asked()
+        findings += _look_at_services()
     if arguments.json:
         out_json([_plain(finding) for finding in findings])
     else:
@@ -63,8 +63,8 @@ def _show(findings: list[Finding]) -> None:
 
 
 def _plain(finding: Finding) -> dict[str, Any]:
-    told: dict[str, Any] = finding._asdict()
-    return told | {"repairs": [repair.command for repair in finding.repairs]}
+    fields: dict[str, Any] = finding._asdict()
+    return fields | {"repairs": [repair.command for repair in finding.repairs]}
 
 
 def _fix(findings: list[Finding], *, without_asking: bool) -> bool:
@@ -94,7 +94,7 @@ def _try(repair: Repair, *, asks: bool) -> bool:
     return True
 
 
-def _asked() -> list[Finding]:
+def _look_at_services() -> list[Finding]:
     """The findings of the models' services, which are asked over the network; that is free."""
     try:
         place = find_place()
@@ -129,11 +129,11 @@ def _summary(findings: list[Finding]) -> str:
     if not errors and not warnings:
         return tr("All is well.")
     can = sum(len(finding.repairs) for finding in findings)
-    told = tr("{errors} to fix, {warnings} to look at.").format(errors=errors, warnings=warnings)
+    counts = tr("{errors} to fix, {warnings} to look at.").format(errors=errors, warnings=warnings)
     return (
-        f"{told} {tr('crossclaw doctor --fix offers to do {count} of it.').format(count=can)}"
+        f"{counts} {tr('crossclaw doctor --fix offers to do {count} of it.').format(count=can)}"
         if can
-        else told
+        else counts
     )
 
 

@@ -17,6 +17,7 @@ from crossclaw.cli.running import run_async
 from crossclaw.cli.say import note
 from crossclaw.client.finding import PASSWORD_VARIABLE, named_port
 from crossclaw.config.token import TOKEN_VARIABLE
+from crossclaw.domain.aliases import Callback
 from crossclaw.domain.errors import StoreLocked
 
 GARBAGE_THRESHOLD = 10_000  # new objects before a look at the youngest; a few megabytes at most
@@ -57,9 +58,7 @@ def _run(arguments: Arguments) -> int:
     )
 
 
-def serve_until_stopped(
-    serve: Callable[[], Awaitable[None]], drain: Callable[[], None] | None = None
-) -> int:
+def serve_until_stopped(serve: Callable[[], Awaitable[None]], drain: Callback | None = None) -> int:
     """Serves until Ctrl-C or SIGTERM, which are how a gateway ends. With `drain`, the first SIGTERM lets runs
     under way end."""
 
@@ -99,7 +98,7 @@ def _share_the_interpreter() -> None:
 
 async def _stop_on_signal(
     scope: anyio.CancelScope,
-    drain: Callable[[], None] | None,
+    drain: Callback | None,
     *,
     task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
 ) -> None:

@@ -80,8 +80,10 @@ def secret_options(group: argparse._ActionsContainer, about: str) -> None:
     of the machine. The options that take the secret itself work, and are not recommended."""
     group.add_argument("--token-file", dest="token", type=text_of, metavar="FILE", help=about)
     group.add_argument("--token", help=argparse.SUPPRESS)
-    told = "the same for a gateway with a password (or OPENCLAW_GATEWAY_PASSWORD)"
-    group.add_argument("--password-file", dest="password", type=text_of, metavar="FILE", help=told)
+    help_text = "the same for a gateway with a password (or OPENCLAW_GATEWAY_PASSWORD)"
+    group.add_argument(
+        "--password-file", dest="password", type=text_of, metavar="FILE", help=help_text
+    )
     group.add_argument("--password", help=argparse.SUPPRESS)
 
 

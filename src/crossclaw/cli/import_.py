@@ -128,9 +128,9 @@ def _tell(
 ) -> None:
     missing = [each for each in report.agents if place.config.agents.find(each) is None]
     if arguments.json:
-        told: dict[str, Any] = msgspec.to_builtins(report)
+        fields: dict[str, Any] = msgspec.to_builtins(report)
         more = {"dryRun": arguments.dry_run, "seconds": round(took_s, 3), "agentsMissing": missing}
-        out_json(told | msgspec.to_builtins(rest) | more)
+        out_json(fields | msgspec.to_builtins(rest) | more)
         return
     verb = "would come" if arguments.dry_run else "came"
     before = report.transcripts_before

@@ -1,4 +1,4 @@
-"""The log's file: for its owner alone, never the whole disk, and quiet about its own trouble."""
+"""The log's file: readable by its owner alone, rotated so that it never fills the disk. Its own errors are not logged."""
 
 import logging
 import sys

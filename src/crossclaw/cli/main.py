@@ -92,7 +92,7 @@ def _help(wanted: NotChosen) -> int:
     if wanted.unknown is not None:
         raise _unknown(wanted)
     text = help_text(wanted.words)
-    if wanted.asked:
+    if wanted.wants_help:
         out(text)
         return Exit.OK
     raise UsageError(f"{' '.join(wanted.words)}: which one?", hint=text)

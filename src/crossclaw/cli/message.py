@@ -112,12 +112,12 @@ def _send(arguments: Arguments) -> int:
 async def _to_agent(peer: GatewayPeer, arguments: Arguments, message: str) -> int:
     key = await name_session(peer, arguments.session, arguments.agent)
     screen = choose_screen(quiet=arguments.json)
-    told = await talk(peer, key, message, screen, arguments.timeout)
+    talked = await talk(peer, key, message, screen, arguments.timeout)
     if arguments.json:
-        out_json(told.as_json())
-    elif told.status != "ok":
-        problem(told.error or told.status)
-    return told.exit_code
+        out_json(talked.as_json())
+    elif talked.status != "ok":
+        problem(talked.error or talked.status)
+    return talked.exit_code
 
 
 async def _to_chat(peer: GatewayPeer, arguments: Arguments, text: str) -> int:

@@ -94,8 +94,8 @@ async def _near(peer: GatewayPeer, text: str) -> str:
     if not meant:
         return everywhere
     labels = {str(row["key"]): row.get("label") for row in rows}
-    told = [f"{key} ({labels[key]})" if labels[key] else key for key in meant]
-    return f"Did you mean {' or '.join(map(cleaned, told))}? {everywhere}"
+    shown = [f"{key} ({labels[key]})" if labels[key] else key for key in meant]
+    return f"Did you mean {' or '.join(map(cleaned, shown))}? {everywhere}"
 
 
 def _has(names: list[str], word: str) -> bool:

@@ -93,20 +93,20 @@ def _reachable(host: str) -> str:
 
 
 def _ollama(host: str, port: int) -> ServiceOffer | None:
-    told = _get(host, port, "/api/tags")
-    if not isinstance(told, dict) or not isinstance(told.get("models"), list):
+    answer = _get(host, port, "/api/tags")
+    if not isinstance(answer, dict) or not isinstance(answer.get("models"), list):
         return None
-    names = _names(told["models"], "name")
+    names = _names(answer["models"], "name")
     elsewhere = None if (host, port) == OLLAMA else f"http://{host}:{port}"
     offer = ServiceOffer("ollama", "Ollama", base_url=elsewhere, models=names, is_local=True)
     return msgspec.structs.replace(offer, model=names[0] if names else None)
 
 
 def _llama_cpp(host: str, port: int) -> ServiceOffer | None:
-    told = _get(host, port, "/v1/models")
-    if not isinstance(told, dict) or not isinstance(told.get("data"), list):
+    answer = _get(host, port, "/v1/models")
+    if not isinstance(answer, dict) or not isinstance(answer.get("data"), list):
         return None
-    names = _names(told["data"], "id")
+    names = _names(answer["data"], "id")
     if not names:
         return None
     return ServiceOffer(

@@ -20,9 +20,9 @@ from crossclaw.cli.say import note, out
 from crossclaw.config.channel_accounts import DEFAULT, account_sections, accounts_in
 from crossclaw.config.channels import ChannelSettings
 from crossclaw.config.file import ConfigFile
-from crossclaw.config.positions import KeyPath
 from crossclaw.disk.private import make_folder, write_file
 from crossclaw.display.languages import tr
+from crossclaw.domain.aliases import KeyPath
 from crossclaw.domain.errors import AccountBroken, ChannelDown, CrossclawError
 from crossclaw.domain.secret import Secret
 

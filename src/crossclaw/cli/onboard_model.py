@@ -17,8 +17,8 @@ from crossclaw.cli.trying import TrialResult, list_names, try_model
 from crossclaw.config.agents import ModelChoice
 from crossclaw.config.file import ConfigFile
 from crossclaw.config.named_models import each_agent
-from crossclaw.config.positions import KeyPath
 from crossclaw.display.languages import tr
+from crossclaw.domain.aliases import KeyPath
 from crossclaw.domain.errors import ProviderError
 from crossclaw.domain.secret import Secret
 
@@ -283,8 +283,8 @@ def _put_new(file: ConfigFile, path: KeyPath, value: Any) -> None:
 def _put_listed(
     file: ConfigFile, place: StateLocation, chosen: ChosenService, path: KeyPath
 ) -> None:
-    """Writes the provider's list of models. One with a list has no other models; one whose window is known
-    gets a list for that."""
+    """Adds the model to the provider's list of models. If the config has such a list, no other models can be used;
+    if it has none, one is begun only to store the model's window."""
     entry = place.config.models.providers.get(chosen.offer.provider)
     if entry and entry.find_model(chosen.model):
         return

@@ -8,12 +8,12 @@ from crossclaw.domain.errors import ConfigInvalid
 
 __all__ = [
     "StateLocation",
+    "error_text",
     "find_place",
     "find_place_anyhow",
     "find_served_place",
     "find_unread_place",
     "served_places",
-    "told_whole",
 ]
 
 
@@ -35,12 +35,13 @@ def find_served_place(tell: Callable[[str], None] | None = None) -> StateLocatio
         if not place.paths.port_path.exists():
             raise
         if tell is not None:
-            tell(f"{told_whole(error)}\nThe gateway that runs goes on with the config before.")
+            tell(f"{error_text(error)}\nThe gateway that runs goes on with the config before.")
         return place
 
 
 def served_places() -> Callable[[], StateLocation]:
-    """The same, for one command that looks several times: a fault is reported once."""
+    """A function that finds the place for asking the gateway, as `find_served_place` does, for a command that looks several
+    times: a fault of the config is reported once."""
     said: set[str] = set()
 
     def tell_once(text: str) -> None:
@@ -51,6 +52,6 @@ def served_places() -> Callable[[], StateLocation]:
     return lambda: find_served_place(tell_once)
 
 
-def told_whole(error: ConfigInvalid) -> str:
+def error_text(error: ConfigInvalid) -> str:
     """The error with the line at fault, for the terminal."""
     return f"{error}\n{error.excerpt}" if error.excerpt else str(error)

@@ -55,9 +55,9 @@ def _described(methods: list[Method[Any]], ref_template: str) -> _Described:
 
     known = [CONNECT, *sorted(methods, key=lambda method: method.name)]
     kinds = [kind for method in known for kind in (method.params, method.result)]
-    told = [kind for kind, _summary in EVENT_TYPES.values()]
+    events = [kind for kind, _summary in EVENT_TYPES.values()]
     schemas, definitions = msgspec.json.schema_components(
-        [*kinds, *told], ref_template=ref_template
+        [*kinds, *events], ref_template=ref_template
     )
     asked, payloads = schemas[: len(kinds)], schemas[len(kinds) :]
     return _Described(
@@ -96,7 +96,8 @@ def protocol_schema(methods: list[Method[Any]]) -> Schema:
 
 
 def asyncapi(methods: list[Method[Any]]) -> Schema:
-    """One channel, the socket; the gateway receives requests and sends answers and events."""
+    """The AsyncAPI description: one channel, the WebSocket, on which the gateway receives requests and sends
+    answers and events."""
     described = _described(methods, "#/components/schemas/{name}")
     messages: Schema = {}
     operations: Schema = {}

@@ -203,8 +203,8 @@ async def connected(stage: Stage) -> AsyncGenerator[GatewayPeer]:
 
 def _is_agents(message: dict[str, Any]) -> bool:
     """Whether a message is an agent's: its own answers, and what other agents have said to it."""
-    told = (message.get("provenance") or {}).get("sourceSessionKey")
-    return message["role"] == "assistant" or (message["role"] == "user" and bool(told))
+    source = (message.get("provenance") or {}).get("sourceSessionKey")
+    return message["role"] == "assistant" or (message["role"] == "user" and bool(source))
 
 
 def key_of(name: str) -> str:

@@ -3,7 +3,6 @@ only this user's own files; what cannot be undone by hand in a minute is not amo
 
 import os
 import stat
-from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,9 +13,9 @@ from crossclaw.client.location import StateLocation
 from crossclaw.config.check import is_same_word
 from crossclaw.config.file import ConfigFile
 from crossclaw.config.load import Unloadable
-from crossclaw.config.positions import KeyPath
 from crossclaw.config.source import dotted
 from crossclaw.disk.private import make_folder
+from crossclaw.domain.aliases import Callback, KeyPath
 from crossclaw.domain.clock import SystemClock
 
 OTHERS_HAVE_THEIRS = (
@@ -29,7 +28,7 @@ DRAFT_S_MIN = 3600  # a younger one may still be written
 class Repair(NamedTuple):
     command: str
     """The repair as somebody would type or write it."""
-    do: Callable[[], None]
+    do: Callback
     """Makes the repair. Raises OSError or CommandFailed if it cannot be done, and has then changed nothing."""
     asks: bool = False
     """Whether it needs a person's consent: it is a guess."""
@@ -100,10 +99,10 @@ def rename_key(place: StateLocation, path: KeyPath, meant: str) -> Repair | None
         _rename(file, path, right)
         file.save_no_worse(right)
 
-    told = f"rename {dotted(path)} to {dotted(right)} in {place.paths.config_path}"
+    text = f"rename {dotted(path)} to {dotted(right)} in {place.paths.config_path}"
     if for_all := _is_common(file, path, right):
-        told += f" ({OTHERS_HAVE_THEIRS})"
-    return Repair(told, do, asks=for_all or not is_same_word(str(path[-1]), meant))
+        text += f" ({OTHERS_HAVE_THEIRS})"
+    return Repair(text, do, asks=for_all or not is_same_word(str(path[-1]), meant))
 
 
 def _is_common(file: ConfigFile, path: KeyPath, right: KeyPath) -> bool:

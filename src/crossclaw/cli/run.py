@@ -63,7 +63,7 @@ def _as_wanted(port: int | None, running: int) -> int:
     if port in (None, 0, running):
         return Exit.OK
     raise CommandFailed(
-        f"it is on port {running}, not on {port}: a state folder has one gateway",
+        f"the gateway is on port {running}, not on {port}: a state folder has one gateway",
         hint="Stop that one first, or set OPENCLAW_STATE_DIR to another folder for a second one.",
     )
 

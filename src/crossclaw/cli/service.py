@@ -22,7 +22,7 @@ from crossclaw.disk.private import make_folder, write_file
 UNIT_NAME = "crossclaw-gateway.service"
 LABEL = "org.crossclaw.gateway"
 STOP_S = 30  # a gateway that is stopped finishes what it is writing; seconds are enough
-TOLD_MAX = 400  # characters of what the service manager said
+STDERR_CHARS_MAX = 400  # characters of what the service manager said
 
 
 class SystemService(NamedTuple):
@@ -99,7 +99,11 @@ def _status(_arguments: Arguments) -> int:
         return Exit.FAILED
     out(f"installed: {manager.path}")
     done = _run(manager.status)
-    out(done.stdout.strip() or done.stderr.strip()[:TOLD_MAX] or "the service manager said nothing")
+    out(
+        done.stdout.strip()
+        or done.stderr.strip()[:STDERR_CHARS_MAX]
+        or "the service manager said nothing"
+    )
     return Exit.OK if done.returncode == 0 else Exit.FAILED
 
 
@@ -111,7 +115,7 @@ def _uninstall(_arguments: Arguments) -> int:
     for command in manager.stop:
         done = _run(command)
         if done.returncode != 0:
-            note(f"{' '.join(command)}: {done.stderr.strip()[:TOLD_MAX]}")
+            note(f"{' '.join(command)}: {done.stderr.strip()[:STDERR_CHARS_MAX]}")
     manager.path.unlink()
     out(f"removed {manager.path}. Sessions, config and keys stay where they are.")
     return Exit.OK
@@ -121,7 +125,7 @@ def _call(command: Sequence[str]) -> None:
     done = _run(command)
     if done.returncode != 0:
         raise CommandFailed(
-            f"{' '.join(command)} failed: {done.stderr.strip()[:TOLD_MAX]}",
+            f"{' '.join(command)} failed: {done.stderr.strip()[:STDERR_CHARS_MAX]}",
             hint="The file is written. Where no service manager runs for you (a container, `su`), "
             "crossclaw gateway run does the same in the foreground.",
         )

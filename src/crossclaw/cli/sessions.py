@@ -196,8 +196,8 @@ async def _note_earlier(peer: GatewayPeer, key: str) -> None:
         offset += len(rows)
     if earlier:
         which = "the newest of them: " if len(earlier) > 1 else ""
-        told = count_of(len(earlier), "earlier transcript")
-        note(f"\n{told}: {which}crossclaw sessions history {cleaned(earlier[-1])}")
+        text = count_of(len(earlier), "earlier transcript")
+        note(f"\n{text}: {which}crossclaw sessions history {cleaned(earlier[-1])}")
 
 
 def _send_arguments(parser: Parser) -> None:
@@ -284,13 +284,13 @@ def _compact(arguments: Arguments) -> int:
             answer = await peer.call(
                 "sessions.compact", {"key": key}, timeout_s=max(arguments.timeout, _COMPACT_S)
             )
-        told = (
+        text = (
             f"{key} is compacted: its model sees the last {count_of(answer['kept'], 'entry', 'entries')} and a summary; "
             "the history stays whole"
             if answer["compacted"]
             else f"{key} was not compacted: {answer.get('reason')}"
         )
-        out_json(answer) if arguments.json else out(cleaned(told))
+        out_json(answer) if arguments.json else out(cleaned(text))
         return Exit.OK
 
     return ask(arguments, READ, WRITE, ADMIN, work=work)

@@ -15,7 +15,7 @@ from crossclaw.client.errors import ClientError
 from crossclaw.client.finding import ConnectOptions, served_port
 from crossclaw.client.peer import READ
 
-ASKED_S_MAX = 5.0  # a gateway that does not answer is told of by others
+ANSWER_S_MAX = 5.0  # a gateway that does not answer is reported by other checks
 TODO = "crossclaw gateways list; see docs/cluster.md."
 
 
@@ -30,7 +30,7 @@ def sharing(place: StateLocation) -> Iterator[Finding]:
 
 
 async def _gateways(place: StateLocation) -> list[dict[str, Any]]:
-    with anyio.move_on_after(ASKED_S_MAX), suppress(ClientError, CommandFailed):
+    with anyio.move_on_after(ANSWER_S_MAX), suppress(ClientError, CommandFailed):
         async with connect_peer(ConnectOptions(), lambda: place, READ, embed=False) as peer:
             answer = await peer.call("gateways.list", {})
             found: list[dict[str, Any]] = answer["gateways"]

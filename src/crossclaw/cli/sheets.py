@@ -12,7 +12,7 @@ SheetRow = dict[str, Any]
 def sheet(row: SheetRow, line: SheetRow, state: str, now_ms: float) -> list[tuple[str, object]]:
     """`line` is the same session in the table. What is not known or not set is left out."""
     kind = line.get("kind") or row.get("kind")
-    told = {
+    fields = {
         "session": row["key"],
         "name": row.get("label") or row.get("displayName"),
         "id": row.get("sessionId"),
@@ -27,7 +27,7 @@ def sheet(row: SheetRow, line: SheetRow, state: str, now_ms: float) -> list[tupl
         "replies go to": _address(row),
         "spawned by": row.get("spawnedBy"),
     }
-    return [(name, value) for name, value in told.items() if value]
+    return [(name, value) for name, value in fields.items() if value]
 
 
 def _moment(at_ms: float | None, now_ms: float) -> str | None:
@@ -54,7 +54,7 @@ def _spent(row: SheetRow, cost_usd: float | None) -> str | None:
 
 
 def _set_here(row: SheetRow) -> Iterator[str]:
-    """What this session has otherwise than its agent."""
+    """The settings in which this session differs from its agent."""
     names = {
         "thinkingLevel": "thinking",
         "verboseLevel": "verbose",

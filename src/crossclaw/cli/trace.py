@@ -97,7 +97,7 @@ def lines(tree: dict[str, Any], *, only_failed: bool, columns: int) -> list[str]
     spans = tree["spans"]
     tokens = sum(s.get("tokensIn", 0) + s.get("tokensOut", 0) for s in spans)
     cost = sum(s.get("costUsd", 0.0) for s in spans)
-    told = [
+    head = [
         f"“{in_one_line(tree['asked'])}”" if tree.get("asked") else tree["root"],
         dimmed(
             " · ".join(
@@ -117,7 +117,7 @@ def lines(tree: dict[str, Any], *, only_failed: bool, columns: int) -> list[str]
     shown = [span for span in spans if not only_failed or _bad(span)]
     longest = max((len(_indented(span)) for span in shown), default=0)
     wide = min(max(_NAME_CHARS_MIN, columns - _BAR_CHARS - 24), longest)
-    return [*told, *(_line(span, start, max(1, end - start), wide) for span in shown)]
+    return [*head, *(_line(span, start, max(1, end - start), wide) for span in shown)]
 
 
 def _bad(span: dict[str, Any]) -> bool:

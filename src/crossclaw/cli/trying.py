@@ -46,7 +46,7 @@ async def try_model(offer: ServiceOffer, model: str, environ: Mapping[str, str])
         try:
             with anyio.fail_after(TRY_S):
                 provider, name = providers.get(f"{offer.provider}/{model}")
-                answer = await provider.complete(_request(name), _quietly)
+                answer = await provider.complete(_request(name), _ignore)
         except TimeoutError:
             return TrialResult(False, tr("no answer within {seconds} s").format(seconds=int(TRY_S)))
         except ProviderError as error:
@@ -92,5 +92,5 @@ def _request(model: str) -> ModelRequest:
     )
 
 
-def _quietly(_piece: ModelPiece) -> None:
-    """The whole answer is shown at once."""
+def _ignore(_piece: ModelPiece) -> None:
+    """Leaves out the pieces of an answer that streams in: the whole of it is shown at its end."""

@@ -214,9 +214,9 @@ class Watcher:
         at = (payload.get("message") or {}).get("timestamp") or _now_ms()
         standing = self._standings.pop(run_id, {})
         reason = standing.get("why") or payload.get("errorMessage")
-        told = reason or ("(silence)" if is_silent(words) else f"“{words}”")
+        text = reason or ("(silence)" if is_silent(words) else f"“{words}”")
         if run_id.startswith(_WITHOUT_RUN):
-            quoted = _one_line(told)
+            quoted = _one_line(text)
             return WatchLine(at, self._short(key), "receives", quoted, "message", key, text=words)
         began = self._began.pop(run_id, None)
         took_ms = None if began is None else at - began
@@ -225,7 +225,7 @@ class Watcher:
             at,
             self._short(key),
             standing.get("name") or _STATES[state],
-            took + _one_line(told),
+            took + _one_line(text),
             event="ended",
             key=key,
             run_id=run_id,

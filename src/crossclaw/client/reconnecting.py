@@ -17,7 +17,7 @@ from crossclaw.client.errors import ClientError, GatewayDown, plain_errors
 from crossclaw.client.finding import GatewayAddress
 from crossclaw.client.peer import MISSED, Event, EventQueue, GatewayDefaults, Listeners
 from crossclaw.client.wire import ClientName, WireConnection, open_wire
-from crossclaw.domain.aliases import Tell
+from crossclaw.domain.aliases import Callback, Tell
 from crossclaw.domain.errors import CrossclawError
 
 AWAY_S_MAX = (
@@ -126,7 +126,7 @@ class ReconnectingPeer:
                 if anyio.current_time() - lost_at > self._away_s:
                     self._listeners.end(self._stays_away(self._away_s))
 
-    async def _hold(self, connected: Callable[[], None]) -> None:
+    async def _hold(self, connected: Callback) -> None:
         """Holds one connection, from its greeting until it is lost. The address is looked up each time:
         another config may say another port or token."""
         address = self._find()

@@ -35,7 +35,7 @@ ANSWER_BYTES_MAX = 64 * 2**20  # the longest history is 6 MiB; more is a mistake
 _PAYLOAD_BYTES_MAX = 512 * 1024  # what every gateway takes; it may offer more in its hello
 
 Frame = dict[str, Any]
-Hear = Callable[[Event], None]
+EventListener = Callable[[Event], None]
 
 
 class ClientName(NamedTuple):
@@ -47,10 +47,10 @@ class ClientName(NamedTuple):
 
 @asynccontextmanager
 async def open_wire(
-    address: GatewayAddress, scopes: Sequence[str], name: ClientName, hear: Hear
+    address: GatewayAddress, scopes: Sequence[str], name: ClientName, on_event: EventListener
 ) -> AsyncGenerator["WireConnection"]:
     socket = await _open_socket(address)
-    wire = WireConnection(socket, address, hear)
+    wire = WireConnection(socket, address, on_event)
     try:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(wire.serve)
@@ -110,12 +110,14 @@ async def _dial(address: GatewayAddress) -> ClientConnection:
 
 
 class WireConnection:
-    def __init__(self, socket: ClientConnection, address: GatewayAddress, hear: Hear) -> None:
+    def __init__(
+        self, socket: ClientConnection, address: GatewayAddress, on_event: EventListener
+    ) -> None:
         self.defaults = GatewayDefaults("main", "agent:main:main")
         self.ended = anyio.Event()
         self._socket = socket
         self._address = address
-        self._hear = hear
+        self._on_event = on_event
         self._answers: dict[str, MemoryObjectSendStream[Frame]] = {}
         self._challenged = anyio.Event()
         self._seq: int | None = None
@@ -186,9 +188,9 @@ class WireConnection:
             self._challenged.set()
         if (seq := frame.get("seq")) is not None:
             if self._seq is not None and seq != self._seq + 1:
-                self._hear(Event(MISSED, {}))
+                self._on_event(Event(MISSED, {}))
             self._seq = seq
-        self._hear(Event(frame["event"], frame.get("payload") or {}))
+        self._on_event(Event(frame["event"], frame.get("payload") or {}))
 
     async def shake_hands(self, scopes: Sequence[str], name: ClientName) -> None:
         with anyio.move_on_after(HANDSHAKE_S_MAX) as patience:

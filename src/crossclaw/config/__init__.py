@@ -38,7 +38,6 @@ __all__ = [
     "no_effect",
     "openclaw_here",
     "paths",
-    "positions",
     "profiles",
     "providers",
     "rehearsals",

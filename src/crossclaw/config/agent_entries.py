@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from crossclaw.config.file import ConfigFile
-from crossclaw.config.positions import KeyPath
 from crossclaw.domain.agents import DEFAULT_AGENT_ID, normalize_agent_id
+from crossclaw.domain.aliases import KeyPath
 from crossclaw.domain.errors import Invalid
 
 LIST: KeyPath = ("agents", "list")

@@ -9,10 +9,11 @@ import msgspec
 from crossclaw.config.channels import GroupChat
 from crossclaw.config.heartbeat import HeartbeatConfig
 from crossclaw.config.providers import REHEARSAL_MODEL
-from crossclaw.config.section import Count, Fraction, Loose, Positive, Section, names
+from crossclaw.config.section import Count, Fraction, Loose, Section, names
 from crossclaw.config.session import TypingMode
 from crossclaw.config.tools import AgentTools, ExecTool
 from crossclaw.domain.agents import DEFAULT_AGENT_ID, ThinkingLevel, normalize_agent_id
+from crossclaw.domain.aliases import Positive
 from crossclaw.domain.authority import WorkspaceAccess
 from crossclaw.domain.budgets import Allowance
 from crossclaw.domain.errors import NotFound
@@ -103,7 +104,7 @@ class SandboxLimits(Section, frozen=True):
     """How much the workspace may hold: a command that goes on writing beyond it is ended. The kernel's quota
     is used if there is one. 0: no limit."""
     workspace_files: Count = 1_000_000
-    """How many files and folders the workspace may hold, likewise."""
+    """How many files and folders the workspace may hold: a command that makes more is ended. 0: no limit."""
 
 
 class SandboxConfig(Section, frozen=True):

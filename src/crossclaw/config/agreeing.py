@@ -18,10 +18,10 @@ from crossclaw.config.check import inside_of, kinds_of, members_of, shape_of
 from crossclaw.config.hiding import HIDDEN
 from crossclaw.config.manifests import find
 from crossclaw.config.model import Config, without_credentials
-from crossclaw.config.positions import KeyPath
 from crossclaw.config.remote import ACCOUNTS, CHANNELS
 from crossclaw.config.section import Loose, Secrets, Section
 from crossclaw.config.source import child_of
+from crossclaw.domain.aliases import KeyPath
 from crossclaw.domain.secret import Secret
 
 DIGEST_BYTES = 8

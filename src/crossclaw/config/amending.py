@@ -14,8 +14,9 @@ from typing import Any, Literal, NamedTuple
 from crossclaw.config.file import ConfigFile
 from crossclaw.config.hiding import HIDDEN, without_secrets
 from crossclaw.config.load import Unloadable
-from crossclaw.config.positions import KeyPath, has_comments, lines_of
+from crossclaw.config.positions import has_comments, lines_of
 from crossclaw.config.source import dotted, parse
+from crossclaw.domain.aliases import KeyPath
 from crossclaw.domain.errors import ConfigInvalid
 
 

@@ -2,7 +2,8 @@
 
 from typing import Literal
 
-from crossclaw.config.section import Positive, Section, names
+from crossclaw.config.section import Section, names
+from crossclaw.domain.aliases import Positive
 
 
 class ApprovalTarget(Section, frozen=True):

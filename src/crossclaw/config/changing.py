@@ -84,13 +84,14 @@ class ConfigChanges:
         return await anyio.to_thread.run_sync(self._snapshot)
 
     async def set(self, raw: str, base_hash: str | None) -> dict[str, Any]:
-        """Another text in place of the file."""
+        """Replaces the whole text of the file."""
         return await self._write(lambda: self._set(raw, base_hash))
 
     async def patch(
         self, raw: str, base_hash: str | None, replaced: frozenset[str]
     ) -> dict[str, Any]:
-        """Some keys of the file changed. `replaced` are lists that are not joined with those that are there."""
+        """Changes some keys of the file. `replaced` names the lists that take the place of those in the file; other
+        lists are joined with them."""
         return await self._write(lambda: self._patch(raw, base_hash, replaced))
 
     async def edit(self, raw: str, base_hash: str | None, *, save: bool) -> EditedConfig:

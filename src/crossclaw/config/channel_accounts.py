@@ -17,8 +17,8 @@ from crossclaw.config.channels import (
 from crossclaw.config.check import ConfigFinding, Hook, Note, Problem, Unread, examine
 from crossclaw.config.manifests import DescribesChannel, find, known_names
 from crossclaw.config.no_effect import NoEffect
-from crossclaw.config.positions import KeyPath
 from crossclaw.config.section import Loose
+from crossclaw.domain.aliases import KeyPath
 from crossclaw.domain.mention_patterns import mention_pattern
 from crossclaw.domain.secret import Secret
 

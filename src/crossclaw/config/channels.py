@@ -6,17 +6,17 @@ from typing import Any, ClassVar, Literal
 
 import msgspec
 
-from crossclaw.config.section import Count, Positive, Section, names
+from crossclaw.config.section import Count, Section, names
 from crossclaw.config.tools import ToolPolicy
+from crossclaw.domain.aliases import Positive, Senders
 
 DmPolicy = Literal["pairing", "allowlist", "open", "disabled"]
 GroupPolicy = Literal["open", "allowlist", "disabled"]
 ReplyToMode = Literal["off", "first", "all"]
-Senders = tuple[str | int, ...]
 
 
 class GroupChat(Section, frozen=True):
-    """Groups of all channels."""
+    """Settings for group chats on every channel."""
 
     mention_patterns: tuple[str, ...] | None = None
     """Regular expressions by which a message of a group calls the agent, beside a real mention; unset: its
@@ -30,7 +30,7 @@ class ChannelHeartbeat(Section, frozen=True):
     show_ok: bool = False
     """Whether a heartbeat with nothing to say is shown."""
     show_alerts: bool = True
-    """Whether one that has something to say is."""
+    """Whether a heartbeat that has something to say is shown."""
     unused = names("useIndicator")
 
 
@@ -68,7 +68,7 @@ class TopicSettings(Section, frozen=True):
     tools: ToolPolicy | None = None
     """The tools that messages from here may use, of those that the agent has."""
     tools_by_sender: dict[str, ToolPolicy] = msgspec.field(default_factory=dict)
-    """The same by sender, by id (`id:123`, `123`; `*`: everybody else); goes before `tools`."""
+    """The tools that messages of a sender may use, by the sender's id (`id:123`, `123`; `*`: everybody else); goes before `tools`."""
     unused = names(
         "skills agentId ingest disableAudioPreflight requireExplicitMention topicNameTemplate"
     )
@@ -141,7 +141,7 @@ class ChannelSettings(Section, frozen=True):
     allow_from: Senders = ()
     """The people who may write to it, by the platform's own id. Empty: nobody."""
     dm: DirectSettings = DirectSettings()
-    """The other spelling: `dm.policy`, `dm.allowFrom`."""
+    """Another spelling of `dmPolicy` and `allowFrom`: `dm.policy`, `dm.allowFrom`."""
     group_policy: GroupPolicy | None = None
     """Who may talk in groups: `allowlist`, which is usual: whom `groupAllowFrom` names, in the groups that `groups` names, if it names any; `open`: everybody in those groups; `disabled`: nobody."""
     group_allow_from: Senders | None = None

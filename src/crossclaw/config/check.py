@@ -13,8 +13,8 @@ from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_ori
 
 import msgspec
 
-from crossclaw.config.positions import KeyPath
 from crossclaw.config.section import Loose, Secrets, Section
+from crossclaw.domain.aliases import KeyPath
 from crossclaw.domain.secret import Secret
 from crossclaw.domain.texts import with_ellipsis
 

@@ -5,7 +5,7 @@ decision is made. A section that was taken out of it and kept is what held befor
 test_rules_are_read_when_used.py` looks for that in the source.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -15,6 +15,7 @@ from crossclaw.config.gateway import GatewayConfig
 from crossclaw.config.hooks import HooksConfig
 from crossclaw.config.model import Config
 from crossclaw.config.session import SessionConfig
+from crossclaw.domain.aliases import Callback
 from crossclaw.domain.models import ListedModel, ModelFacts
 
 
@@ -23,7 +24,7 @@ class CurrentConfig(Config, frozen=False):  # type: ignore[misc]
 
     epoch: int = 1
     """Grows with every change of the rules: what was worked out from older ones is worked out anew."""
-    listeners: list[Callable[[], None]] = msgspec.field(default_factory=list)
+    listeners: list[Callback] = msgspec.field(default_factory=list)
     """Called after every change, for what is under way by the older ones."""
     listed: dict[str, ListedModel] = msgspec.field(default_factory=dict)
     """Facts from servers about their models, by `provider/model`, as far as they were asked."""
@@ -34,7 +35,7 @@ class CurrentConfig(Config, frozen=False):  # type: ignore[misc]
             return config
         return cls(**_fields(config))
 
-    def listen(self, listener: Callable[[], None]) -> None:
+    def listen(self, listener: Callback) -> None:
         """Called after every change of the rules."""
         self.listeners.append(listener)
 

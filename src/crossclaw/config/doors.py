@@ -5,7 +5,8 @@ from typing import Literal
 import msgspec
 
 from crossclaw.config.channels import GroupChat
-from crossclaw.config.section import Count, Loose, Positive, Secrets, Section, names
+from crossclaw.config.section import Count, Loose, Secrets, Section, names
+from crossclaw.domain.aliases import Positive
 from crossclaw.domain.secret import Secret
 
 QueueMode = Literal[

@@ -11,11 +11,12 @@ from typing import Any
 
 from crossclaw.config.load import Loaded, Unloadable, load
 from crossclaw.config.model import Config
-from crossclaw.config.positions import KeyPath, spans_of
+from crossclaw.config.positions import spans_of
 from crossclaw.config.remote import local_in_channels, local_only, stale_secrets
 from crossclaw.config.source import INCLUDE, Source, dotted, parse, read_text, with_new_names
 from crossclaw.config.textedit import insert_last, remove_member, replace_value, written
 from crossclaw.disk.private import draft_of, make_folder, put_in_place
+from crossclaw.domain.aliases import KeyPath
 from crossclaw.domain.errors import ConfigInvalid
 
 EMPTY = "{\n}\n"
@@ -54,7 +55,7 @@ class ConfigFile:
         self._before = self.value
 
     def begin_with(self, text: str) -> None:
-        """The whole file, where there is none yet."""
+        """Sets the whole text, for a file that does not exist yet."""
         self.text = text
 
     def has(self, path: KeyPath) -> bool:
@@ -174,12 +175,12 @@ class ConfigFile:
         found = {*local_only(Config, before, after), *local_in_channels(before, after)}
         self._refuse(tuple(sorted(found, key=str)))
         stale = list(stale_secrets(Config, self._before, self.value))
-        told = [path for path in stale if self._had(path) and self.has(path)]
+        dropped = [path for path in stale if self._had(path) and self.has(path)]
         for path in reversed(
             stale
         ):  # from behind: what is taken out of a list moves those after it
             self._drop(path)
-        self.dropped = tuple(map(dotted, told))
+        self.dropped = tuple(map(dotted, dropped))
 
     def _hold_included(self, draft: Path) -> None:
         """Refuses a new address beside a secret in an included file: the secret cannot be taken out here."""

@@ -12,8 +12,8 @@ from crossclaw.config.agreeing import OwnParts, differing, digest_of, shared_key
 from crossclaw.config.amending import Version, apply_change, changes
 from crossclaw.config.file import ConfigFile, NotChanged
 from crossclaw.config.load import Loaded, load
-from crossclaw.config.positions import KeyPath
 from crossclaw.config.source import dotted
+from crossclaw.domain.aliases import KeyPath
 
 KEYS_SAID = 5
 

@@ -4,7 +4,8 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from crossclaw.config.section import Count, Positive, Section, names
+from crossclaw.config.section import Count, Section, names
+from crossclaw.domain.aliases import Positive
 from crossclaw.domain.secret import Secret
 
 Port = Annotated[int, msgspec.Meta(ge=0, le=65_535)]

@@ -60,5 +60,5 @@ def _hidden(value: Any) -> Any:
         return {name: _hidden(child) for name, child in value.items()}
     if isinstance(value, list):
         return [_hidden(child) for child in value]
-    is_told = value is None or isinstance(value, bool)
-    return value if is_told or _REFERENCE.fullmatch(str(value)) else HIDDEN
+    is_plain = value is None or isinstance(value, bool)
+    return value if is_plain or _REFERENCE.fullmatch(str(value)) else HIDDEN

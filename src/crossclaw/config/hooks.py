@@ -2,8 +2,9 @@
 
 from typing import Literal
 
-from crossclaw.config.section import Positive, Section, names
+from crossclaw.config.section import Section, names
 from crossclaw.domain.agents import ThinkingLevel
+from crossclaw.domain.aliases import Positive
 from crossclaw.domain.jobs import WakeMode
 from crossclaw.domain.secret import Secret
 

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Iterator
 from crossclaw.config.check import Note, near_miss
 from crossclaw.config.model import Config
 from crossclaw.config.named_models import each_agent, named_models
-from crossclaw.config.positions import KeyPath
 from crossclaw.config.providers import model_fault
 from crossclaw.config.toolnames import KNOWN, is_plain
 from crossclaw.config.tools import AgentTools, ToolPolicy
 from crossclaw.domain.agents import normalize_agent_id
+from crossclaw.domain.aliases import KeyPath
 
 TOKEN_CHARS_MIN = 32  # of hooks.token: shorter ones can be guessed by who tries long enough
 

@@ -23,7 +23,6 @@ from crossclaw.config.lint import lint
 from crossclaw.config.model import Config
 from crossclaw.config.named_models import each_agent
 from crossclaw.config.no_effect import NoEffect, judge, lines_for_people
-from crossclaw.config.positions import KeyPath
 from crossclaw.config.providers import APIS
 from crossclaw.config.section import Loose, Secrets
 from crossclaw.config.source import Source, dotted
@@ -37,10 +36,11 @@ from crossclaw.config.variables import (
     written_variables,
 )
 from crossclaw.domain.agents import normalize_agent_id
+from crossclaw.domain.aliases import KeyPath
 from crossclaw.domain.errors import ConfigInvalid
 from crossclaw.domain.secret import Secret
 
-TOLD_MAX = 50  # problems one by one; a person fixes the first few and looks again
+LISTED_MAX = 50  # problems one by one; a person fixes the first few and looks again
 NO_EFFECT = "these settings have no effect here:"
 TWICE = "written twice, and only the last one counts"
 OLD_AGENT = "the old spelling of agents.defaults, and read as that"
@@ -314,8 +314,8 @@ def _unloadable(
     if len(lines) == 1:
         return Unloadable(lines[0], pairs, meant, variables)
     head = f"{source.path} has {len(lines)} problems:\n"
-    shown = "\n".join(f"  {line}" for line in lines[:TOLD_MAX])
-    more = f"\n  … and {len(lines) - TOLD_MAX} more" if len(lines) > TOLD_MAX else ""
+    shown = "\n".join(f"  {line}" for line in lines[:LISTED_MAX])
+    more = f"\n  … and {len(lines) - LISTED_MAX} more" if len(lines) > LISTED_MAX else ""
     return Unloadable(head + shown + more, pairs, meant, variables)
 
 

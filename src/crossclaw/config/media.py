@@ -4,8 +4,9 @@ from typing import Literal
 
 import msgspec
 
-from crossclaw.config.section import Loose, Positive, Section, names
+from crossclaw.config.section import Loose, Section, names
 from crossclaw.config.session import SendPolicy
+from crossclaw.domain.aliases import Positive
 
 Understood = Literal["image", "audio", "video"]
 

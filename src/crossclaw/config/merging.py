@@ -9,8 +9,8 @@ from typing import Any
 
 from crossclaw.config.amending import twin
 from crossclaw.config.hiding import HIDDEN
-from crossclaw.config.positions import KeyPath
 from crossclaw.config.source import child_of, dotted
+from crossclaw.domain.aliases import KeyPath
 from crossclaw.domain.errors import Invalid
 
 

@@ -214,15 +214,15 @@ _OUR_PARAMS = frozenset(
 
 
 def _with_listed_facts(known: ModelFacts, listed: ListedModel) -> ModelFacts:
-    told: dict[str, Any] = {
+    facts: dict[str, Any] = {
         "window": listed.window,
         "output": listed.output,
         "pictures": listed.pictures,
         "tools": listed.tools,
     }
     if listed.thinks is False:
-        told |= {"thinking": "none", "thinks_unasked": False, "off": "omit"}
-    return msgspec.structs.replace(known, **{n: v for n, v in told.items() if v is not None})
+        facts |= {"thinking": "none", "thinks_unasked": False, "off": "omit"}
+    return msgspec.structs.replace(known, **{n: v for n, v in facts.items() if v is not None})
 
 
 def _with_own_facts(known: ModelFacts, written: ProviderModel | None) -> ModelFacts:

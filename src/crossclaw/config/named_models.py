@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from crossclaw.config.agents import AgentConfig, Model, ModelChoice
 from crossclaw.config.model import Config
-from crossclaw.config.positions import KeyPath
+from crossclaw.domain.aliases import KeyPath
 
 
 def named_models(config: Config) -> Iterator[tuple[KeyPath, str]]:

@@ -10,8 +10,8 @@ from fnmatch import fnmatchcase
 from typing import Any, Literal, NamedTuple, get_args
 
 from crossclaw.config.check import Problem
-from crossclaw.config.positions import KeyPath
 from crossclaw.config.source import dotted
+from crossclaw.domain.aliases import KeyPath
 
 NoEffectGroup = Literal["touches rights", "channels", "other"]
 """The groups of keys without effect, in the order in which they are listed."""
@@ -149,7 +149,8 @@ def grouped(found: Iterable[NoEffect]) -> Iterator[tuple[NoEffectGroup, list[NoE
 
 
 def lines_for_people(found: Iterable[NoEffect]) -> list[str]:
-    """The list for people: rights a line each with what holds instead, the others by name."""
+    """The settings without effect, for people: those about rights on a line each, with what holds instead; the
+    others by name."""
     lines: list[str] = []
     for group, members in grouped(found):
         if group == "touches rights":

@@ -10,7 +10,8 @@ from typing import Literal, NamedTuple
 
 import pyjson5
 
-KeyPath = tuple[str | int, ...]
+from crossclaw.domain.aliases import KeyPath
+
 TokenKind = Literal["open_comment", "string", "open_string", "mark", "word", "other"]
 
 _TOKEN = re.compile(

@@ -5,7 +5,8 @@ from typing import Annotated
 
 import msgspec
 
-from crossclaw.config.section import Loose, Positive, Secrets, Section, names
+from crossclaw.config.section import Loose, Secrets, Section, names
+from crossclaw.domain.aliases import Positive
 from crossclaw.domain.secret import Secret
 
 APIS = (

@@ -13,9 +13,9 @@ import msgspec
 
 from crossclaw.config.check import inside_of, kinds_of, members_of, shape_of
 from crossclaw.config.manifests import find
-from crossclaw.config.positions import KeyPath
 from crossclaw.config.section import Loose, Secrets, Section
 from crossclaw.config.source import INCLUDE
+from crossclaw.domain.aliases import KeyPath
 from crossclaw.domain.secret import Secret
 
 ONLY_LOCAL = (
@@ -52,8 +52,8 @@ def local_only(kind: Any, before: Any, after: Any, path: KeyPath = ()) -> Iterat
 
 
 def local_in_channels(before: Any, after: Any) -> Iterator[Fault]:
-    """The same for chat accounts, whose settings have a type only by the channel's own description. An
-    account that is removed loses what is local to it: its replacement is checked as new."""
+    """The differences between settings of chat accounts that may not be made over the wire. Their types are known
+    only to the channel's manifest. An account that is removed loses what is local to it: its replacement is checked as new."""
     old, new = _channels(before), _channels(after)
     for name, section in new.items():
         if section == old.get(name) or not isinstance(section, dict):
@@ -61,7 +61,9 @@ def local_in_channels(before: Any, after: Any) -> Iterator[Fault]:
         if (manifest := find(name)) is None:
             continue
         path, was = (CHANNELS, name), old.get(name)
-        yield from local_only(manifest.settings, _without(was), _without(section), path)
+        yield from local_only(
+            manifest.settings, _shared_settings(was), _shared_settings(section), path
+        )
         for account, old_one, new_one in _pairs(_accounts(was), _accounts(section)):
             here = (*path, ACCOUNTS, account)
             yield from local_only(manifest.settings, old_one, new_one, here)
@@ -77,7 +79,7 @@ def _accounts(section: Any) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _without(section: Any) -> dict[str, Any]:
+def _shared_settings(section: Any) -> dict[str, Any]:
     """The settings for all accounts of a channel."""
     known = section if isinstance(section, dict) else {}
     return {key: value for key, value in known.items() if key != ACCOUNTS}

@@ -13,7 +13,6 @@ import msgspec
 from crossclaw.domain.secret import Secret
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
-Positive = Annotated[int, msgspec.Meta(ge=1)]
 Fraction = Annotated[float, msgspec.Meta(ge=0, le=1)]
 
 _SECRET_NAME = re.compile(

@@ -5,7 +5,8 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from crossclaw.config.section import Positive, Section, names
+from crossclaw.config.section import Section, names
+from crossclaw.domain.aliases import Positive
 from crossclaw.domain.durations import parse_duration
 from crossclaw.domain.keys import ChatType, DmScope
 
@@ -62,7 +63,7 @@ class SendMatch(Section, frozen=True):
     key_prefix: str | None = None
     """The beginning of the session's key, as `sessions list` shows it."""
     raw_key_prefix: str | None = None
-    """The same, used if `keyPrefix` is not set."""
+    """Another name of `keyPrefix`, used if that is not set."""
 
 
 class SendRule(Section, frozen=True):
@@ -81,7 +82,7 @@ class SendPolicy(Section, frozen=True):
 
 class AgentToAgentConfig(Section, frozen=True):
     max_ping_pong_turns: Annotated[int, msgspec.Meta(ge=0, le=5)] = 5
-    """Rounds after a send; 0: none."""
+    """How many more turns the two agents have after a send; 0: none."""
     max_hops: Positive = 12
     """How far one message may cause others."""
     max_runs: Positive = 200

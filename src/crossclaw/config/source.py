@@ -10,8 +10,9 @@ from functools import reduce
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from crossclaw.config.positions import KeyPath, keys_twice, lines_of
+from crossclaw.config.positions import keys_twice, lines_of
 from crossclaw.config.syntax_errors import NESTING_MAX, NestedTooDeeply, NotJson5, parse_json5
+from crossclaw.domain.aliases import KeyPath
 from crossclaw.domain.errors import ConfigInvalid
 
 INCLUDE = "$include"

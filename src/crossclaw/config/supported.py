@@ -9,8 +9,8 @@ from crossclaw.config.heartbeat import EVERY
 from crossclaw.config.hooks import PRESETS
 from crossclaw.config.model import Config
 from crossclaw.config.named_models import each_agent
-from crossclaw.config.positions import KeyPath
 from crossclaw.config.tools import ExecTool
+from crossclaw.domain.aliases import KeyPath
 from crossclaw.domain.durations import parse_duration
 from crossclaw.domain.errors import ConfigInvalid, Invalid
 

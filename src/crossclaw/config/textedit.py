@@ -5,7 +5,8 @@ import json
 import re
 from typing import Any
 
-from crossclaw.config.positions import KeyPath, TextSpan, spans_of, tokens_of
+from crossclaw.config.positions import TextSpan, spans_of, tokens_of
+from crossclaw.domain.aliases import KeyPath
 
 _LINE_CHARS = 80
 _BREAKS = re.compile(r"[\n\r\u2028\u2029]|//|/\*")

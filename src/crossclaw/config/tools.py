@@ -5,7 +5,8 @@ from typing import Annotated, Literal
 import msgspec
 
 from crossclaw.config.media import MediaTools
-from crossclaw.config.section import Loose, Positive, Section, names
+from crossclaw.config.section import Loose, Section, names
+from crossclaw.domain.aliases import Positive
 from crossclaw.domain.approvals import AskMode, ExecRule, Security
 
 HISTORY_BYTES = 80 * 1024  # to a model: about 20,000 tokens

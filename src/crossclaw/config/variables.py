@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from crossclaw.config.positions import KeyPath
+from crossclaw.domain.aliases import KeyPath
 
 _VARIABLE = re.compile(r"(\$?)\$\{([A-Z_][A-Z0-9_]*)\}")
 _NOT_VARIABLES = ("vars", "shellEnv")

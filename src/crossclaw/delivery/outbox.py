@@ -167,7 +167,8 @@ class Outbox:
     # ── what is due ────────────────────────────────────────────────────────────────────────────
 
     async def _start_due(self, tasks: anyio.abc.TaskGroup) -> None:
-        """Starts what is due, the first of each chat: of all deliveries, or of the new ones."""
+        """Starts the deliveries that are due, the first of each chat; looks at all of them, or only at the new
+        ones."""
         now, after = self._clock.now_ms(), 0 if self._all else self._newest
         if self._all:
             self._all, self._next_at, self._looked_s = False, None, anyio.current_time()

@@ -64,7 +64,7 @@ AWAY_MAX_S = 60.0  # between two looks whether a platform is there again
 ABSENT_MS_MAX = (
     7 * 86_400_000
 )  # for an account that is not open; older words are of no use to anybody
-ASKED_MAX = (
+PUT_OFF_MAX = (
     10_000  # replies that platforms have put off; one more is only asked for a little too often
 )
 FORGOTTEN = "an earlier attempt may have arrived, and the platform recognises it no longer"
@@ -107,7 +107,7 @@ class DeliverySender:
         """Accounts that their platform has asked to be silent."""
         self.away: dict[AccountPlace, tuple[int, int]] = {}
         """Accounts whose platform could not be reached: how often, and until when nothing is tried."""
-        self._asked: dict[int, int] = {}
+        self._times_put_off: dict[int, int] = {}
         """Deliveries that their platform wants later: how often it has said so."""
 
     async def keep_pace(self, delivery: Delivery, live: LiveAccount) -> None:
@@ -347,11 +347,11 @@ class DeliverySender:
             )
             return
         put_off = _is_put_off(delivery, error, now)
-        asked = self._asked.get(delivery.delivery_id, 0)
-        wait_s = min(RETRY_MAX_S, RETRY_FIRST_S * 2 ** min(delivery.attempt - 1 + asked, 10))
+        times = self._times_put_off.get(delivery.delivery_id, 0)
+        wait_s = min(RETRY_MAX_S, RETRY_FIRST_S * 2 ** min(delivery.attempt - 1 + times, 10))
         wait_s = max(wait_s, error.retry_after_s or 0.0)
         if put_off:
-            keep_newest(self._asked, delivery.delivery_id, asked + 1, ASKED_MAX)
+            keep_newest(self._times_put_off, delivery.delivery_id, times + 1, PUT_OFF_MAX)
         if error.stops_account:
             self._stop_account(live, error)
         if isinstance(error, DeliveryUncertain):

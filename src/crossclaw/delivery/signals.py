@@ -25,6 +25,7 @@ from crossclaw.delivery.outbox import Outbox
 from crossclaw.delivery.pieces import pieces_of
 from crossclaw.delivery.sender import LAST_S, answers
 from crossclaw.domain.addresses import Address, Inbound
+from crossclaw.domain.aliases import Callback
 from crossclaw.domain.errors import CrossclawError, DeliveryError
 from crossclaw.domain.events import (
     FeedEvent,
@@ -54,7 +55,7 @@ ACKS_MAX = 1_000  # reactions remembered, to be taken back
 USUAL = Rate(20, 1.0)  # signals of an account whose platform names no limit
 USUAL_ACK = "👀"
 
-Subscribe = Callable[..., Callable[[], None]]
+Subscribe = Callable[..., Callback]
 
 
 class RunningChat:
@@ -110,7 +111,7 @@ class ChatSignals:
         self._config, self._ledger, self._accounts = config, ledger, accounts
         self._outbox = outbox
         self._subscribe = subscribe
-        self._end: Callable[[], None] | None = None
+        self._end: Callback | None = None
         self._tasks: anyio.abc.TaskGroup | None = None
         self._chats: dict[str, RunningChat] = {}
         self._called: OrderedDict[str, None] = OrderedDict()

@@ -119,7 +119,7 @@ class Approval(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def answers(self) -> tuple[ApprovalAnswer, ...]:
-        """What may be said to it."""
+        """The answers that a person may give."""
         if self.wish.can_last:
             return ("allow-once", "allow-always", "deny")
         return ("allow-once", "deny")

@@ -23,10 +23,10 @@ def parse_duration(text: str, *, default_unit: str | None = None) -> int:
     return round(total)
 
 
-def wait_s(asked: float | None, default_s: float, most_s: float, zero: str) -> float:
+def wait_s(seconds: float | None, default_s: float, most_s: float, zero: str) -> float:
     """The seconds that a tool's `timeoutSeconds` means; `zero` is what 0 means there."""
-    if asked is None:
+    if seconds is None:
         return default_s
-    if asked != asked or asked < 0:
+    if seconds != seconds or seconds < 0:
         raise Invalid(f"timeoutSeconds must be 0 ({zero}) or more")
-    return min(asked, most_s)
+    return min(seconds, most_s)

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from crossclaw.domain.agents import ThinkingLevel
-from crossclaw.domain.aliases import Filled
+from crossclaw.domain.aliases import Filled, Positive
 from crossclaw.domain.authority import Authority
 
 SessionTarget = Literal["main", "isolated"]
@@ -58,7 +58,7 @@ class AgentTurn(WireStruct, frozen=True, tag_field="kind", tag="agentTurn"):
     message: Filled
     model: str | None = None
     thinking: ThinkingLevel | None = None
-    timeout_seconds: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    timeout_seconds: Positive | None = None
     allow_unsafe_external_content: bool | None = None
     deliver: bool | None = None
     channel: str | None = None

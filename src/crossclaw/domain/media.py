@@ -30,7 +30,7 @@ KINDS: Kinds = (*PICTURES, "document")
 
 
 class Media(msgspec.Struct, frozen=True):
-    """A picture or a file, whole."""
+    """A picture or a file with all its bytes."""
 
     media_type: str
     data: bytes

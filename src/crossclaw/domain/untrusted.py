@@ -79,7 +79,9 @@ def decode_leniently(text: str) -> Any:
         return decode(text)
     except msgspec.DecodeError:
         if text.count("\\") > ESCAPES_MAX:
-            raise TooHeavy("no JSON, and too much of it to look closer") from None
+            raise TooHeavy(
+                "it is not valid JSON, and has too many escapes to be read more leniently"
+            ) from None
         try:
             value = json.loads(text)
         except RecursionError:

@@ -34,7 +34,8 @@ _INCLUDES: dict[str, frozenset[str]] = {
 
 
 def includes(scopes: frozenset[str], scope: str) -> bool:
-    """Whether these scopes are enough for that one."""
+    """Whether a caller with these scopes may do what needs that scope: it is among them, or included in one of
+    them."""
     return scope in scopes or any(scope in _INCLUDES.get(each, ()) for each in scopes)
 
 

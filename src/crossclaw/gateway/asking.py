@@ -56,7 +56,7 @@ class GatewayRequests:
             raise NeighbourUnreached(neighbour.name, f"it answers {status}")
         answer = self._key.unseal("reply", facts.incarnation, ticket.text, said)
         if status != 200 or answer is None:
-            raise NeighbourLost(neighbour.name, f"no gateway's answer has come, but {status}")
+            raise NeighbourLost(neighbour.name, f"what answered with {status} is not that gateway")
         return answer
 
     async def http(self) -> Any:

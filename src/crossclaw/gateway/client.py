@@ -124,7 +124,7 @@ class Client:
                 with anyio.CancelScope() as hearing:
                     hearing.deadline = anyio.current_time() + self._limits.handshake_time_s
                     self._act(self._connection.open(), requests, hearing)
-                    while await self._hear(receive, requests, hearing):
+                    while await self._receive(receive, requests, hearing):
                         pass
                 if hearing.cancelled_caught:
                     self._act(self._connection.time_over(), requests, hearing)
@@ -132,7 +132,7 @@ class Client:
         finally:
             self._reception.farewell(self)
 
-    async def _hear(
+    async def _receive(
         self, receive: Receive, requests: TaskGroup, hearing: anyio.CancelScope
     ) -> bool:
         """Receives one message; returns whether there may be another. Holds no reference to it afterwards: a

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from crossclaw.domain.aliases import Callback
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import Invalid
 from crossclaw.gateway.frames import (
@@ -152,9 +153,7 @@ class Connection:
             return self._refuse(request, ConnectRefused(error))
         return [ConnectRequested(request)]
 
-    async def admit(
-        self, request: Request, on_secret: Callable[[], None] = lambda: None
-    ) -> list[Action]:
+    async def admit(self, request: Request, on_secret: Callback = lambda: None) -> list[Action]:
         try:
             admitted = await self._handshake.admit(
                 request.params, self.nonce, self._known, on_secret

@@ -6,17 +6,16 @@ is encoded once; only `seq` differs.
 
 import logging
 import traceback
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 
+from crossclaw.domain.aliases import NameText
 from crossclaw.domain.errors import CrossclawError, Forbidden, Invalid
 from crossclaw.domain.untrusted import TooHeavy, check_depth, check_weight, find_id
 from crossclaw.door.dispatch import MissingScope
 
 log = logging.getLogger(__name__)
-
-FrameText = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
 
 
 class InvalidFrame(Invalid):
@@ -28,8 +27,8 @@ class InvalidFrame(Invalid):
 
 
 class Request(msgspec.Struct, frozen=True, tag_field="type", tag="req", forbid_unknown_fields=True):
-    id: FrameText
-    method: FrameText
+    id: NameText
+    method: NameText
     params: Any = None
     traceparent: str | None = None
     expected_profile_id: str | None = msgspec.field(default=None, name="expectedProfileId")

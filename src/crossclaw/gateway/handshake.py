@@ -1,10 +1,11 @@
 """The handshake: turns what a client says of itself into a principal, or into a refusal with its close code."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 import msgspec
 
+from crossclaw.domain.aliases import Callback, NameText, Positive
 from crossclaw.domain.authority import Authority, CredentialRef
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.credentials import DeviceDescription
@@ -33,18 +34,16 @@ OPERATOR_SCOPES = frozenset(
 POLICY_VIOLATION = 1008
 PROTOCOL_ERROR = 1002
 
-Word = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
 ShortTexts = Annotated[
     tuple[Annotated[str, msgspec.Meta(max_length=256)], ...], msgspec.Meta(max_length=512)
 ]
-ProtocolVersion = Annotated[int, msgspec.Meta(ge=1)]
 
 
 class ClientSays(Params, frozen=True):
-    id: Word
-    version: Word
-    platform: Word
-    mode: Word
+    id: NameText
+    version: NameText
+    platform: NameText
+    mode: NameText
     display_name: str | None = None
     device_family: str | None = None
     model_identifier: str | None = None
@@ -63,8 +62,8 @@ class AuthSays(Params, frozen=True):
 
 
 class ConnectParams(Params, frozen=True):
-    min_protocol: ProtocolVersion
-    max_protocol: ProtocolVersion
+    min_protocol: Positive
+    max_protocol: Positive
     client: ClientSays
     caps: ShortTexts = ()
     commands: ShortTexts = ()
@@ -161,7 +160,7 @@ class Handshake:
         self._clock = clock
 
     async def admit(
-        self, raw: Any, nonce: str, known: ConnectionFacts, on_secret: Callable[[], None]
+        self, raw: Any, nonce: str, known: ConnectionFacts, on_secret: Callback
     ) -> Admitted:
         """Admits a client or raises. The secret is checked before a signature, which costs more to verify.
         `on_secret` is called as soon as the secret was right."""
@@ -311,14 +310,14 @@ def _particulars(client: ClientSays, device: Device, known: ConnectionFacts) -> 
     )
 
 
-def granted_scopes(role: str, asked: Sequence[str], protocol: int) -> frozenset[str]:
+def granted_scopes(role: str, wanted: Sequence[str], protocol: int) -> frozenset[str]:
     """The scopes that are granted: with the shared secret all of an operator's, narrowed by what the client
     asks for. A client of protocol 3 that asks for nothing gets all, any other one none."""
     if role == "node":
         return frozenset({"node"})
-    if not asked and protocol == 3:
+    if not wanted and protocol == 3:
         return frozenset({"operator.admin"})
-    return OPERATOR_SCOPES.intersection(asked)
+    return OPERATOR_SCOPES.intersection(wanted)
 
 
 def _common_protocol(params: ConnectParams) -> int:

@@ -11,10 +11,10 @@ class GatewayLimits(msgspec.Struct, frozen=True, kw_only=True):
     strangers_max: int = 1024
     """Unauthenticated connections; for one more the oldest goes. At about 20 KiB each this is 20 MiB at worst."""
     strangers_share: float = 0.25
-    """Their largest share of the files that the process may have open: the rest is kept for authenticated
-    clients, and for the ledger."""
+    """The largest share of the open files of the process that unauthenticated connections may have: the rest is
+    kept for authenticated clients, and for the ledger."""
     strangers_per_address_max: int = 256
-    """The same for one address. A program may open hundreds of connections at once on its own machine; each
+    """Unauthenticated connections of one address. A program may open hundreds of connections at once on its own machine; each
     is authenticated within milliseconds. More that stay unknown are no client of ours."""
     stranger_time_s: float = 15.0
     """The time from accept to authenticated, whatever happens between: the headers' time and the handshake's
@@ -26,7 +26,7 @@ class GatewayLimits(msgspec.Struct, frozen=True, kw_only=True):
     header_bytes_max: int = 64 * KIB
     """Browsers send the cookies of every program on localhost; 16 KiB has been seen."""
     header_time_s: float = 5.0
-    """A request line and headers are one packet; only an attacker needs longer."""
+    """The time for the line and the headers of a request: they are one packet, and only an attacker needs longer."""
     handshake_time_s: float = 10.0
     """OpenClaw's own; its clients answer the challenge within a second."""
     stranger_read_bytes: int = 4 * KIB
@@ -46,7 +46,7 @@ class GatewayLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Wrong secrets that wait at once; beyond, the connection is dropped. Each holds a socket and a
     task, and nobody honest has so many."""
     pauses_per_address_max: int = 32
-    """The same for one address, so that one guesser does not take the answers of the others."""
+    """Wrong secrets of one address that wait at once, so that one guesser does not take the answers of the others."""
     guesses_forgotten_s: float = 60.0
     """The time without another wrong secret after which an address begins with the short pause again."""
     addresses_max: int = 4096
@@ -56,9 +56,9 @@ class GatewayLimits(msgspec.Struct, frozen=True, kw_only=True):
 
     # ── a known client ─────────────────────────────────────────────────────────────────────────
     payload_bytes_max_3: int = 512 * KIB
-    """What OpenClaw of protocol 3 accepts and its clients expect."""
+    """The largest frame of protocol 3: what OpenClaw accepts and its clients expect."""
     payload_bytes_max_4: int = 25 * MIB
-    """The same for protocol 4: several pictures of 5 MB in base64."""
+    """The largest frame of protocol 4: several pictures of 5 MB in base64."""
     buffered_bytes_max_3: int = 1536 * KIB
     buffered_bytes_max_4: int = 16 * MIB
     """What may wait for a client that reads slowly. A whole history of 6 MiB fits twice; OpenClaw's
@@ -80,7 +80,7 @@ class GatewayLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Sessions one connection may listen to, one by one; more is `sessions.subscribe`."""
     followed_runs_max: int = 10_000
     """Runs one connection may follow; the oldest are forgotten. An open one has ended long before."""
-    runs_told_max: int = 100_000
+    runs_published_max: int = 100_000
     """Runs whose events are counted at once; far more than can be in flight."""
 
     # ── time on the wire ───────────────────────────────────────────────────────────────────────
@@ -105,7 +105,7 @@ class GatewayLimits(msgspec.Struct, frozen=True, kw_only=True):
     close_s: float = 2.0
     """The time for a close to be answered; then the socket is cut."""
     last_close_s: float = 0.5
-    """The same when the gateway closes, which as a whole takes less than two seconds."""
+    """The time for a close to be answered when the gateway itself closes, which as a whole takes less than two seconds."""
     finish_s: float = 0.25
     """The time for requests that are nearly done when the gateway closes. What waits longer is cut off, and
     can be asked again."""

@@ -95,13 +95,13 @@ class LinkWriter:
         self.is_full = False
 
     def on_event(self, event: FeedEvent) -> None:
-        told = self._told(event)
-        if told is None:
+        linked = self._linked(event)
+        if linked is None:
             return
         if len(self._lines) >= WAITING_MAX:
             self.is_full = True
         else:
-            self._lines.append(msgspec.json.encode(told) + b"\n")
+            self._lines.append(msgspec.json.encode(linked) + b"\n")
         self._news.set()
 
     def send_clients(self) -> None:
@@ -118,16 +118,16 @@ class LinkWriter:
         self._news = anyio.Event()
         lines, self._lines = self._lines, []
         if self._clients_changed and anyio.current_time() >= self._clients_from:
-            lines.append(self._told_clients())
+            lines.append(self._clients_line())
         return b"".join(lines) or b"\n"
 
-    def _told_clients(self) -> bytes:
+    def _clients_line(self) -> bytes:
         self._clients_changed = False
         self._clients_from = anyio.current_time() + CLIENTS_EVERY_S
         body = msgspec.to_builtins(self._clients())
         return msgspec.json.encode(LinkedEvent("clients", body=body)) + b"\n"
 
-    def _told(self, event: FeedEvent) -> LinkedEvent | None:
+    def _linked(self, event: FeedEvent) -> LinkedEvent | None:
         match event:
             case ReplyPiece():
                 return self._said(event)
@@ -165,80 +165,82 @@ class LinkWriter:
 
     def _said(self, said: ReplyPiece) -> LinkedEvent:
         """The event for a piece of a reply: the whole text the first time; then what was added."""
-        told = LinkedEvent("piece", said.run_id, said.key.text, said.key.agent_id, piece=said.piece)
-        told.flag = said.restarted
+        linked = LinkedEvent(
+            "piece", said.run_id, said.key.text, said.key.agent_id, piece=said.piece
+        )
+        linked.flag = said.restarted
         if said.restarted or said.run_id not in self._spoken or said.text == said.piece:
-            told.text = said.text
+            linked.text = said.text
             if len(self._spoken) >= RUNS_SPOKEN_MAX:
                 self._spoken.clear()
             self._spoken.add(said.run_id)
-        return told
+        return linked
 
 
 class LinkReader:
     """Turns lines of a link into events; what was only named is read from the ledger."""
 
     def __init__(
-        self, ledger: Ledger, hear_clients: Callable[[ConnectedClients], None] = lambda _: None
+        self, ledger: Ledger, on_clients: Callable[[ConnectedClients], None] = lambda _: None
     ) -> None:
-        self._ledger, self._hear_clients = ledger, hear_clients
+        self._ledger, self._on_clients = ledger, on_clients
         self._texts: dict[str, str] = {}
 
     async def read(self, line: bytes) -> FeedEvent | None:
-        told = _decoder.decode(line)
-        match told.kind:
+        linked = _decoder.decode(line)
+        match linked.kind:
             case "piece":
-                return self._said(told)
+                return self._said(linked)
             case "thought":
-                return ThoughtPiece(told.run_id, key_of(told.key, told.agent_id), "")
+                return ThoughtPiece(linked.run_id, key_of(linked.key, linked.agent_id), "")
             case "clients":
-                self._hear_clients(read_clients(told.body))
+                self._on_clients(read_clients(linked.body))
                 return None
             case "start" | "end":
-                return await self._run(told)
+                return await self._run(linked)
             case "entry":
-                return await self._entry(told)
+                return await self._entry(linked)
             case "approval":
-                return await self._approval(told)
-        kind = _WHOLE.get(told.kind)
-        return None if kind is None else _whole(kind, told)
+                return await self._approval(linked)
+        kind = _WHOLE.get(linked.kind)
+        return None if kind is None else _whole(kind, linked)
 
-    async def _run(self, told: LinkedEvent) -> RunStarted | RunEnded | None:
-        run = await self._ledger.find_run(told.run_id)
-        if told.kind == "end":
-            self._texts.pop(told.run_id, None)
+    async def _run(self, linked: LinkedEvent) -> RunStarted | RunEnded | None:
+        run = await self._ledger.find_run(linked.run_id)
+        if linked.kind == "end":
+            self._texts.pop(linked.run_id, None)
         if run is None:
             return None
-        return RunEnded(run, told.flag) if told.kind == "end" else RunStarted(run)
+        return RunEnded(run, linked.flag) if linked.kind == "end" else RunStarted(run)
 
-    async def _approval(self, told: LinkedEvent) -> ApprovalAsked | ApprovalSettled | None:
-        approval = await self._ledger.find_approval(told.run_id)
+    async def _approval(self, linked: LinkedEvent) -> ApprovalAsked | ApprovalSettled | None:
+        approval = await self._ledger.find_approval(linked.run_id)
         if approval is None:
             return None
-        return ApprovalAsked(approval) if told.flag else ApprovalSettled(approval)
+        return ApprovalAsked(approval) if linked.flag else ApprovalSettled(approval)
 
-    def _said(self, told: LinkedEvent) -> ReplyPiece | None:
-        before = self._texts.get(told.run_id)
-        if told.text is None and before is None:
+    def _said(self, linked: LinkedEvent) -> ReplyPiece | None:
+        before = self._texts.get(linked.run_id)
+        if linked.text is None and before is None:
             return None  # its beginning was not heard: the end says the whole
-        text = told.text if told.text is not None else f"{before}{told.piece}"
+        text = linked.text if linked.text is not None else f"{before}{linked.piece}"
         if len(self._texts) >= RUNS_SPOKEN_MAX:
             self._texts.clear()
-        self._texts[told.run_id] = text
-        key = key_of(told.key, told.agent_id)
-        return ReplyPiece(told.run_id, key, told.piece, text, restarted=told.flag)
+        self._texts[linked.run_id] = text
+        key = key_of(linked.key, linked.agent_id)
+        return ReplyPiece(linked.run_id, key, linked.piece, text, restarted=linked.flag)
 
-    async def _entry(self, told: LinkedEvent) -> EntryAppended | Injected | None:
-        found = await self._ledger.find_entry(told.session_id, told.seq)
-        kind = Injected if told.flag else EntryAppended
-        return kind(key_of(told.key, told.agent_id), found) if found else None
+    async def _entry(self, linked: LinkedEvent) -> EntryAppended | Injected | None:
+        found = await self._ledger.find_entry(linked.session_id, linked.seq)
+        kind = Injected if linked.flag else EntryAppended
+        return kind(key_of(linked.key, linked.agent_id), found) if found else None
 
 
-def _whole(kind: Any, told: LinkedEvent) -> FeedEvent:
-    body = told.body or {}
+def _whole(kind: Any, linked: LinkedEvent) -> FeedEvent:
+    body = linked.body or {}
     if isinstance(key := body.get("key"), dict):
         body = {**body, "key": {"text": key["text"]}}
     event: FeedEvent = msgspec.convert(body, kind)
-    if told.agent_id and isinstance(key := getattr(event, "key", None), SessionKey):
-        key.__dict__["agent_id"] = told.agent_id
+    if linked.agent_id and isinstance(key := getattr(event, "key", None), SessionKey):
+        key.__dict__["agent_id"] = linked.agent_id
     return event

@@ -102,7 +102,7 @@ def _named_at_hello(receive: Receive, send: Send) -> tuple[Receive, Send]:
     """Adds a session id for the client to the answer to `initialize`."""
     is_hello = False
 
-    async def hear() -> MutableMapping[str, Any]:
+    async def receive_named() -> MutableMapping[str, Any]:
         nonlocal is_hello
         message = await receive()
         if body := message.get("body"):
@@ -112,13 +112,13 @@ def _named_at_hello(receive: Receive, send: Send) -> tuple[Receive, Send]:
                 is_hello = False  # the server says what is wrong with it
         return message
 
-    async def say(message: MutableMapping[str, Any]) -> None:
+    async def send_named(message: MutableMapping[str, Any]) -> None:
         if is_hello and message["type"] == "http.response.start" and message["status"] == 200:
             named = (SESSION_ID.encode(), uuid4().hex.encode())
             message = {**message, "headers": [*message.get("headers", ()), named]}
         await send(message)
 
-    return hear, say
+    return receive_named, send_named
 
 
 def described(spec: ToolSpec) -> McpTool:

@@ -133,9 +133,9 @@ class NodeCalls:
             neighbour, "node.invoke", msgspec.to_builtins(call), dict, timeout_s
         )
 
-    async def invoke_for_others(self, asked: Any) -> dict[str, Any]:
+    async def invoke_for_others(self, body: Any) -> dict[str, Any]:
         """Another gateway asks, for a caller that it has let in."""
-        call = msgspec.convert(asked, NodeCall)
+        call = msgspec.convert(body, NodeCall)
         if (client := self.connected().get(call.node_id)) is None:
             raise NotConnected(call.node_id)
         return await self._invoke_here(client, call)

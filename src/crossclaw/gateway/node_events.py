@@ -94,11 +94,11 @@ class NodeEvents:
             caller,
         )
 
-    async def _key(self, caller: Caller, asked: Any, right: Any) -> SessionKey:
+    async def _key(self, caller: Caller, named: Any, right: Any) -> SessionKey:
         own = SessionKey.node(self._config.agents.default_id, calling_node(caller))
-        if not isinstance(asked, str) or not asked.strip() or asked.strip() == own.text:
+        if not isinstance(named, str) or not named.strip() or named.strip() == own.text:
             return own
-        return (await self._resolver.resolve(caller.principal, asked, right)).key
+        return (await self._resolver.resolve(caller.principal, named, right)).key
 
     def _heed_rules(self) -> None:
         """A node hears no more of a session that is not bound to it any longer."""

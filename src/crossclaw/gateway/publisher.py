@@ -162,8 +162,8 @@ class EventPublisher:
 
     def _piece(self, piece: ReplyPiece, now_ms: int) -> None:
         run_events = self._run_events(piece.run_id)
-        if told := run_events.said(piece, now_ms):
-            self._tell(piece.run_id, piece.key, told)
+        if events := run_events.said(piece, now_ms):
+            self._tell(piece.run_id, piece.key, events)
         if piece.run_id in self._unfinished:
             return  # it goes out with the text that waits already
         self._tell(piece.run_id, piece.key, self._due(run_events, now_ms))
@@ -202,51 +202,51 @@ class EventPublisher:
         self._gaps = {gap for gap in self._gaps if gap[1] != run.run_id}
 
     def _let_speak(self, key: SessionKey, allowed: bool) -> None:
-        told = [run_events for run_events in self._open_runs.values() if run_events.key == key]
-        for run_events in told:
+        open_here = [run_events for run_events in self._open_runs.values() if run_events.key == key]
+        for run_events in open_here:
             run_events.may_speak(allowed)
         self._silenced.discard(key)
-        if told and not allowed:
+        if open_here and not allowed:
             self._silenced.add(key)
 
     def _run_events(self, run_id: str) -> RunEvents:
         run_events = self._open_runs.get(run_id)
         if run_events is None:
             run_events = self._open_runs[run_id] = RunEvents(run_id)
-            if len(self._open_runs) > self._limits.runs_told_max:
+            if len(self._open_runs) > self._limits.runs_published_max:
                 self._open_runs.popitem(last=False)
         return run_events
 
-    def _tell(self, run_id: str, key: SessionKey, told: list[RunEvent]) -> None:
-        if told:
+    def _tell(self, run_id: str, key: SessionKey, events: list[RunEvent]) -> None:
+        if events:
             listeners = self._audience.of_run(run_id, key)
-            for each in told:
+            for each in events:
                 self._tell_one(run_id, key, each, listeners)
 
-    def _tell_all(self, run: Run, told: list[RunEvent], listeners: _Listeners) -> None:
-        for each in told:
+    def _tell_all(self, run: Run, events: list[RunEvent], listeners: _Listeners) -> None:
+        for each in events:
             self._tell_one(run.run_id, run.key, each, listeners)
 
     def _tell_one(
         self,
         run_id: str,
         key: SessionKey,
-        told: RunEvent,
+        run_event: RunEvent,
         listeners: _Listeners,
     ) -> None:
         frames: dict[tuple[int, str, bool], EventFrame] = {}
         canonical = shown_key(key)
         for subscriber, spelled in listeners:
-            if told.tools_only and not subscriber.hears_tools:
+            if run_event.tools_only and not subscriber.hears_tools:
                 continue
-            whole = told.is_delta and (subscriber, run_id) in self._gaps
+            whole = run_event.is_delta and (subscriber, run_id) in self._gaps
             look = (subscriber.protocol, spelled or canonical, whole)
             frame = frames.get(look)
             if frame is None:
-                body = told.body(subscriber.protocol, spelled or canonical, whole=whole)
-                frame = frames[look] = event(told.name, body, droppable=told.is_delta)
+                body = run_event.body(subscriber.protocol, spelled or canonical, whole=whole)
+                frame = frames[look] = event(run_event.name, body, droppable=run_event.is_delta)
             sent = subscriber.push(frame)
-            if told.is_delta and sent == whole:
+            if run_event.is_delta and sent == whole:
                 self._mark_gap(subscriber, run_id, missed=not sent)
 
     def _mark_gap(self, subscriber: Subscriber, run_id: str, *, missed: bool) -> None:

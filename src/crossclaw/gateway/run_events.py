@@ -107,14 +107,14 @@ class RunEvents:
         """Takes a piece of the reply. A new turn, or the same one begun anew, starts from an empty text."""
         if not self._open:
             return []
-        told: list[RunEvent] = []
+        events: list[RunEvent] = []
         begins = piece.restarted or len(piece.text) == len(piece.piece)
         if begins and self._text:
-            told = self._pieces(now_ms)
+            events = self._pieces(now_ms)
             self._piece_chars = 0
         self._replace |= piece.restarted
         self._text = piece.text
-        return told
+        return events
 
     def call_repeated(self, event: CallRepeated, now_ms: int) -> list[RunEvent]:
         """The event of a repeated model call. Ours, not OpenClaw's: its clients ignore streams that they do
@@ -163,12 +163,14 @@ class RunEvents:
     def ended(self, run: Run, now_ms: int, *, withheld: bool = False) -> list[RunEvent]:
         self._count_on(run)
         self._silenced, silent = withheld, is_silent(run.reply)
-        told: list[RunEvent] = []
+        events: list[RunEvent] = []
         if run.kind != "command":
-            told += self._last_pieces(run, silent, now_ms)
-            told.append(self._agent("lifecycle", _end_data(run), now_ms))
-        told.append(self._chat({"state": "final"} if withheld else _end_chat(run, silent, now_ms)))
-        return told
+            events += self._last_pieces(run, silent, now_ms)
+            events.append(self._agent("lifecycle", _end_data(run), now_ms))
+        events.append(
+            self._chat({"state": "final"} if withheld else _end_chat(run, silent, now_ms))
+        )
+        return events
 
     def _count_on(self, run: Run) -> None:
         """Continues the numbers of a run that a process before this one had begun, and sent events of."""
@@ -179,12 +181,13 @@ class RunEvents:
     @property
     def waiting(self) -> bool:
         """Whether there is text that was not sent yet."""
-        untold = self._piece_chars < len(self._text) or self._chat_text != self._text
-        return self._open and not self._silenced and untold and not self._may_be_token
+        unsent = self._piece_chars < len(self._text) or self._chat_text != self._text
+        return self._open and not self._silenced and unsent and not self._may_be_token
 
     @property
     def _may_be_token(self) -> bool:
-        """Whether the text may yet become a token, which is for the gateway alone: then nothing of it is shown."""
+        """Whether the text may yet become a control token such as `NO_REPLY`, which is for the gateway alone: then
+        nothing of it is shown."""
         words = self._text.strip()
         return any(token.startswith(words) for token in CONTROL_TOKENS)
 
@@ -192,12 +195,12 @@ class RunEvents:
         """The events whose time has come. Each repeats the whole text, so for a long one they are rarer:
         about two megabytes a second for a client, however long it gets."""
         slower = len(self._text) / CHARS_A_MS
-        told: list[RunEvent] = []
+        events: list[RunEvent] = []
         if now_ms - self._piece_at_ms >= max(piece_ms, slower):
-            told += self._pieces(now_ms)
+            events += self._pieces(now_ms)
         if now_ms - self._chat_at_ms >= max(delta_ms, slower) and not self._may_be_token:
-            told += self._delta(now_ms)
-        return told
+            events += self._delta(now_ms)
+        return events
 
     def _last_pieces(self, run: Run, silent: bool, now_ms: int) -> list[RunEvent]:
         """The last text events of a run. Clients expect some text before the end, also from a model that does
@@ -225,14 +228,14 @@ class RunEvents:
         follows = self._text.startswith(self._chat_text)
         new = self._text[len(self._chat_text) :] if follows else self._text
         message = text_message(self._text, now_ms)
-        told = RunEvent(
+        delta = RunEvent(
             "chat",
             {"runId": self._run_id, "seq": self.seq, "state": "delta", "message": message},
             delta_text=new,
             replace=self._replace or not follows,
         )
         self._chat_text, self._chat_at_ms, self._replace = self._text, now_ms, False
-        return [told]
+        return [delta]
 
     # ── making ─────────────────────────────────────────────────────────────────────────────────
 

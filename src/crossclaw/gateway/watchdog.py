@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 STALL_S = 0.1
 READ_EVERY_S = 0.01  # a tenth of a stall is near enough
-TOLD_EVERY_S = 10.0  # at most; what comes between is counted
+LOG_EVERY_S = 10.0  # at most; what comes between is counted
 
 
 class Watchdog:
@@ -32,8 +32,8 @@ class Watchdog:
         self._read_s = float("-inf")
         """When the processor time was read, which was then `_used_s`."""
         self._used_s = 0.0
-        self._told_s = float("-inf")
-        self._untold = 0
+        self._logged_s = float("-inf")
+        self._unlogged = 0
 
     @contextmanager
     def watching(self) -> Iterator[None]:
@@ -66,16 +66,16 @@ class Watchdog:
         self.stalls["busy" if busy_s > STALL_S else "waiting"] += 1
         self.stalled_s += took_s
         self.longest_s = max(self.longest_s, took_s)
-        self._untold += 1
-        if self._began_s - self._told_s < TOLD_EVERY_S:
+        self._unlogged += 1
+        if self._began_s - self._logged_s < LOG_EVERY_S:
             return
         log.warning(
             "the event loop was blocked for %.2f s (%.2f s of it work): no client got an answer meanwhile; times since the last such line: %s",
             took_s,
             busy_s,
-            self._untold,
+            self._unlogged,
         )
-        self._told_s, self._untold = self._began_s, 0
+        self._logged_s, self._unlogged = self._began_s, 0
 
 
 class _TimedSelect:

@@ -15,7 +15,7 @@ FORK_ENTRIES_MAX = (
 
 class Forked(msgspec.Struct, frozen=True):
     session: Session
-    asked: UserMessage | None = None
+    forked_at: UserMessage | None = None
     """The message at which it was forked, if that is a person's: it is not in the fork, so that it
     can be said otherwise."""
 

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Mapping
 
-Hints = frozenset[str]
+from crossclaw.domain.aliases import Hints
+
 HearHints = Callable[[Hints | None], None]
 """Called in the event loop with what was done; None: something may have been missed, so look
 yourself."""

@@ -253,7 +253,7 @@ class Recovered(msgspec.Struct, frozen=True):
     gone: tuple[str, ...] = ()
     """The names of gateways whose lease had expired."""
     runs: int = 0
-    """How many of their runs continue elsewhere."""
+    """How many runs of these gateways continue on others."""
 
 
 class Recover(Op[Recovered], frozen=True):

@@ -12,6 +12,7 @@ import anyio
 import anyio.lowlevel
 import anyio.to_thread
 
+from crossclaw.domain.aliases import Callback
 from crossclaw.domain.errors import Stopped
 
 log = logging.getLogger(__name__)
@@ -74,13 +75,13 @@ def signal_maker() -> Callable[[], StepSignal]:
     return partial(_Future, loop) if hasattr(loop, "create_future") else anyio.Event
 
 
-def loop_poster() -> Callable[[Callable[[], None]], None]:
+def loop_poster() -> Callable[[Callback], None]:
     """A function with which another thread hands a callable to this event loop, on asyncio and on
     trio."""
     loop: Any = anyio.lowlevel.current_token().native_token
     call_soon = getattr(loop, "call_soon_threadsafe", None) or loop.run_sync_soon
 
-    def post(callback: Callable[[], None]) -> None:
+    def post(callback: Callback) -> None:
         try:
             call_soon(callback)
         except RuntimeError:

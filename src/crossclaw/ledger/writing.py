@@ -57,15 +57,15 @@ class InlineWriter:
     """Writes each step in its own transaction, at once, in the caller's task: for virtual time,
     where a pending thread would look like idleness."""
 
-    def __init__(self, engine: BatchWriter, told: Appended) -> None:
-        self._engine, self._told = engine, told
+    def __init__(self, engine: BatchWriter, on_appended: Appended) -> None:
+        self._engine, self._on_appended = engine, on_appended
 
     async def commit(self, ops: Sequence[Op[Any]]) -> list[Any]:
         await anyio.lowlevel.checkpoint()
         step = WriterStep(ops, anyio.Event())
         appended = self._engine.run([step])
         if appended:
-            self._told(appended)
+            self._on_appended(appended)
         if step.error is not None:
             raise step.error
         return step.results
@@ -78,8 +78,8 @@ class ThreadWriter(QueueThread[WriterStep]):
     """Writes in a thread of its own: many steps a commit, and the results posted back once a
     batch."""
 
-    def __init__(self, engine: BatchWriter, told: Appended) -> None:
-        self._engine, self._told = engine, told
+    def __init__(self, engine: BatchWriter, on_appended: Appended) -> None:
+        self._engine, self._on_appended = engine, on_appended
         super().__init__("ledger writer")
 
     async def commit(self, ops: Sequence[Op[Any]]) -> list[Any]:
@@ -99,9 +99,9 @@ class ThreadWriter(QueueThread[WriterStep]):
                 try:
                     appended = self._engine.run(steps)
                 except BaseException:
-                    self._post(_AfterCommit(steps, set(), self._told))
+                    self._post(_AfterCommit(steps, set(), self._on_appended))
                     raise
-                self._post(_AfterCommit(steps, appended, self._told))
+                self._post(_AfterCommit(steps, appended, self._on_appended))
             self._engine.close()
         except BaseException:
             # Without its writer the gateway would accept what it cannot keep. The next start recovers.
@@ -126,16 +126,18 @@ class ThreadWriter(QueueThread[WriterStep]):
 class _AfterCommit:
     """Runs in the event loop after a commit: wakes the callers, then reports the new entries."""
 
-    __slots__ = ("_appended", "_steps", "_told")
+    __slots__ = ("_appended", "_on_appended", "_steps")
 
-    def __init__(self, steps: Sequence[WriterStep], appended: set[str], told: Appended) -> None:
-        self._steps, self._appended, self._told = steps, appended, told
+    def __init__(
+        self, steps: Sequence[WriterStep], appended: set[str], on_appended: Appended
+    ) -> None:
+        self._steps, self._appended, self._on_appended = steps, appended, on_appended
 
     def __call__(self) -> None:
         for step in self._steps:
             step.done.set()
         if self._appended:
-            self._told(self._appended)
+            self._on_appended(self._appended)
 
 
 class LedgerWrites:

@@ -25,7 +25,7 @@ def decide_reach(settings: AgentToAgent, requester: str, target: str, verb: str)
 
 
 def reachable(settings: AgentToAgent, requester: str) -> tuple[str, ...] | None:
-    """The same rule for all targets at once, as names and patterns of agents; None is everybody."""
+    """The agents that one may reach by `decide_reach`, as names and patterns; None is everybody."""
     if not settings.enabled or not _named(settings, requester):
         return (requester,)
     if not settings.allow or "*" in settings.allow:

@@ -11,7 +11,7 @@ from crossclaw.config.model import Config
 from crossclaw.domain.approvals import ExecRule, ProposedCall, StandingGrant
 from crossclaw.domain.authority import Authority
 from crossclaw.domain.tools import ToolDeclaration
-from crossclaw.policy.tools import asked_tool
+from crossclaw.policy.tools import rule_that_asks
 
 EXEC = "exec"
 EVERYBODY = "*"
@@ -28,11 +28,11 @@ _RUN_OTHERS = """
 """
 RUN_OTHERS = frozenset(_RUN_OTHERS.split())
 """Programs that run what their arguments or files say."""
-_IF_TOLD = """
+_BY_OPTION = """
     c++ cc clang ed emacs ex g++ gcc gem kubectl ld less logrotate man more nano nc ncat netcat psql rsync scp screen sftp socat sort
     split sqlite ssh-add ssh-agent ssh-keygen tar tcpdump tmux vi view vim zip
 """
-RUN_OTHERS_IF_TOLD = frozenset(_IF_TOLD.split())
+RUN_OTHERS_BY_OPTION = frozenset(_BY_OPTION.split())
 """Programs that do so by one of their options. A list entry for one of either with any arguments would allow
 everything."""
 
@@ -83,7 +83,7 @@ def decide_call(
     else:
         needs = []
     for part in (tool, *also):
-        if (rule := asked_tool(config, agent_ids, part)) is not None:
+        if (rule := rule_that_asks(config, agent_ids, part)) is not None:
             missing = tuple(each for each in agent_ids if not _has_tool(each, tool, wish, grants))
             if part is not tool:
                 missing = tuple(each for each in missing if not _has_tool(each, part, wish, grants))
@@ -166,7 +166,7 @@ def runs_others(program: str) -> bool:
 
 def can_run_others(program: str) -> bool:
     """Whether a program can run others, with some arguments."""
-    return _bare(program) in RUN_OTHERS | RUN_OTHERS_IF_TOLD
+    return _bare(program) in RUN_OTHERS | RUN_OTHERS_BY_OPTION
 
 
 def _bare(program: str) -> str:

@@ -5,8 +5,9 @@ whether that still counts; it is asked at every dispatch, claim, tool call, mode
 by everything that stays open. All are held in memory: asking costs nothing.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
+from crossclaw.domain.aliases import Callback
 from crossclaw.domain.authority import Authority, CredentialRef
 from crossclaw.domain.errors import CredentialEnded
 
@@ -19,7 +20,7 @@ class Credentials:
         self._latest: dict[str, int] = {}
         """The latest epochs, also of credentials that are gone: what one of them made must not count for its
         successor."""
-        self._listeners: list[Callable[[], None]] = []
+        self._listeners: list[Callback] = []
         self.ended = 0
         """How often a credential has ended: as long as it stays the same, what was valid still is."""
 
@@ -40,7 +41,7 @@ class Credentials:
         """An epoch that the credential never had: the time, or later."""
         return max(now_ms, self._latest.get(credential_id, 0) + 1)
 
-    def listen(self, listener: Callable[[], None]) -> None:
+    def listen(self, listener: Callback) -> None:
         """Registers a listener that is called after a credential has ended, to end at once what stays open by it."""
         self._listeners.append(listener)
 

@@ -7,8 +7,8 @@ be the chat of somebody who was only let in.
 
 from collections.abc import Iterable
 
-from crossclaw.config.channels import Senders
 from crossclaw.config.doors import CommandsConfig
+from crossclaw.domain.aliases import Senders
 from crossclaw.policy.channel_access import EVERYBODY
 from crossclaw.policy.decision import Decision
 

@@ -171,7 +171,7 @@ def _with(listed: tuple[str, ...] | None, more: tuple[str, ...]) -> tuple[str, .
     return None if listed is None else (*listed, *more)
 
 
-def asked_tool(config: Config, agent_ids: Iterable[str], tool: ToolDeclaration) -> str | None:
+def rule_that_asks(config: Config, agent_ids: Iterable[str], tool: ToolDeclaration) -> str | None:
     """The rule of `tools.ask` by which a call of this tool needs a person's approval: of everybody, or of one
     of these agents."""
     found = [_matching(tool, map(_of_servers, config.tools.ask))]
@@ -201,7 +201,8 @@ def _matching(tool: ToolDeclaration, rules: Iterable[str]) -> str | None:
 
 
 def _meets(prefixes: Iterable[str], rules: Sequence[str]) -> bool:
-    """Whether a rule could mean some name that begins so: one of the two beginnings contains the other."""
+    """Whether a rule could match a tool whose name begins with one of the prefixes: the fixed part of the rule and
+    the prefix begin alike."""
     begins = [prefix.lower() for prefix in prefixes]
     return any(
         pattern.startswith(begin) or any(fnmatchcase(begin, pattern[:end]) for end in range(1, len(pattern) + 1))

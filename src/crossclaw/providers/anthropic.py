@@ -100,7 +100,7 @@ class _AnswerBuilder(WireAnswer):
         return []
 
     def whole(self, body: Any) -> list[ModelPiece]:
-        """A server that imitates the service and does not stream."""
+        """Reads a whole answer from a server that does not stream."""
         pieces = self.add({"type": "message_start", "message": body})
         for index, block in enumerate(body["content"]):
             pieces += self._start(index, block)
@@ -306,7 +306,7 @@ def _tool(tool: ToolSpec) -> dict[str, Any]:
 def _turn(turn: Turn) -> dict[str, Any]:
     match turn:
         case UserTurn(results=results, content=content):
-            blocks = [*map(_result, results), *_told(content)]
+            blocks = [*map(_result, results), *_parts(content)]
             return {"role": "user", "content": blocks or _no_words()}
         case AssistantTurn(content=content):
             sent = [block for part in content if (block := _said(part))]
@@ -318,14 +318,14 @@ def _result(result: ToolReturn) -> dict[str, Any]:
         "type": "tool_result",
         "tool_use_id": plain_letters(result.tool_use_id),
     }
-    if content := _told(result.content):
+    if content := _parts(result.content):
         block["content"] = content
     if result.is_error:
         block["is_error"] = True
     return block
 
 
-def _told(content: Iterable[Part]) -> list[dict[str, Any]]:
+def _parts(content: Iterable[Part]) -> list[dict[str, Any]]:
     return [_part(part) for part in without_blank_texts(content)]
 
 

@@ -158,15 +158,15 @@ class ChatAnswer(WireAnswer):
                 return self._words([TextPiece(part.get("text") or "")])
 
     def _words(self, pieces: list[ModelPiece]) -> list[ModelPiece]:
-        told: list[ModelPiece] = []
+        shown: list[ModelPiece] = []
         for piece in pieces:
             match piece:
                 case TextPiece(text=text) if text:
                     self._text.append(text)
-                    told.append(piece)
+                    shown.append(piece)
                 case ThinkingPiece(thinking=thinking) if thinking:
-                    told += self._think(thinking)
-        return told
+                    shown += self._think(thinking)
+        return shown
 
     def _think(self, words: str) -> list[ModelPiece]:
         self._thinking.append(words)

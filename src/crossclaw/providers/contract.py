@@ -151,7 +151,8 @@ class Provider(Protocol):
     name: str
 
     async def complete(self, request: ModelRequest, tell: TellPiece) -> AssistantMessage:
-        """The message carries content, provider, model, usage and stop_reason; the caller adds the time."""
+        """Calls the model once and returns its answer; `tell` gets the pieces as they stream in. The message
+        carries content, provider, model, usage and stop_reason; the caller adds the time."""
         ...
 
     async def close(self) -> None:

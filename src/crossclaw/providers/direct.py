@@ -181,7 +181,7 @@ class _Answer:
         beside = self._beside + len(data) - (1 + FRAMING_SHARE) * (self.bytes - before)
         self._beside = beside if beside > 0 else 0
         if beside > HEAD_BYTES_MAX and not self.is_complete:
-            raise httpx2.DecodingError("more headers and framing than an answer has")
+            raise httpx2.DecodingError("too many bytes of HTTP headers and chunk framing")
 
     def end(self) -> None:
         """Notes that the server has hung up, which ends an answer that did not say how long it is."""

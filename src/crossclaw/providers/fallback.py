@@ -129,8 +129,8 @@ def _all_failed(troubles: Sequence[tuple[str, ProviderError]]) -> ProviderError:
     first."""
     if len(troubles) == 1:
         return troubles[0][1]
-    told = "; ".join(f"{address}: {error}" for address, error in troubles)
-    text = f"none of {len(troubles)} models could answer: {told}"
+    reasons = "; ".join(f"{address}: {error}" for address, error in troubles)
+    text = f"none of {len(troubles)} models could answer: {reasons}"
     later = [error for _, error in troubles if isinstance(error, ProviderOverloaded)]
     if later:
         return ProviderOverloaded(text, later[0].retry_after_s)

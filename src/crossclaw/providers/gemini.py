@@ -204,7 +204,7 @@ def _content(turn: Turn, names: dict[str, str]) -> dict[str, Any]:
         _sign_first_call(parts)
         return {"role": "model", "parts": parts or [{"text": NO_WORDS}]}
     results = [part for result in turn.results for part in _result(result, names)]
-    parts = [*results, *map(_told, without_blank_texts(turn.content))]
+    parts = [*results, *map(_part, without_blank_texts(turn.content))]
     return {"role": "user", "parts": parts or [{"text": NO_WORDS}]}
 
 
@@ -233,10 +233,10 @@ def _result(result: ToolReturn, names: dict[str, str]) -> list[dict[str, Any]]:
     response = {"error": words} if result.is_error else {"output": words or NO_OUTPUT}
     name = names.get(result.tool_use_id, "unknown")
     shown = {"functionResponse": {"name": name, "response": response}}
-    return [shown, *map(_told, pictures(result))]
+    return [shown, *map(_part, pictures(result))]
 
 
-def _told(part: Part) -> dict[str, Any]:
+def _part(part: Part) -> dict[str, Any]:
     if isinstance(part, Text):
         return {"text": part.text}
     source = part.source

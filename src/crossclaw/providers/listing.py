@@ -28,6 +28,6 @@ def named(listed: Sequence[ListedModel], model: str) -> ListedModel | None:
     return next(iter(found or (listed if len(listed) == 1 else [])), None)
 
 
-def size(*told: Any) -> int | None:
+def size(*candidates: Any) -> int | None:
     """The first value that is a number of tokens."""
-    return next((n for n in told if isinstance(n, int) and n > 1), None)
+    return next((n for n in candidates if isinstance(n, int) and n > 1), None)

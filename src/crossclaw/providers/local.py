@@ -85,12 +85,12 @@ class _Model:
         self.used = False
 
     def complete(
-        self, body: _Chunk, hear: Callable[[_Chunk], None], stopped: threading.Event
+        self, body: _Chunk, tell: Callable[[_Chunk], None], stopped: threading.Event
     ) -> None:
         def on_chunk(chunk: _Chunk) -> bool:
             """Whether to stop."""
             if not stopped.is_set():
-                anyio.from_thread.run_sync(hear, chunk)
+                anyio.from_thread.run_sync(tell, chunk)
             return stopped.is_set()
 
         with self._lock:
@@ -194,8 +194,11 @@ def _message(turn: Turn) -> _Chunk:
             said += [f"(I called {block.name}.)" for block in content if isinstance(block, ToolUse)]
             return {"role": "assistant", "content": "\n".join(said)}
         case UserTurn(results=results, content=content):
-            told = [f"(A tool answered: {_words(result.content)})" for result in results]
-            return {"role": "user", "content": "\n\n".join(filter(None, [*told, _words(content)]))}
+            returned = [f"(A tool answered: {_words(result.content)})" for result in results]
+            return {
+                "role": "user",
+                "content": "\n\n".join(filter(None, [*returned, _words(content)])),
+            }
 
 
 def _words(content: Iterable[Any]) -> str:

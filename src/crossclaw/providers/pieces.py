@@ -53,8 +53,8 @@ def count_usage(request: ModelRequest, blocks: list[AssistantBlock]) -> Usage:
 def _last_words(request: ModelRequest) -> Iterator[str]:
     match request.turns[-1]:
         case UserTurn(results=results, content=content):
-            told = [part for result in results for part in result.content]
-            yield from (part.text for part in [*told, *content] if isinstance(part, Text))
+            returned = [part for result in results for part in result.content]
+            yield from (part.text for part in [*returned, *content] if isinstance(part, Text))
         case AssistantTurn(content=content):
             yield words_of(AssistantMessage(content))
 

@@ -85,7 +85,7 @@ _BUILT_IN = {name: ProviderSettings(name) for name in (*NEED_KEYS, "ollama")}
 
 
 class _ProviderPair(NamedTuple):
-    asked: Provider
+    retrying: Provider
     """The provider with retries and a cap on calls."""
     bare: Provider
 
@@ -129,7 +129,7 @@ class Providers:
         name, _, model = address.partition("/")
         if not model or not (name in self._settings or name in self._extra):
             raise ProviderMissing(reference_fault(address, self.names) or address)
-        return self._found(name, self._api(name, model)).asked, model
+        return self._found(name, self._api(name, model)).retrying, model
 
     def key_fault(self, address: str) -> str | None:
         """Why a model cannot be used for lack of a key, with what to do. Opens no connection."""
@@ -205,7 +205,7 @@ class Providers:
         asked = {name for name, _api in made}
         unasked = [provider for name, provider in self._extra.items() if name not in asked]
         async with AsyncExitStack() as closing:  # one that fails does not leave the others open
-            for provider in [*unasked, *(each.asked for each in (*left, *made.values()))]:
+            for provider in [*unasked, *(each.retrying for each in (*left, *made.values()))]:
                 closing.push_async_callback(provider.close)
 
     def _found(self, name: str, api: str) -> _ProviderPair:

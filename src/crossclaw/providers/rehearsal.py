@@ -254,11 +254,11 @@ def _plain_answer(request: ModelRequest) -> str:
     words = _words(last)
     if last.results and not words:
         return tr("(rehearsal)") + " " + "; ".join(_quoted_results(request, last))
-    told = _runtime(last)
-    if _REPORT in told and (said := _last_words(request)):
+    runtime = _runtime(last)
+    if _REPORT in runtime and (said := _last_words(request)):
         return f"Result: {said}"
     for token in _SILENCE:
-        if token in told:
+        if token in runtime:
             return token
     if _is_from_agent(last):
         return tr("I was asked: “{words}”. (rehearsal)").format(words=_shorten(words))

@@ -114,13 +114,13 @@ class Retrying:
         now_s = anyio.current_time()
         if not _passes(error, spoke=spoke) or attempt >= patience.attempts_max:
             raise error
-        wait_s = self._asked_s(error) or self._own_s(attempt)
+        wait_s = self._service_wait_s(error) or self._own_s(attempt)
         over_time = now_s + wait_s - began_s > patience.time_s_max
         if wait_s > patience.wait_s_max or over_time or not self._budget.take(now_s):
             raise error
         return wait_s
 
-    def _asked_s(self, error: ProviderError) -> float | None:
+    def _service_wait_s(self, error: ProviderError) -> float | None:
         """The wait that the service asks for and a little more, so that not all callers return at
         the same moment."""
         asked_s = error.retry_after_s if isinstance(error, ProviderOverloaded) else None

@@ -88,7 +88,7 @@ class AnswerBuilder(Protocol):
     def add(self, event: Any) -> list[ModelPiece]: ...
 
     def whole(self, body: Any) -> list[ModelPiece]:
-        """The answer of a server that does not stream, although it was asked to."""
+        """Reads a whole answer from a server that does not stream, although the request says so."""
         ...
 
     def end(self) -> None:
@@ -143,13 +143,13 @@ class ModelService:
                 tell(LostSpending(answer.usage or estimated_usage(params, heard.said)))
             raise
 
-    async def _ask(self, asked: "_CallParts", answer: "_BegunAnswer", tell: TellPiece) -> None:
+    async def _ask(self, call: "_CallParts", answer: "_BegunAnswer", tell: TellPiece) -> None:
         async with self._lines.hold() as client:
             with self._explained(answer):
-                response = await self._begin(client, asked)
+                response = await self._begin(client, call)
                 content_type = response.headers.get("content-type", "")
                 try:
-                    if asked.in_lines:
+                    if call.in_lines:
                         await self._listen_to_lines(response, answer, tell)
                     elif not await self._heard_whole(response, content_type, answer, tell):
                         await self._listen(response, answer, tell)
@@ -204,7 +204,7 @@ class ModelService:
 
     # ── the request ────────────────────────────────────────────────────────────────────────────
 
-    async def _begin(self, client: "httpx2.AsyncClient", asked: "_CallParts") -> "httpx2.Response":
+    async def _begin(self, client: "httpx2.AsyncClient", call: "_CallParts") -> "httpx2.Response":
         """Sends the request until an answer begins. Nothing was streamed before, so a failure can
         be waited out."""
         import httpx2  # noqa: PLC0415  # loaded by now
@@ -212,23 +212,23 @@ class ModelService:
         for attempt in range(self._patience.retries):
             wait_s = min(RETRY_FIRST_S * 2**attempt, RETRY_MAX_S) * random.uniform(0.75, 1.0)
             with suppress(httpx2.TransportError):
-                response = await self._send(client, asked)
+                response = await self._send(client, call)
                 if not _may_pass(response):
                     return await self._accepted(response)
-                wait_s = _asked_wait_s(response) or wait_s
+                wait_s = _retry_after_s(response) or wait_s
                 await response.aclose()
             await anyio.sleep(wait_s)
-        return await self._accepted(await self._send(client, asked))
+        return await self._accepted(await self._send(client, call))
 
-    async def _send(self, client: "httpx2.AsyncClient", asked: "_CallParts") -> "httpx2.Response":
+    async def _send(self, client: "httpx2.AsyncClient", call: "_CallParts") -> "httpx2.Response":
         import httpx2  # noqa: PLC0415  # loaded by now
 
         self._address = self._address or httpx2.URL(self._url)
-        headers = {**self._headers, **asked.headers} if asked.headers else self._headers
-        where = asked.url or self._address
+        headers = {**self._headers, **call.headers} if call.headers else self._headers
+        where = call.url or self._address
 
         async def send() -> httpx2.Response:
-            request = httpx2.Request("POST", where, headers=headers, content=asked.body)
+            request = httpx2.Request("POST", where, headers=headers, content=call.body)
             return await client.send(request, stream=True)
 
         try:
@@ -395,15 +395,15 @@ class _BegunAnswer:
 
 def _may_pass(response: "httpx2.Response") -> bool:
     """Whether the same request may soon get another answer. A service that says so knows best."""
-    if response.is_success or (_asked_wait_s(response) or 0) > RETRY_AFTER_S_MAX:
+    if response.is_success or (_retry_after_s(response) or 0) > RETRY_AFTER_S_MAX:
         return False
-    told = response.headers.get("x-should-retry")
-    if told in ("true", "false"):
-        return bool(told == "true")
+    advice = response.headers.get("x-should-retry")
+    if advice in ("true", "false"):
+        return bool(advice == "true")
     return response.status_code in (408, 409, 429) or response.status_code >= 500
 
 
-def _asked_wait_s(response: "httpx2.Response") -> float | None:
+def _retry_after_s(response: "httpx2.Response") -> float | None:
     return retry_after_s(response.headers)
 
 

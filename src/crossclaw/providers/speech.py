@@ -28,15 +28,15 @@ class SpeechRequest(NamedTuple):
     timeout_s: float = 60.0
 
 
-async def transcribe(endpoint: SpeechEndpoint, asked: SpeechRequest) -> str:
+async def transcribe(endpoint: SpeechEndpoint, request: SpeechRequest) -> str:
     """The text of a recording. If a key is refused or limited, the next is used."""
     *others, last = endpoint.keys
     for key in others:
         try:
-            return await _transcribe(endpoint, key, asked)
+            return await _transcribe(endpoint, key, request)
         except (KeyRefused, RateLimited):
             continue
-    return await _transcribe(endpoint, last, asked)
+    return await _transcribe(endpoint, last, request)
 
 
 def file_name(recording: Media) -> str:
@@ -45,18 +45,18 @@ def file_name(recording: Media) -> str:
     return f"recording.{ending}"
 
 
-async def _transcribe(endpoint: SpeechEndpoint, key: str, asked: SpeechRequest) -> str:
+async def _transcribe(endpoint: SpeechEndpoint, key: str, request: SpeechRequest) -> str:
     key = clean_key(endpoint.name, key)
     host = host_of(endpoint.name, endpoint.base_url)
     failures = Failures(endpoint.name, host, "OpenAI's transcriptions", key)
     url = f"{endpoint.base_url.rstrip('/')}/audio/transcriptions"
     headers = {"Authorization": f"Bearer {key}", **endpoint.headers}
-    limits = CallLimits(retries=0, silence_s=asked.timeout_s, timeout_s=asked.timeout_s)
+    limits = CallLimits(retries=0, silence_s=request.timeout_s, timeout_s=request.timeout_s)
     service = ModelService(failures, url, headers, limits)
-    fields = {"model": asked.model, "response_format": "json"}
-    fields |= {"language": asked.language} if asked.language else {}
-    fields |= {"prompt": asked.prompt} if asked.prompt else {}
-    file = (file_name(asked.recording), asked.recording.data, asked.recording.media_type)
+    fields = {"model": request.model, "response_format": "json"}
+    fields |= {"language": request.language} if request.language else {}
+    fields |= {"prompt": request.prompt} if request.prompt else {}
+    file = (file_name(request.recording), request.recording.data, request.recording.media_type)
     try:
         words = await service.post_form(url, {"data": fields, "files": {"file": file}}, _words)
     finally:

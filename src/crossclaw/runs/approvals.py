@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 import msgspec
 
-from crossclaw.domain.aliases import Tell
+from crossclaw.domain.aliases import Hints, Tell
 from crossclaw.domain.approvals import (
     Approval,
     ApprovalAnswer,
@@ -24,7 +24,6 @@ from crossclaw.domain.errors import NotFound
 from crossclaw.domain.events import ApprovalAsked, ApprovalSettled, FeedEvent, RunEnded
 from crossclaw.domain.runs import Run
 from crossclaw.ledger.approvals import AnswerApproval, AskApproval, ExpireApproval, RevokeGrant
-from crossclaw.ledger.hints import Hints
 from crossclaw.ledger.operations import Op
 from crossclaw.runs.context import ServiceContext
 from crossclaw.runs.slots import Slots
@@ -54,9 +53,9 @@ class Approvals:
         self._pause = pause
         self._tell_chats = tell_chats
         self._hints: dict[str, anyio.Event] = {}
-        self._asked: dict[str, dict[str, Approval]] = {}
+        self._waiting_here: dict[str, dict[str, Approval]] = {}
         """The approvals that wait in this process, by run."""
-        context.feed.subscribe(self._hear_end, RunEnded)
+        context.feed.subscribe(self.on_event, RunEnded)
 
     # ── asking ─────────────────────────────────────────────────────────────────────────────────
 
@@ -73,53 +72,53 @@ class Approvals:
             agents=tuple(agents),
             expires_at=at + self._config.approvals.timeout_seconds * 1000,
         )
-        asked: Approval
-        asked, *_ = await self._ledger.commit(
+        approval: Approval
+        approval, *_ = await self._ledger.commit(
             AskApproval(fence=run.fence, new=new, at=at), *self._tell_chats(run, new)
         )
-        if asked.status != "waiting":
-            return asked
-        with self._waiting(asked) as hint, self._pause(run.run_id):
-            self._feed.publish(ApprovalAsked(asked))
-            tell(f"waits for a yes: crossclaw approvals allow {asked.approval_id[:8]}")
+        if approval.status != "waiting":
+            return approval
+        with self._waiting(approval) as hint, self._pause(run.run_id):
+            self._feed.publish(ApprovalAsked(approval))
+            tell(f"waits for a yes: crossclaw approvals allow {approval.approval_id[:8]}")
             async with self._slots.given_back(run.key):
-                return await self._answered(asked, hint)
+                return await self._answered(approval, hint)
 
-    async def _answered(self, asked: Approval, hint: anyio.Event) -> Approval:
+    async def _answered(self, approval: Approval, hint: anyio.Event) -> Approval:
         while True:
-            left_s = (asked.expires_at - self._clock.now_ms()) / 1000
+            left_s = (approval.expires_at - self._clock.now_ms()) / 1000
             with anyio.move_on_after(max(0.0, min(LOOK_AGAIN_S, left_s))):
                 await hint.wait()
             now = self._clock.now_ms()
-            if now >= asked.expires_at:
-                expire = ExpireApproval(approval_id=asked.approval_id, at=now)
+            if now >= approval.expires_at:
+                expire = ExpireApproval(approval_id=approval.approval_id, at=now)
                 if (expired := await self._ledger.do(expire)) is not None:
                     self._settle(expired)
                     return expired
-            found = await self._ledger.find_approval(asked.approval_id)
+            found = await self._ledger.find_approval(approval.approval_id)
             if found is None or found.status != "waiting":
-                self._asked.get(asked.run_id, {}).pop(asked.approval_id, None)
-                return found or msgspec.structs.replace(asked, status="withdrawn")
+                self._waiting_here.get(approval.run_id, {}).pop(approval.approval_id, None)
+                return found or msgspec.structs.replace(approval, status="withdrawn")
 
     @contextmanager
-    def _waiting(self, asked: Approval) -> Generator[anyio.Event]:
-        hint = self._hints[asked.approval_id] = anyio.Event()
-        of_run = self._asked.setdefault(asked.run_id, {})
-        of_run[asked.approval_id] = asked
+    def _waiting(self, approval: Approval) -> Generator[anyio.Event]:
+        hint = self._hints[approval.approval_id] = anyio.Event()
+        of_run = self._waiting_here.setdefault(approval.run_id, {})
+        of_run[approval.approval_id] = approval
         try:
             yield hint
         finally:
-            del self._hints[asked.approval_id]
+            del self._hints[approval.approval_id]
 
-    def _hear_end(self, event: FeedEvent) -> None:
+    def on_event(self, event: FeedEvent) -> None:
         """A run that ended has withdrawn, in the step that ended it, what nobody had answered."""
         if not isinstance(event, RunEnded):
             return
-        for asked in self._asked.pop(event.run.run_id, {}).values():
+        for approval in self._waiting_here.pop(event.run.run_id, {}).values():
             self._feed.publish(
                 ApprovalSettled(
                     msgspec.structs.replace(
-                        asked, status="withdrawn", answered_at=event.run.ended_at
+                        approval, status="withdrawn", answered_at=event.run.ended_at
                     )
                 )
             )
@@ -148,7 +147,7 @@ class Approvals:
         return settled
 
     def _settle(self, settled: Approval) -> None:
-        self._asked.get(settled.run_id, {}).pop(settled.approval_id, None)
+        self._waiting_here.get(settled.run_id, {}).pop(settled.approval_id, None)
         if (hint := self._hints.get(settled.approval_id)) is not None:
             hint.set()
         self._feed.publish(ApprovalSettled(settled))
@@ -161,11 +160,11 @@ class Approvals:
                 hint.set()
 
     def _grant(
-        self, asked: Approval, agent_id: str, by: str, makers: Sequence[CredentialRef], at: int
+        self, approval: Approval, agent_id: str, by: str, makers: Sequence[CredentialRef], at: int
     ) -> StandingGrant:
         """A standing grant from an answered question. It outlives a change of the token it was
         given with, but not the removal of its credential."""
-        wish = asked.wish
+        wish = approval.wish
         return StandingGrant(
             grant_id=self._ids.short(),
             agent_id=agent_id,
@@ -208,17 +207,17 @@ class Approvals:
 
     async def wait(self, approval_id: str) -> Approval:
         """Waits until it was answered or has expired, for somebody who watches."""
-        asked = await self._ledger.find_approval(approval_id)
-        if asked is None:
+        approval = await self._ledger.find_approval(approval_id)
+        if approval is None:
             raise NotFound("approval expired or not found")
-        while asked is not None and asked.status == "waiting":
-            if asked.expires_at + LOOK_AGAIN_S * 1000 < self._clock.now_ms():
+        while approval is not None and approval.status == "waiting":
+            if approval.expires_at + LOOK_AGAIN_S * 1000 < self._clock.now_ms():
                 break  # nobody carries its run out now; it will be settled when somebody does
             await anyio.sleep(WATCH_S)
-            asked = await self._ledger.find_approval(approval_id)
-        if asked is None:
+            approval = await self._ledger.find_approval(approval_id)
+        if approval is None:
             raise NotFound("approval expired or not found")
-        return asked
+        return approval
 
     async def grants(self, agent_ids: Sequence[str] | None = None) -> list[StandingGrant]:
         """The standing grants, also those by credentials that are gone."""

@@ -48,7 +48,7 @@ class Claiming:
         self.is_elsewhere, self._judge = is_elsewhere, find_obstacle
         self.why_not: str | None = NOT_YET
         """Why this gateway takes no runs."""
-        self._told: str | None = None
+        self._published: str | None = None
 
     def begin(self, guest_is_here: Callable[[SessionKey], bool]) -> None:
         """Takes who knows whether a guest is here, once guests can come."""
@@ -87,12 +87,12 @@ class Claiming:
         elif why_not != self.why_not and self.why_not != NOT_YET:
             log.info("this gateway takes runs again")
         self.why_not = why_not
-        if why_not != self._told:
+        if why_not != self._published:
             await self._membership.publish_why_no_runs(why_not)
-            self._told = why_not
+            self._published = why_not
 
 
-def model_of(found: Sequence[SharingGateway], owner: str) -> SharingGateway | None:
+def config_leader(found: Sequence[SharingGateway], owner: str) -> SharingGateway | None:
     """The gateway whose config counts; None if it is ours."""
     living = [each for each in found if each.left_ms > 0 or each.incarnation == owner]
     first = min(living, key=lambda each: (-each.config_epoch, each.joined_at), default=None)

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable
 
+from crossclaw.domain.aliases import Callback
 from crossclaw.domain.events import FeedEvent
 
 log = logging.getLogger(__name__)
@@ -24,7 +25,7 @@ class Feed:
 
     def subscribe(
         self, listener: Listener, *kinds: type[FeedEvent], outward: bool = False
-    ) -> Callable[[], None]:
+    ) -> Callback:
         """Calls the listener for events of these kinds, of all if none is named. Returns a function
         that ends it. `outward`: it serves clients, so it also gets events of other gateways."""
         entry = (listener, kinds)

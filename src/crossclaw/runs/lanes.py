@@ -15,6 +15,7 @@ import anyio.abc
 import anyio.lowlevel
 from anyio.abc import TaskGroup
 
+from crossclaw.domain.aliases import Hints
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import Busy, Fenced, NotFound, StoreDamaged
 from crossclaw.domain.events import EntryAppended, RunEnded
@@ -25,7 +26,6 @@ from crossclaw.domain.runs import NewRun, Outcome, Run
 from crossclaw.domain.sessions import NewEntry, NewSession
 from crossclaw.ledger.channels import WithdrawWaiting
 from crossclaw.ledger.gateways import INTERRUPT, STOP, decode_stop, encode_stop
-from crossclaw.ledger.hints import Hints
 from crossclaw.ledger.jobs import SettleTick
 from crossclaw.ledger.operations import Claimed, Dedupe, NotYet, Op, Recovered, Submitted
 from crossclaw.policy.credentials import Credentials
@@ -48,7 +48,8 @@ BLOCKED = "the lane of session %s is blocked, because the store failed; next att
 
 
 class Lanes:
-    """`may_claim`: of several gateways, whether this one takes runs of a session. None: of all."""
+    """Starts runs: one at a time in each session, in order. `may_claim` says, of several gateways, whether this one
+    takes runs of a session; None: of all."""
 
     def __init__(
         self,

@@ -13,10 +13,10 @@ from math import inf
 import anyio
 import anyio.abc
 
+from crossclaw.domain.aliases import Callback, Hints
 from crossclaw.domain.errors import CrossclawError, StoreError, StoreFenced
 from crossclaw.domain.keys import SessionKey
 from crossclaw.ledger.gateways import BEAT_S, LANES_LOOKED_AT, LEASE_S, LeaseRenewal, Membership
-from crossclaw.ledger.hints import Hints
 from crossclaw.runs.claiming import Claiming
 from crossclaw.runs.lanes import Lanes
 
@@ -40,7 +40,7 @@ class GatewayLease:
         membership: Membership,
         claiming: Claiming,
         lanes: Lanes,
-        drain: Callable[[], None],
+        drain: Callback,
         *,
         room: Callable[[], int],
         seconds: Callable[[], float] = seconds_here,

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import anyio
 import msgspec
 
+from crossclaw.domain.aliases import Callback
 from crossclaw.domain.errors import CrossclawError
 from crossclaw.domain.keys import SessionKey
 from crossclaw.ledger.gateways import SharingGateway
@@ -127,8 +128,8 @@ class Neighbours:
         self._answers: Mapping[str, AnswerQuestion] = {}
         self._carry: Ask = _no_way
         self._own_clients: Callable[[], ConnectedClients] = ConnectedClients
-        self._on_others: list[Callable[[], None]] = []
-        self._on_own: dict[int, Callable[[], None]] = {}
+        self._on_others: list[Callback] = []
+        self._on_own: dict[int, Callback] = {}
         self._answering: set[anyio.CancelScope] = set()
         self.is_closed = False
         """Whether this gateway closes: its links end, and open questions to it stay without an answer."""
@@ -160,7 +161,7 @@ class Neighbours:
             for each in self._on_others:
                 each()
 
-    def listen_to_others(self, listener: Callable[[], None]) -> None:
+    def listen_to_others(self, listener: Callback) -> None:
         """Called after a neighbour's clients have changed."""
         self._on_others.append(listener)
 
@@ -196,7 +197,7 @@ class Neighbours:
         for each in list(self._on_own.values()):
             each()
 
-    def listen(self, listener: Callable[[], None]) -> Callable[[], None]:
+    def listen(self, listener: Callback) -> Callback:
         """Calls `listener` when clients of this gateway come or go. Returns a function that ends it."""
         self._on_own[id(listener)] = listener
 
@@ -223,21 +224,23 @@ class Neighbours:
 
     async def answer_one(self, question: bytes) -> bytes | None:
         """Answers a neighbour's question; None: this gateway closes, and the outcome is unknown."""
-        asked = msgspec.json.decode(question, type=AskQuestion)
+        parsed = msgspec.json.decode(question, type=AskQuestion)
         with anyio.CancelScope() as answering:
             self._answering.add(answering)
             try:
-                return await self._answered(asked)
+                return await self._answered(parsed)
             finally:
                 self._answering.discard(answering)
         return None
 
-    async def _answered(self, asked: AskQuestion) -> bytes:
-        handler = self._answers.get(asked.kind)
+    async def _answered(self, question: AskQuestion) -> bytes:
+        handler = self._answers.get(question.kind)
         try:
             if handler is None:
-                raise CrossclawError(f"this gateway does not know the question {asked.kind!r}")
-            answer = AskAnswer(await handler(asked.body))
+                raise CrossclawError(
+                    f"this gateway does not know requests of the kind {question.kind!r}"
+                )
+            answer = AskAnswer(await handler(question.body))
         except CrossclawError as error:
             details = getattr(error, "details", None)
             answer = AskAnswer(None, AskRefusal(error.code, str(error), error.retryable, details))

@@ -8,6 +8,7 @@ from typing import Any
 import anyio
 import msgspec
 
+from crossclaw.domain.aliases import Hints
 from crossclaw.domain.budgets import Allowance
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import Fenced
@@ -28,7 +29,6 @@ from crossclaw.domain.sessions import Entry, NewEntry, NewSession, Session
 from crossclaw.ledger.channels import EditWaiting, WithdrawWaiting
 from crossclaw.ledger.contract import Ledger
 from crossclaw.ledger.gateways import TakeOver, TellGateways
-from crossclaw.ledger.hints import Hints
 from crossclaw.ledger.operations import (
     AlreadyAccepted,
     Append,
@@ -387,9 +387,9 @@ class RunStore:
         await self._ledger.do(NoteUptime(uptime_ms=uptime_ms))
 
     @contextmanager
-    def listening_to(self, hear: Listener, *kinds: type[FeedEvent]) -> Generator[None]:
-        """Calls `hear` for events of these kinds while this is open."""
-        end = self._feed.subscribe(hear, *kinds)
+    def listening_to(self, on_event: Listener, *kinds: type[FeedEvent]) -> Generator[None]:
+        """Calls `on_event` for events of these kinds while this is open."""
+        end = self._feed.subscribe(on_event, *kinds)
         try:
             yield
         finally:

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 import anyio
 
+from crossclaw.domain.aliases import Callback
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import CrossclawError
 from crossclaw.domain.events import FeedEvent, RunEnded
@@ -46,7 +47,7 @@ class Sweep:
         self._hint = anyio.Event()
         self._resting: dict[str, tuple[float, float]] = {}
         """Timers that were fired: when each may fire again, and how long one that failed waits."""
-        self._told: set[str] = set()
+        self._logged_kinds: set[str] = set()
         """Unknown kinds of timers that were already logged."""
 
     def wake(self) -> None:
@@ -54,10 +55,10 @@ class Sweep:
         call."""
         self._hint.set()
 
-    def waking(self, wake_outbox: Callable[[], None]) -> Callable[[FeedEvent], None]:
+    def waking(self, wake_outbox: Callback) -> Callable[[FeedEvent], None]:
         """A listener for ends of runs: what they may leave to be sent or to be archived is looked for at once."""
 
-        def hear(event: FeedEvent) -> None:
+        def on_event(event: FeedEvent) -> None:
             if not isinstance(event, RunEnded):
                 return
             plan = event.run.plan
@@ -67,7 +68,7 @@ class Sweep:
             if plan.spawned:
                 self.wake()  # a child may have to be archived at once
 
-        return hear
+        return on_event
 
     async def serve(self, fires: Mapping[str, Fire]) -> None:
         """Runs the sweep for ever. `fires`: what is done with the timers of each kind. Those of any
@@ -149,8 +150,8 @@ class Sweep:
 
     async def _tell_of_unknown(self, fires: Mapping[str, Fire]) -> None:
         for kind, count in (await self._ledger.count_timers()).items():
-            if kind not in fires and kind not in self._told:
-                self._told.add(kind)
+            if kind not in fires and kind not in self._logged_kinds:
+                self._logged_kinds.add(kind)
                 log.warning(
                     "%d timers of kind %s are put aside: this version does not know what they are for",
                     count,

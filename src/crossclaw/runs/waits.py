@@ -1,4 +1,5 @@
-"""Waits of runs for runs: the slot is given back, and a circle is refused before it closes."""
+"""Waits: a run that waits for another run gives its slot back meanwhile; a wait that would close a cycle is
+refused."""
 
 from collections.abc import Sequence
 

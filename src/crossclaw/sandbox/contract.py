@@ -59,7 +59,8 @@ class Sandbox(Protocol):
     name: str
 
     def wrap(self, place: "WorkPlace", command: str, folder: str) -> Wrapped:
-        """The command to start. `folder` is where to begin, relative to the place's own."""
+        """The program and arguments that run a shell command in the sandbox. `folder` is its working directory,
+        relative to the workspace."""
         ...
 
 

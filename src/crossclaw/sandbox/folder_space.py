@@ -47,10 +47,10 @@ class LimitedFolder:
         with self._lock:
             now = self._look()
             if self._quota is not None and keeper.free_room(str(self._folder))[0] < size:
-                raise Forbidden(self._told())
+                raise Forbidden(self._full_text())
             more = FolderSize(now.bytes + size, now.files + 1)
             if self._is_over(more):
-                raise Forbidden(self._told())
+                raise Forbidden(self._full_text())
             self._size = more
 
     def fit(self, limits: CommandLimits) -> tuple[CommandLimits, str]:
@@ -69,7 +69,7 @@ class LimitedFolder:
                 if self._watches_files
                 else 0,
             )
-            return bounded, self._told() if is_full else ""
+            return bounded, self._full_text() if is_full else ""
 
     @property
     def _watches_bytes(self) -> bool:
@@ -105,7 +105,7 @@ class LimitedFolder:
         pairs = zip(self._free, now, room, (self._watches_bytes, self._watches_files), strict=True)
         return any(watched and then - free > left // 2 for then, free, left, watched in pairs)
 
-    def _told(self) -> str:
+    def _full_text(self) -> str:
         limits = (
             [f"{self._bytes_max // MB} MB (sandbox.limits.workspaceMb)"] if self._bytes_max else []
         )

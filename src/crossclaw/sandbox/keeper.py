@@ -43,15 +43,15 @@ def main(arguments: Sequence[str]) -> int:
     woken, wakes = os.pipe()
     os.set_blocking(wakes, False)
     signal.set_wakeup_fd(wakes, warn_on_full_buffer=False)
-    told: list[int] = []
+    term_signals: list[int] = []
     signal.signal(signal.SIGCHLD, lambda number, frame: None)
-    signal.signal(signal.SIGTERM, lambda number, frame: told.append(number))
+    signal.signal(signal.SIGTERM, lambda number, frame: term_signals.append(number))
     _control(SUBREAPER, 1)
     _bound(limits)
     pid = _start(command, limits)
     try:
         while (code := _reap(pid)) is None:
-            if told or os.getppid() != gateway:
+            if term_signals or os.getppid() != gateway:
                 return _end_gently(pid, woken)
             if trouble := _passed(limits, disk) or size.passed():
                 sys.stderr.write(f"[ended: {trouble}]\n")

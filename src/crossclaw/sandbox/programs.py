@@ -126,7 +126,7 @@ class _Output:
         self._head = bytearray()
         self._tail = bytearray()
         self._tell = tell
-        self._told_at = anyio.current_time()
+        self._reported_at = anyio.current_time()
 
     async def read(self, process: anyio.abc.Process, bytes_max: int) -> None:
         assert process.stdout is not None
@@ -140,8 +140,8 @@ class _Output:
         self._head += data[:room]
         self._tail += data[room:]
         del self._tail[: max(0, len(self._tail) - KEPT_BYTES // 2)]
-        if anyio.current_time() - self._told_at >= PROGRESS_S:
-            self._told_at = anyio.current_time()
+        if anyio.current_time() - self._reported_at >= PROGRESS_S:
+            self._reported_at = anyio.current_time()
             self._tell(self.text()[-PROGRESS_CHARS:])
 
     def text(self) -> str:

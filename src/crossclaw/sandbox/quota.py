@@ -78,8 +78,8 @@ def hold_quota(folder: Path, bytes_max: int, files_max: int) -> Quota | None:
 
 
 def _project_of(descriptor: int) -> int:
-    told = fcntl.ioctl(descriptor, _GET_ATTRIBUTES, bytes(_ATTRIBUTES.size))
-    return int(_ATTRIBUTES.unpack(told)[3])
+    attributes = fcntl.ioctl(descriptor, _GET_ATTRIBUTES, bytes(_ATTRIBUTES.size))
+    return int(_ATTRIBUTES.unpack(attributes)[3])
 
 
 def _limit(root: int, project: int, bytes_max: int, files_max: int) -> None:
@@ -117,9 +117,9 @@ def _opened(names: list[str], folder: int) -> Iterator[int]:
 
 
 def _give(descriptor: int, project: int, *, is_folder: bool) -> None:
-    told = fcntl.ioctl(descriptor, _GET_ATTRIBUTES, bytes(_ATTRIBUTES.size))
-    flags, extent, extents, before, cow, rest = _ATTRIBUTES.unpack(told)
+    attributes = fcntl.ioctl(descriptor, _GET_ATTRIBUTES, bytes(_ATTRIBUTES.size))
+    flags, extent, extents, before, cow, rest = _ATTRIBUTES.unpack(attributes)
     wanted = flags | (_INHERITED if is_folder else 0)
     if (flags, before) != (wanted, project):
-        told = _ATTRIBUTES.pack(wanted, extent, extents, project, cow, rest)
-        fcntl.ioctl(descriptor, _SET_ATTRIBUTES, told)
+        attributes = _ATTRIBUTES.pack(wanted, extent, extents, project, cow, rest)
+        fcntl.ioctl(descriptor, _SET_ATTRIBUTES, attributes)

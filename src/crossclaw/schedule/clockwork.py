@@ -14,6 +14,7 @@ import anyio
 import anyio.abc
 import msgspec
 
+from crossclaw.domain.aliases import Hints
 from crossclaw.domain.errors import (
     Busy,
     CrossclawError,
@@ -26,7 +27,6 @@ from crossclaw.domain.errors import (
 from crossclaw.domain.events import FeedEvent, HeartbeatNews, JobNews, RunEnded
 from crossclaw.domain.jobs import Job, Tick, TickId, beyond_heartbeat
 from crossclaw.domain.runs import Run
-from crossclaw.ledger.hints import Hints
 from crossclaw.ledger.jobs import MoveJob, SettleTick, SwitchOffJob, TakeTick
 from crossclaw.runs.context import ServiceContext
 from crossclaw.schedule.heartbeats import PREFIX, Heartbeats
@@ -74,7 +74,7 @@ class Clockwork:
         self._hint = anyio.Event()
         self._ahead_ms: float | None = None
         """How far the wall clock was ahead of the time that only goes forward, at the last look."""
-        context.feed.subscribe(self._hear, RunEnded)
+        context.feed.subscribe(self.on_event, RunEnded)
 
     def wake(self) -> None:
         self._hint.set()
@@ -129,7 +129,8 @@ class Clockwork:
                 log.info("job %s keeps its time: %s", job.job_id, error)
 
     async def _pause_s(self) -> float:
-        """The time until the next tick. One that is due and waits for its run before is woken by that one's end."""
+        """The time until the next tick. A tick that is due while the job's last run is under way is not counted:
+        the end of that run wakes this loop."""
         now = self._clock.now_ms()
         next_at = await self._ledger.next_job_at(after=now)
         if next_at is None:
@@ -274,16 +275,16 @@ class Clockwork:
 
     # ── telling ────────────────────────────────────────────────────────────────────────────────
 
-    def _hear(self, heard: FeedEvent) -> None:
-        if not isinstance(heard, RunEnded) or (tick := heard.run.plan.tick) is None:
+    def on_event(self, event: FeedEvent) -> None:
+        if not isinstance(event, RunEnded) or (tick := event.run.plan.tick) is None:
             return
         self.wake()
-        if heard.run.started_at is None and heard.run.status == "ok":
+        if event.run.started_at is None and event.run.status == "ok":
             return  # words that wait for the next run: whoever has begun the tick tells of its end
         if tick.job_id.startswith(PREFIX):
-            self._feed.publish(_beat_news(heard.run))
+            self._feed.publish(_beat_news(event.run))
         else:
-            self._feed.publish(_finished_news(heard.run, tick))
+            self._feed.publish(_finished_news(event.run, tick))
 
 
 def _missed(job: Job, due: DueTicks, now: int) -> tuple[Tick, ...]:

@@ -2,12 +2,10 @@
 runs may do what a stranger's may: nothing that only the owner may."""
 
 from collections.abc import Callable
-from typing import Annotated, Any, Literal
-
-import msgspec
+from typing import Any, Literal
 
 from crossclaw.domain.agents import ThinkingLevel, normalize_agent_id
-from crossclaw.domain.aliases import Filled
+from crossclaw.domain.aliases import Filled, NameText, Positive
 from crossclaw.domain.errors import Forbidden, Invalid
 from crossclaw.domain.jobs import ACK_CHARS_MAX, WakeMode, beyond_heartbeat
 from crossclaw.domain.keys import SessionKey
@@ -24,7 +22,6 @@ from crossclaw.sessions.arrivals import Arrival, RequestId
 from crossclaw.sessions.intake import Intake
 
 NAME_CHARS_MAX = 64  # it stands in the line that says where the words come from
-Once = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
 KeyFrom = Literal["request", "template", "config"]
 """Who chose the session key: the sender; the sender, within a template that begins with `hook:`; or the owner alone."""
 
@@ -33,7 +30,7 @@ class HookWakeParams(Params, frozen=True):
     text: Filled
     mode: WakeMode = "now"
     name: str = "Hook"
-    idempotency_key: Once | None = None
+    idempotency_key: NameText | None = None
 
 
 class HookAgentParams(Params, frozen=True):
@@ -50,8 +47,8 @@ class HookAgentParams(Params, frozen=True):
     thread_id: str | int | None = None
     model: str | None = None
     thinking: ThinkingLevel | None = None
-    timeout_seconds: Annotated[int, msgspec.Meta(ge=1)] | None = None
-    idempotency_key: Once | None = None
+    timeout_seconds: Positive | None = None
+    idempotency_key: NameText | None = None
 
 
 class Woken(Result, frozen=True):
@@ -123,11 +120,11 @@ class Hooks:
             self._refuse_agent(handle.key.agent_id)
         return handle
 
-    def _agent(self, asked: str | None) -> str:
+    def _agent(self, named: str | None) -> str:
         agents = self._config.agents
-        if not asked:
+        if not named:
             return agents.default_id
-        agent_id = agents.get(asked).id
+        agent_id = agents.get(named).id
         self._refuse_agent(agent_id)
         return agent_id
 

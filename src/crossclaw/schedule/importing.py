@@ -77,7 +77,7 @@ class ImportedJobs:
             raise Invalid("it has no id")
         job_id = raw["id"].strip()
         if not job_id.isprintable() or not 0 < len(job_id) <= _ID_CHARS_MAX:
-            raise Invalid("its id cannot be one here")
+            raise Invalid(f"its id must have 1 to {_ID_CHARS_MAX} printable characters")
         spec = _spec_of(raw)
         check_spec(spec, self._local)
         agent_id = normalize_agent_id(spec.agent_id or self._default_id)

@@ -1,12 +1,12 @@
 """Job patches: some fields of a job, and what it becomes by them. What a patch leaves out stays as it is."""
 
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from crossclaw.domain.agents import ThinkingLevel
-from crossclaw.domain.aliases import Filled
+from crossclaw.domain.aliases import Filled, Positive
 from crossclaw.domain.errors import Invalid
 from crossclaw.domain.jobs import (
     AgentTurn,
@@ -20,8 +20,6 @@ from crossclaw.domain.jobs import (
 )
 from crossclaw.door.registry import Params
 
-Times = Annotated[int, msgspec.Meta(ge=1)]
-
 
 class SystemEventPatch(Params, frozen=True, tag_field="kind", tag="systemEvent"):
     text: Filled | UnsetType = UNSET
@@ -31,7 +29,7 @@ class AgentTurnPatch(Params, frozen=True, tag_field="kind", tag="agentTurn"):
     message: Filled | UnsetType = UNSET
     model: str | UnsetType | None = UNSET
     thinking: ThinkingLevel | UnsetType | None = UNSET
-    timeout_seconds: Times | UnsetType | None = UNSET
+    timeout_seconds: Positive | UnsetType | None = UNSET
     allow_unsafe_external_content: bool | UnsetType | None = UNSET
     deliver: bool | UnsetType | None = UNSET
     channel: str | UnsetType | None = UNSET

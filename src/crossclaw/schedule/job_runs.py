@@ -125,8 +125,8 @@ class JobRuns:
             summary=(summary or "")[-NOTICE_CHARS_MAX:],
         )
         done = [DeleteJob(job_id=tick.job_id)] if job and ok and _used_up(job) else []
-        told = await self._tell_main(run, job, outcome) if job and wanted else []
-        return [settled, *done, *told]
+        notices = await self._tell_main(run, job, outcome) if job and wanted else []
+        return [settled, *done, *notices]
 
     def _why_nowhere(self, wanted: JobDelivery) -> str:
         if wanted.channel in (None, "last") or channel_name(wanted.channel) in self._channels:

@@ -54,7 +54,7 @@ def parse_at(text: str) -> int:
 
 
 def check(schedule: JobSchedule, local: tzinfo) -> None:
-    """Refuse what can never be due, with what would work."""
+    """Refuses a schedule that can never be due; the error says what would work."""
     match schedule:
         case At(at=at):
             parse_at(at)

@@ -94,8 +94,8 @@ class LedgerAttention:
         return [_approval_row(each) for each in waiting[:ROWS_MAX] if each.expires_at > now]
 
 
-def _approval_row(asked: Approval) -> AttentionRow:
-    wish, minutes = asked.wish, (asked.expires_at - asked.asked_at) // 60_000
+def _approval_row(approval: Approval) -> AttentionRow:
+    wish, minutes = approval.wish, (approval.expires_at - approval.asked_at) // 60_000
     about = [f"Program: {wish.program}." if wish.program else ""]
     about.append(
         f"In {wish.folder}{', sandboxed' if wish.sandboxed else ''}." if wish.folder else ""
@@ -104,21 +104,21 @@ def _approval_row(asked: Approval) -> AttentionRow:
     about.append(f"Only once: it has {wish.why_unlisted}." if wish.why_unlisted else "")
     about.append(f"Without an answer it is a no after {minutes} minutes.")
     return AttentionRow(
-        id=f"approval:{asked.approval_id}",
+        id=f"approval:{approval.approval_id}",
         kind="approval",
-        key=asked.key.shown,
+        key=approval.key.shown,
         what="asks: may it run this?",
         why=wish.shown,
         helps=" ".join(filter(None, about)),
-        since=asked.asked_at,
-        run_id=asked.run_id,
+        since=approval.asked_at,
+        run_id=approval.run_id,
         actions=tuple(
             AttentionAction(
                 ANSWER_LABELS[each],
                 "exec.approval.resolve",
-                {"id": asked.approval_id, "decision": each},
+                {"id": approval.approval_id, "decision": each},
             )
-            for each in asked.answers
+            for each in approval.answers
         ),
     )
 

@@ -13,9 +13,10 @@ from crossclaw.config.channel_accounts import (
     defaults_in,
     sender_of_rule,
 )
-from crossclaw.config.channels import ChannelSettings, Senders, TopicSettings
+from crossclaw.config.channels import ChannelSettings, TopicSettings
 from crossclaw.config.tools import ToolPolicy
 from crossclaw.domain.addresses import Inbound
+from crossclaw.domain.aliases import Senders
 from crossclaw.domain.authority import ChatPlace
 from crossclaw.domain.mention_patterns import mention_pattern, name_pattern
 from crossclaw.policy.channel_access import EVERYBODY, AccessRules, GroupRules, Speaker

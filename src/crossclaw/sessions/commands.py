@@ -226,8 +226,8 @@ class Commands:
         return CommandAnswer("\n".join(lines))
 
     async def _status(self, context: CommandContext, argument: str) -> CommandAnswer:
-        told = await self._call(context, "tool.session_status", sessionKey=context.named)
-        return CommandAnswer(told["statusText"])
+        answer = await self._call(context, "tool.session_status", sessionKey=context.named)
+        return CommandAnswer(answer["statusText"])
 
     async def _usage(self, context: CommandContext, argument: str) -> CommandAnswer:
         row = (await self._call(context, "sessions.describe", key=context.named))["session"]
@@ -250,15 +250,15 @@ class Commands:
 
     async def _model(self, context: CommandContext, argument: str) -> CommandAnswer:
         if not argument:
-            told = await self._call(context, "tool.session_status", sessionKey=context.named)
-            line = next(line for line in told["statusText"].splitlines() if "Model:" in line)
+            answer = await self._call(context, "tool.session_status", sessionKey=context.named)
+            line = next(line for line in answer["statusText"].splitlines() if "Model:" in line)
             listed = (await self._call(context, "models.list"))["models"]
             names = ", ".join(f"{each['provider']}/{each['id']}" for each in listed[:LISTED_MAX])
             return CommandAnswer(f"{line}. {COMMANDS['model'].usage}\nTo choose from: {names}")
-        told = await self._call(
+        answer = await self._call(
             context, "tool.session_status", sessionKey=context.named, model=argument
         )
-        line = next(line for line in told["statusText"].splitlines() if "Model:" in line)
+        line = next(line for line in answer["statusText"].splitlines() if "Model:" in line)
         return CommandAnswer(f"{line}.")
 
     async def _think(self, context: CommandContext, argument: str) -> CommandAnswer:
@@ -314,13 +314,13 @@ class Commands:
 
     async def _compact(self, context: CommandContext, argument: str) -> CommandAnswer:
         asked = {"instructions": argument} if argument else {}
-        told = await self._call(context, "sessions.compact", key=context.named, **asked)
-        if told.get("compacted"):
+        answer = await self._call(context, "sessions.compact", key=context.named, **asked)
+        if answer.get("compacted"):
             return CommandAnswer(
                 "Compacted: older turns are a summary now; the history stays whole."
             )
         return CommandAnswer(
-            f"Not compacted: {told.get('reason') or 'there is nothing to shorten'}."
+            f"Not compacted: {answer.get('reason') or 'there is nothing to shorten'}."
         )
 
     async def _approve(self, context: CommandContext, argument: str) -> CommandAnswer:
@@ -337,8 +337,8 @@ class Commands:
 
     async def _call(self, context: CommandContext, method: str, **params: Any) -> dict[str, Any]:
         answer = await self._dispatch(context.caller, method, params)
-        told: dict[str, Any] = msgspec.to_builtins(answer)
-        return told
+        fields: dict[str, Any] = msgspec.to_builtins(answer)
+        return fields
 
 
 def _suggest(word: str) -> str:

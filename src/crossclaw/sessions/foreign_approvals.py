@@ -4,7 +4,7 @@ A rule is kept at least as strict as it was. One that cannot be kept so is left 
 are asked about again.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from crossclaw.domain.agents import normalize_agent_id
+from crossclaw.domain.aliases import Tell
 from crossclaw.domain.approvals import ASK, SECURITY, ExecRule, StandingGrant
 from crossclaw.domain.ids import Ids
 from crossclaw.domain.untrusted import decode
@@ -24,8 +25,6 @@ BYTES_MAX = 10_000_000  # of that file; ten thousand entries have two
 ENTRIES_MAX = 1_000  # of one agent
 BY = "exec-approvals.json"
 
-Remark = Callable[[str], None]
-
 
 def find_approvals(folder: Path) -> Iterator[bytes]:
     """The stored approvals: a file until OpenClaw 2026.2, a table in 2026.9."""
@@ -37,15 +36,13 @@ def find_approvals(folder: Path) -> Iterator[bytes]:
             yield from (raw for raw in opened.approvals() if len(raw) <= BYTES_MAX)
 
 
-def read_approvals(
-    raw: bytes, home: Path, at: int, ids: Ids, remark: Remark
-) -> list[StandingGrant]:
+def read_approvals(raw: bytes, home: Path, at: int, ids: Ids, remark: Tell) -> list[StandingGrant]:
     """The grants in a file. Raises ValueError if it is no such file."""
     try:
-        told = decode(raw)
+        written = decode(raw)
     except msgspec.DecodeError as error:
         raise ValueError(f"{FILE} is no JSON: {error}") from None
-    if not isinstance(told, dict):
+    if not isinstance(written, dict):
         raise ValueError(f"{FILE} is no object")
     found: list[StandingGrant] = []
 
@@ -55,9 +52,9 @@ def read_approvals(
         )
         found.append(grant)
 
-    if (rule := _rule(told.get("defaults"))) is not None:
+    if (rule := _rule(written.get("defaults"))) is not None:
         add(EVERYBODY, rule=rule)
-    agents = told.get("agents")
+    agents = written.get("agents")
     for name, section in (agents if isinstance(agents, dict) else {}).items():
         agent_id = "main" if name == "default" else normalize_agent_id(str(name))
         if name == "*":
@@ -89,7 +86,7 @@ def _rule(section: Any) -> ExecRule | None:
     return None if rule == ExecRule() else rule
 
 
-def _patterns(agent_id: str, section: Any, home: Path, remark: Remark) -> Iterator[str]:
+def _patterns(agent_id: str, section: Any, home: Path, remark: Tell) -> Iterator[str]:
     entries = section.get("allowlist") if isinstance(section, dict) else None
     if not isinstance(entries, list):
         return

@@ -7,6 +7,7 @@ from typing import TypeVar
 import anyio
 import anyio.abc
 
+from crossclaw.domain.aliases import Callback
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import CrossclawError
 from crossclaw.domain.keys import SessionKey
@@ -45,7 +46,7 @@ class _LastSign:
 class GuestPresence:
     """Which guests are present. A guest keeps no connection: it is present as long as it calls."""
 
-    def __init__(self, clock: Clock, came: Callable[[], None]) -> None:
+    def __init__(self, clock: Clock, came: Callback) -> None:
         self._clock, self._came = clock, came
         self._heard: dict[SessionKey, _LastSign] = {}
         """The last signs of all guests that came, or were sent to, since the start."""
@@ -76,17 +77,17 @@ class GuestPresence:
         patience_s = AT_WORK_S if has_message else AWAY_S
         return heard.calls > 0 or anyio.current_time() - heard.last < patience_s
 
-    async def watch_over(self, asked: "GuestRun") -> None:
+    async def watch_over(self, guest_run: "GuestRun") -> None:
         """Ends a run whose guest is away. Every message gets the full time, which includes the time it waited
         behind others: so all senders learn at once that the guest has left, not one by one."""
-        waited_s = max(0, self._clock.now_ms() - asked.run.created_at) / 1000
+        waited_s = max(0, self._clock.now_ms() - guest_run.run.created_at) / 1000
         since = anyio.current_time() - waited_s
-        heard = self._heard.setdefault(asked.run.key, _LastSign())
+        heard = self._heard.setdefault(guest_run.run.key, _LastSign())
         while True:
-            patience_s = AT_WORK_S if asked.may_be_at_work else AWAY_S
+            patience_s = AT_WORK_S if guest_run.may_be_at_work else AWAY_S
             left_s = max(since, heard.last) + patience_s - anyio.current_time()
             if left_s <= 0 and not heard.calls:
-                return asked.give_up(patience_s)
+                return guest_run.give_up(patience_s)
             await anyio.sleep(left_s if left_s > 0 else patience_s)
 
 

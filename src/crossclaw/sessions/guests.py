@@ -93,7 +93,7 @@ class Guests:
         self._slots = slots
         self._clock = clock
         self._ids = ids
-        self._asked: dict[SessionKey, GuestRun] = {}
+        self._in_hand: dict[SessionKey, GuestRun] = {}
         """The runs that wait, at most one a session: its lane has one run under way."""
         self._waiting: dict[SessionKey, _GuestWait] = {}
         self._presence = GuestPresence(clock, self._came)
@@ -116,8 +116,8 @@ class Guests:
 
     def is_here(self, key: SessionKey) -> bool:
         """Whether somebody is likely to answer in a guest's session."""
-        asked = self._asked.get(key)
-        in_hand = asked is not None and asked.handed_over
+        guest_run = self._in_hand.get(key)
+        in_hand = guest_run is not None and guest_run.handed_over
         return self._presence.is_here(key, has_message=in_hand)
 
     def _came(self) -> None:
@@ -137,15 +137,15 @@ class Guests:
         progress.last_words = self._last_words
         if (message := await message_of(self._ledger, run)) is None:
             raise NotFound(f"the message of run {run.run_id} is not in its transcript")
-        asked = GuestRun(run, message)
-        self._asked[run.key] = asked
+        guest_run = GuestRun(run, message)
+        self._in_hand[run.key] = guest_run
         try:
             if (waiting := self._waiting.get(run.key)) is not None:
                 waiting.wake.set()
             async with self._slots.given_back(run.key):
-                return self._said(await asked.answer(self._presence))
+                return self._said(await guest_run.answer(self._presence))
         finally:
-            del self._asked[run.key]
+            del self._in_hand[run.key]
 
     def _said(self, reply: str) -> Ending:
         message = AssistantMessage([Text(reply)], self._clock.now_ms(), stop_reason="end_turn")
@@ -193,8 +193,8 @@ class Guests:
                 status="replaced",
                 hint="you wait once more elsewhere; only the newer call hears",
             )
-        asked = self._open(key)
-        return GuestWaitResult(status="nothing") if asked is None else asked.hand_over()
+        guest_run = self._open(key)
+        return GuestWaitResult(status="nothing") if guest_run is None else guest_run.hand_over()
 
     async def _look_elsewhere(self, key: SessionKey) -> GuestWaitResult | None:
         if await self._run_elsewhere(key) is None or self._elsewhere is None:
@@ -213,36 +213,36 @@ class Guests:
 
     async def _run_elsewhere(self, key: SessionKey) -> Run | None:
         """The one that another gateway has in hand for this guest."""
-        if self._elsewhere is None or key in self._asked:
+        if self._elsewhere is None or key in self._in_hand:
             return None
         first = next(iter(await self._ledger.list_open_runs(key)), None)
         return first if first is not None and first.status != "queued" else None
 
-    def on_run_started(self, started: FeedEvent) -> None:
+    def on_event(self, event: FeedEvent) -> None:
         """A run has begun here or on another gateway: whoever waits for it looks."""
-        if isinstance(started, RunStarted):
-            waiting = self._waiting.get(started.run.key)
-            if waiting is not None and started.run.key not in self._asked:
+        if isinstance(event, RunStarted):
+            waiting = self._waiting.get(event.run.key)
+            if waiting is not None and event.run.key not in self._in_hand:
                 waiting.wake.set()
 
     def look(self, key: SessionKey) -> GuestWaitResult | None:
         """Hands the open message over to a guest that asked another gateway."""
         with self._presence.heard_of(key):
-            asked = self._open(key)
-            return None if asked is None else asked.hand_over()
+            guest_run = self._open(key)
+            return None if guest_run is None else guest_run.hand_over()
 
     async def take_reply(self, key: SessionKey, run_id: str, text: str) -> ReplyResult | None:
         """Takes the answer of a guest that called another gateway. None: this gateway does not have the message."""
-        asked = self._asked.get(key)
-        if asked is None or asked.run.run_id != run_id:
+        guest_run = self._in_hand.get(key)
+        if guest_run is None or guest_run.run.run_id != run_id:
             return None
         with self._presence.heard_of(key):
-            asked.take(text)
+            guest_run.take(text)
             return await self._settled(run_id, text)
 
     def _open(self, key: SessionKey) -> "GuestRun | None":
-        asked = self._asked.get(key)
-        return None if asked is None or asked.answered else asked
+        guest_run = self._in_hand.get(key)
+        return None if guest_run is None or guest_run.answered else guest_run
 
     async def reply(self, caller: Caller, params: ReplyParams) -> ReplyResult:
         """Answers a message. On return the answer is stored and its run has ended; the same answer again
@@ -253,12 +253,12 @@ class Guests:
         run = await self._run_store.find(params.run_id)
         if run is None or run.key != key:
             raise NotFound(f"there is no message {params.run_id} for you; sessions_wait tells")
-        asked = self._asked.get(key)
-        if asked is not None and asked.run.run_id == run.run_id:
-            asked.take(text)
+        guest_run = self._in_hand.get(key)
+        if guest_run is not None and guest_run.run.run_id == run.run_id:
+            guest_run.take(text)
         elif not run.ended:
-            if self._elsewhere and (told := await self._elsewhere.reply(key, run.run_id, text)):
-                return told
+            if self._elsewhere and (settled := await self._elsewhere.reply(key, run.run_id, text)):
+                return settled
             raise Busy("this message is not yet your turn; call sessions_wait and answer that one")
         return await self._settled(run.run_id, text)
 
@@ -285,8 +285,8 @@ class Guests:
         else:
             self.clients.require(key, client_id)
             result = await work()
-        asked = self._open(key)
-        in_hand = asked is not None and asked.handed_over
+        guest_run = self._open(key)
+        in_hand = guest_run is not None and guest_run.handed_over
         self.clients.heard(key, client_id, has_message=in_hand)
         return result
 
@@ -300,15 +300,15 @@ class Guests:
         its authority and its cause, and no longer than it lasts."""
         if self.clients.is_other(key, client_id):
             return await work(None)  # the message is not this client's
-        asked = self._open(key)
-        in_hand = asked is not None and asked.handed_over
+        guest_run = self._open(key)
+        in_hand = guest_run is not None and guest_run.handed_over
         self.clients.heard(key, client_id, has_message=in_hand)
         with self._presence.heard_of(key):
-            if asked is None:
+            if guest_run is None:
                 return await work(await self._run_elsewhere(key))
             if not in_hand:
                 return await work(None)
-            return await asked.during(work)
+            return await guest_run.during(work)
 
 
 class _GuestWait:

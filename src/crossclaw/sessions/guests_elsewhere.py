@@ -29,7 +29,7 @@ class NeighboursGuests:
         for each in self._neighbours:
             try:
                 found = await self._neighbours.ask(
-                    each, "guest.look", _told(key), list[GuestWaitResult], LOOK_S
+                    each, "guest.look", _names_of(key), list[GuestWaitResult], LOOK_S
                 )
             except CrossclawError as error:
                 log.info("gateway %s does not tell what it has for a guest: %s", each.name, error)
@@ -42,16 +42,20 @@ class NeighboursGuests:
         failed: CrossclawError | None = None
         for each in self._neighbours:
             try:
-                told = await self._neighbours.ask(
-                    each, "guest.reply", [*_told(key), run_id, text], list[ReplyResult], SETTLE_S
+                answer = await self._neighbours.ask(
+                    each,
+                    "guest.reply",
+                    [*_names_of(key), run_id, text],
+                    list[ReplyResult],
+                    SETTLE_S,
                 )
             except NeighbourRefused:
                 raise  # it has the message, and says why not
             except CrossclawError as error:
                 failed = error
                 continue
-            if told:
-                return told[0]
+            if answer:
+                return answer[0]
         if failed is not None:
             raise failed
         return None
@@ -64,16 +68,16 @@ class GuestsForNeighbours:
         self._guests = guests
 
     @answers("guest.look")
-    async def look(self, asked: Any) -> list[GuestWaitResult]:
-        found = self._guests.look(key_of(*msgspec.convert(asked, tuple[str, str])))
+    async def look(self, body: Any) -> list[GuestWaitResult]:
+        found = self._guests.look(key_of(*msgspec.convert(body, tuple[str, str])))
         return [] if found is None else [found]
 
     @answers("guest.reply")
-    async def reply(self, asked: Any) -> list[ReplyResult]:
-        text, agent_id, run_id, reply = msgspec.convert(asked, tuple[str, str, str, str])
-        told = await self._guests.take_reply(key_of(text, agent_id), run_id, reply)
-        return [] if told is None else [told]
+    async def reply(self, body: Any) -> list[ReplyResult]:
+        text, agent_id, run_id, reply = msgspec.convert(body, tuple[str, str, str, str])
+        answer = await self._guests.take_reply(key_of(text, agent_id), run_id, reply)
+        return [] if answer is None else [answer]
 
 
-def _told(key: SessionKey) -> list[str]:
+def _names_of(key: SessionKey) -> list[str]:
     return [key.text, key.agent_id]

@@ -8,7 +8,7 @@ import msgspec
 from crossclaw.ledger.imports import ImportedSession
 from crossclaw.sessions.import_sources import TranscriptSource
 
-TOLD_MAX = 200  # problems told one by one; the rest are counted
+LISTED_MAX = 200  # problems told one by one; the rest are counted
 
 
 class ImportReport(msgspec.Struct, kw_only=True, rename="camel"):
@@ -30,11 +30,11 @@ class ImportReport(msgspec.Struct, kw_only=True, rename="camel"):
 
     def problem(self, text: str) -> None:
         self.unreadable += 1
-        if len(self.problems) < TOLD_MAX:
+        if len(self.problems) < LISTED_MAX:
             self.problems.append(text)
 
     def remark(self, text: str) -> None:
-        if len(self.remarks) < TOLD_MAX:
+        if len(self.remarks) < LISTED_MAX:
             self.remarks.append(text)
 
 

@@ -364,8 +364,12 @@ class Intake:
             run_id=request.id if request.scope == "run" else None,
             authority=caller.principal.authority,
         )
-        told: dict[str, object] = {"about": "command", "text": arrival.text, "answer": answer.text}
-        note = NewEntry(entry_id=builder.ids.short(), type="note", note=told)
+        fields: dict[str, object] = {
+            "about": "command",
+            "text": arrival.text,
+            "answer": answer.text,
+        }
+        note = NewEntry(entry_id=builder.ids.short(), type="note", note=fields)
         where = arrival.plan.reply_to  # the chat that it was said in
         delivery = where and NewDelivery.of_run(new, f"reply:{new.run_id}", key, where, answer.text)
         reply = [PutDelivery(new=delivery, at=builder.clock.now_ms())] if delivery else []

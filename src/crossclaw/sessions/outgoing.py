@@ -13,6 +13,7 @@ import msgspec
 from crossclaw.channels.registry import channel_name, named_address
 from crossclaw.delivery.files import FILES_MAX, FileToSend, read_media_url
 from crossclaw.domain.addresses import Address
+from crossclaw.domain.aliases import Callback
 from crossclaw.domain.errors import Invalid, KeyReused
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage, Text
@@ -52,7 +53,7 @@ class OutgoingMessages:
         context: ServiceContext,
         resolver: Resolver,
         channels: Collection[str],
-        wake_outbox: Callable[[], None],
+        wake_outbox: Callback,
         workspace_of: Callable[[str], Path],
     ) -> None:
         self._config = context.config

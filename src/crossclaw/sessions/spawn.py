@@ -61,7 +61,7 @@ class SpawnResult(Result, frozen=True):
 class _Task(msgspec.Struct, frozen=True, kw_only=True):
     """What was asked for, checked, and with what the config says where nothing was said."""
 
-    asked: tuple[str | float | None, ...]
+    compared_by: tuple[str | float | None, ...]
     """What a repeated request is compared by: the config may have changed since the first one."""
 
     agent_id: str
@@ -136,7 +136,7 @@ class Spawns:
         cleanup: Cleanup = "delete" if params.cleanup == "delete" else "keep"
         own = (params.model, params.thinking, params.run_timeout_seconds)
         return _Task(
-            asked=(agent_id, params.task, label or None, cleanup, *own),
+            compared_by=(agent_id, params.task, label or None, cleanup, *own),
             agent_id=agent_id,
             words=params.task,
             label=label or None,
@@ -146,12 +146,12 @@ class Spawns:
             cleanup=cleanup,
         )
 
-    def _model(self, agent_id: str, asked: str | None) -> str | None:
-        chosen = asked or self._config.subagent_model_for(agent_id)
+    def _model(self, agent_id: str, named: str | None) -> str | None:
+        chosen = named or self._config.subagent_model_for(agent_id)
         return None if chosen is None else self._models.check(chosen)
 
-    def _thinking(self, agent_id: str, asked: str | None) -> str | None:
-        level = asked or self._config.subagent_thinking_for(agent_id)
+    def _thinking(self, agent_id: str, named: str | None) -> str | None:
+        level = named or self._config.subagent_thinking_for(agent_id)
         if level is not None and level not in get_args(ThinkingLevel):
             levels = ", ".join(get_args(ThinkingLevel))
             raise Invalid(f"invalid thinking {level!r}; the levels are {levels}")
@@ -175,7 +175,7 @@ class Spawns:
         child = SessionKey.subagent(task.agent_id, str(uuid5(NAMESPACE_URL, f"spawn:{run_id}")))
         request = RequestId(
             id=run_id,
-            words=("spawn", parent.text, msgspec.json.encode(task.asked).decode()),
+            words=("spawn", parent.text, msgspec.json.encode(task.compared_by).decode()),
             of_session=False,
         )
         if await self._is_known(caller, request, child, parent, task):

@@ -98,8 +98,8 @@ class SpawnReports:
 
     async def _report(self, spawn: Spawn, report: SpawnReport, run: Run) -> list[Op[Any]]:
         at = self._builder.clock.now_ms()
-        told = msgspec.structs.replace(spawn, announced_at=at)
-        ops: list[Op[Any]] = [SetSpawn(spawn=told), *self._cleanup_timer(spawn, run.key, at)]
+        announced = msgspec.structs.replace(spawn, announced_at=at)
+        ops: list[Op[Any]] = [SetSpawn(spawn=announced), *self._cleanup_timer(spawn, run.key, at)]
         parent = await self._ledger.find_session(SessionKey.stored(spawn.parent_key))
         if parent is None:
             return ops
@@ -136,11 +136,11 @@ class SpawnReports:
         at = self._builder.clock.now_ms()
         where = spawn.reply_to or address_of(parent)
         may_say = decide_send(self._config.session.send_policy, parent.key, parent).allowed
-        told = self._tell(spawn, parent, words, at, shown=where is None and may_say)
+        report = self._tell(spawn, parent, words, at, shown=where is None and may_say)
         if where is None:
-            return [told]
+            return [report]
         delivery = NewDelivery.of_run(run, f"spawn:{spawn.run_id}", parent.key, where, words)
-        return [told, PutDelivery(new=delivery, at=at, if_there=True)]
+        return [report, PutDelivery(new=delivery, at=at, if_there=True)]
 
     def _tell(self, spawn: Spawn, parent: Session, words: str, at: int, *, shown: bool) -> Inject:
         entry = NewEntry(

@@ -75,12 +75,12 @@ class Tracing:
 
     async def trace(self, root: RunRow) -> TraceTree:
         rows = await self._watching.trace(root.run_id, limit=SPANS_MAX)
-        asked = {
+        approvals = {
             (each.run_id, each.tool_use_id): each.wish.shown
             for each in await self._ledger.list_waiting_approvals()
         }
         now = self._clock.now_ms()
-        spans = arranged(list(_Assembly(rows, asked).spans())[:SPANS_MAX], now)
+        spans = arranged(list(_Assembly(rows, approvals).spans())[:SPANS_MAX], now)
         message = _first_message(rows.entries.get(root.run_id, []))
         message = message or await self._ledger.find_inbox(root.run_id)
         runs = [span for span in spans if span.kind == "run"]
@@ -117,10 +117,10 @@ class _Assembly:
     """Builds the spans from the ledger's rows. What a tool call began lies under that call, with its rounds
     and its announce."""
 
-    def __init__(self, rows: TraceRows, asked: Mapping[tuple[str, str], str]) -> None:
-        """`asked`: the approvals that were asked for, by run and call."""
+    def __init__(self, rows: TraceRows, approvals: Mapping[tuple[str, str], str]) -> None:
+        """`approvals`: the approvals that were asked for, by run and call."""
         self._rows = rows
-        self._asked = asked
+        self._approvals = approvals
         self._callers: dict[str, str] = {}
         """The spans of tool calls, by the id of the first run that each began."""
         self._waits = {wait.run_id: wait.target_key for wait in rows.waits}
@@ -198,7 +198,7 @@ class _Assembly:
             if not isinstance(call, ToolUse):
                 continue
             span = _call(run, entry, call, results.get(call.id))
-            if (asks := self._asked.get((run.run_id, call.id))) is not None:
+            if (asks := self._approvals.get((run.run_id, call.id))) is not None:
                 span = replace(span, standing=run_state("waiting", asks=asks))
             self._callers[call_follower_id(run.run_id, call.id)] = span.id
             yield span

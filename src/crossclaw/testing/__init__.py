@@ -3,7 +3,7 @@
 from crossclaw.testing.channel import OPEN_TO_ALL, MemoryChannel
 from crossclaw.testing.fake_models import FakeModelServer
 from crossclaw.testing.gateway import open_gateway
-from crossclaw.testing.scripted import ScriptedProvider, heard, told
+from crossclaw.testing.scripted import ScriptedProvider, instructions_of, message_texts
 from crossclaw.testing.submitting import submit
 from crossclaw.testing.time import VirtualClock, VirtualLoop
 
@@ -14,8 +14,8 @@ __all__ = [
     "ScriptedProvider",
     "VirtualClock",
     "VirtualLoop",
-    "heard",
+    "instructions_of",
+    "message_texts",
     "open_gateway",
     "submit",
-    "told",
 ]

@@ -108,7 +108,7 @@ class FakeModelServer:
         """The one key that it takes; None: any."""
         self.plain: dict[str, Any] = {}
         """Answers to plain questions by their path, in place of the usual ones; None: there is no such path."""
-        self.asked: list[str] = []
+        self.paths: list[str] = []
         """Plain questions so far, such as for the list of models."""
         self.cache = PromptCache()
         self.requests: list[FakeRequest] = []
@@ -177,7 +177,7 @@ class FakeModelServer:
 
     def answer_plainly(self, path: str, headers: dict[str, str], body: Json) -> tuple[int, Json]:
         with self._lock:
-            self.asked.append(path)
+            self.paths.append(path)
         if not self.takes_key(headers):
             return 401, {"error": {"message": "invalid key", "type": "authentication_error"}}
         name = path.partition("?")[0]

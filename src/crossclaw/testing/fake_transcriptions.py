@@ -28,7 +28,7 @@ class FakeTranscriptions:
 
     def __init__(self, words: str = "buy milk", key: str = "sk-test", status: int = 200) -> None:
         self.words, self.key, self.status = words, key, status
-        self.asked: list[dict[str, str]] = []
+        self.requests: list[dict[str, str]] = []
         """The fields of each form that was accepted; of its file the name."""
         self.files: list[bytes] = []
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
@@ -75,7 +75,7 @@ class FakeTranscriptions:
             return 413, "Maximum content size limit (26214400) exceeded"
         if fields["model"] not in MODELS:
             return 404, f"The model `{fields['model']}` does not exist"
-        self.asked.append({**fields, "file": name})
+        self.requests.append({**fields, "file": name})
         self.files.append(data)
         return self.status, self.words
 

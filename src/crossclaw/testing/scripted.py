@@ -108,7 +108,7 @@ def _blocks(answer: str | ToolUse | Sequence[AssistantBlock]) -> list[AssistantB
             return list(answer)
 
 
-def told(request: ModelRequest) -> str:
+def instructions_of(request: ModelRequest) -> str:
     """The system prompt and what the gateway says about the newest message: what a run knows."""
     said = [_runtime(turn) for turn in request.turns]
     return "\n\n".join([request.system, *next((words for words in reversed(said) if words), [])])
@@ -119,7 +119,7 @@ def _runtime(turn: Turn) -> list[str]:
     return [text for text in texts if text.startswith(f"{OPEN}runtime")]
 
 
-def heard(turn: Turn) -> list[str]:
+def message_texts(turn: Turn) -> list[str]:
     """The texts of a turn without what the gateway says in front of each message."""
     texts = [block.text for block in turn.content if isinstance(block, Text)]
     return [text for text in texts if not text.startswith(f"{OPEN}runtime")]

@@ -16,7 +16,7 @@ from crossclaw.policy.approvals import (
     decide_call,
     exec_rule,
 )
-from crossclaw.policy.tools import asked_tool
+from crossclaw.policy.tools import rule_that_asks
 from crossclaw.runs.approvals import Approvals
 from crossclaw.tools.contract import Tool, ToolContext
 
@@ -66,7 +66,7 @@ class ApprovalGate:
     ) -> list[StandingGrant] | None:
         """The grants that were given for good and still count; None if nothing has to be asked."""
         parts = (tool.declared, *also)
-        is_named = any(asked_tool(self._config, agents, each) is not None for each in parts)
+        is_named = any(rule_that_asks(self._config, agents, each) is not None for each in parts)
         if tool.name != EXEC and not is_named:
             return None
         found = await self._approvals.grants((*agents, EVERYBODY))

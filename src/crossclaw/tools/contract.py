@@ -80,8 +80,8 @@ class Tool(Generic[P]):
 
     async def propose(self, context: ToolContext, params: P) -> ProposedCall:
         """The action of a call, for a person who is asked to approve it."""
-        told = msgspec.json.encode(msgspec.to_builtins(params)).decode()
-        return ProposedCall(tool=self.name, shown=shown_call(self.name, told))
+        arguments = msgspec.json.encode(msgspec.to_builtins(params)).decode()
+        return ProposedCall(tool=self.name, shown=shown_call(self.name, arguments))
 
     def as_approved(self, params: P, wish: ProposedCall) -> P:
         """The parameters with which exactly that is done."""
@@ -109,34 +109,34 @@ class Tool(Generic[P]):
 
 
 def _described(schema: dict[str, Any], about: ParameterTexts) -> dict[str, Any]:
-    """What may be left out is optional, not nullable, and each parameter says what it is for."""
+    """The schema with a description for each parameter. One that may be left out is optional, not nullable."""
     properties = {
-        name: _merged(_plain(told), _as_dict(about.get(name, {})))
-        for name, told in schema.get("properties", {}).items()
+        name: _merged(_plain(read), _as_dict(about.get(name, {})))
+        for name, read in schema.get("properties", {}).items()
     }
     return {**schema, "properties": properties} if properties else schema
 
 
-def _plain(told: dict[str, Any]) -> dict[str, Any]:
-    kept = {name: value for name, value in told.items() if name not in ("default", "anyOf")}
-    if told.get("default") is not None:
-        kept["default"] = told["default"]
-    others = [each for each in told.get("anyOf", ()) if each != {"type": "null"}]
+def _plain(schema: dict[str, Any]) -> dict[str, Any]:
+    kept = {name: value for name, value in schema.items() if name not in ("default", "anyOf")}
+    if schema.get("default") is not None:
+        kept["default"] = schema["default"]
+    others = [each for each in schema.get("anyOf", ()) if each != {"type": "null"}]
     if len(others) > 1:
         return {**kept, "anyOf": others}
     return {**(others[0] if others else {}), **kept}
 
 
-def _as_dict(told: str | dict[str, Any]) -> dict[str, Any]:
-    return {"description": told} if isinstance(told, str) else told
+def _as_dict(about: str | dict[str, Any]) -> dict[str, Any]:
+    return {"description": about} if isinstance(about, str) else about
 
 
-def _merged(read: dict[str, Any], told: dict[str, Any]) -> dict[str, Any]:
+def _merged(read: dict[str, Any], about: dict[str, Any]) -> dict[str, Any]:
     """The schema of a parameter with its description; a type in the description replaces the several that
     were read."""
-    if "type" in told:
+    if "type" in about:
         read = {name: value for name, value in read.items() if name != "anyOf"}
-    return {**read, **told}
+    return {**read, **about}
 
 
 def _inlined(schema: dict[str, Any]) -> dict[str, Any]:

@@ -59,8 +59,8 @@ def is_public(text: str) -> bool:
 
 
 def _is_open(address: IPv4Address | IPv6Address) -> bool:
-    """Whether an address is in allocated public space. Python's tables are as old as the Python, so what is
-    given out is checked too."""
+    """Whether an address is public. Python's tables of reserved addresses are as old as the Python, so an IPv6
+    address must also be in a range that has been allocated."""
     if isinstance(address, IPv6Address) and address not in _GIVEN_OUT:
         return False
     is_closed = address in _CLOUDS or any(address in net for net in _CLOSED)

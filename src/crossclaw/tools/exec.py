@@ -75,7 +75,7 @@ class Exec(Tool[ExecParams]):
             finished = await run_program(
                 wrapped, min(params.timeout or longest, longest), context.tell
             )
-        return _told(finished, wrapped.note)
+        return _result_text(finished, wrapped.note)
 
 
 def _proposed(places: Places, place: WorkPlace, params: ExecParams) -> ProposedCall:
@@ -132,7 +132,7 @@ def _wrap(place: WorkPlace, params: ExecParams) -> Wrapped:
     return place.sandbox.wrap(place, params.command, check_folder(place, params.workdir))
 
 
-def _told(finished: Finished, note: str) -> str:
+def _result_text(finished: Finished, note: str) -> str:
     output = finished.output.rstrip("\n") or "(no output)"
     output += f"\n[{note}]" if note else ""
     if finished.exit_code is None:

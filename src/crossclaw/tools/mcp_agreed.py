@@ -26,8 +26,8 @@ class AgreedTools:
 
     async def see(self, server: str, tools: Sequence[McpTool]) -> None:
         """Compares a server's tools with those agreed to; call it whenever a server has listed them."""
-        told = {tool.name: (_digest(tool), tool.description) for tool in tools}
-        held = await self._ledger.do(SeeTools(server=server, tools=told, at=self._clock.now_ms()))
+        listed = {tool.name: (_digest(tool), tool.description) for tool in tools}
+        held = await self._ledger.do(SeeTools(server=server, tools=listed, at=self._clock.now_ms()))
         for name in held:
             log.warning(
                 "the MCP tool %s is new or says something else of itself than before; it is held until you agree: "

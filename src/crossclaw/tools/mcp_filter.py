@@ -69,8 +69,8 @@ def _refusal(line: bytes, why: str) -> bytes:
     if found is None:
         return b""
     error = {"code": -32603, "message": f"the server's answer is too large: {why}"}
-    told = {"jsonrpc": "2.0", "id": json.loads(found[1]), "error": error}
-    return json.dumps(told).encode() + b"\n"
+    answer = {"jsonrpc": "2.0", "id": json.loads(found[1]), "error": error}
+    return json.dumps(answer).encode() + b"\n"
 
 
 def main(command: list[str]) -> int:

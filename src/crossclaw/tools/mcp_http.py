@@ -55,7 +55,7 @@ class Bounded(httpx2.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         response = await self._inner.handle_async_request(request)
         if response.headers.get("content-encoding", "identity") != "identity":
-            raise TooLarge("the server packed its answer, though it was asked not to")
+            raise TooLarge("the server sent a compressed answer")
         by_line = response.headers.get("content-type", "").startswith("text/event-stream")
         response.stream = _Counted(response.stream, by_line)
         return response

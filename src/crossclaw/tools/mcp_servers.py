@@ -266,7 +266,7 @@ class _Server:
         cursor: str | None = None
         while len(found) < TOOLS_MAX:
             page = await client.list_tools(cursor=cursor)
-            found += [McpTool(self.name, told, self.call) for told in page.tools]
+            found += [McpTool(self.name, listed, self.call) for listed in page.tools]
             cursor = page.next_cursor
             if cursor is None:
                 break

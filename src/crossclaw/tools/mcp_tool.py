@@ -36,16 +36,16 @@ class McpArguments(msgspec.Struct):
 class McpTool(Tool[McpArguments]):
     params = McpArguments
 
-    def __init__(self, server: str, told: "types.Tool", call: CallServer) -> None:
+    def __init__(self, server: str, listed: "types.Tool", call: CallServer) -> None:
         self.declared = mcp_declaration(
-            tool_name(server, told.name), other_names(server, told.name)
+            tool_name(server, listed.name), other_names(server, listed.name)
         )
-        words = told.description or f"{told.name} of the MCP server {server}."
+        words = listed.description or f"{listed.name} of the MCP server {server}."
         self.description = shortened(words, DESCRIPTION_CHARS_MAX)
-        self.spec = ToolSpec(self.name, self.description, told.input_schema)
+        self.spec = ToolSpec(self.name, self.description, listed.input_schema)
         self.spec_bytes = len(msgspec.json.encode(self.spec))
         """The bytes that it adds to every request."""
-        self._own_name = told.name
+        self._own_name = listed.name
         self._call = call
 
     def read(self, arguments: dict[str, Any]) -> McpArguments:

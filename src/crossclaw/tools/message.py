@@ -11,6 +11,7 @@ import msgspec
 
 from crossclaw.delivery.files import FILE_BYTES_MAX, FILES_MAX, FileToSend, file_to_send
 from crossclaw.domain.addresses import Address
+from crossclaw.domain.aliases import Callback
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import Invalid
 from crossclaw.domain.exchanges import is_silent
@@ -59,7 +60,7 @@ class MessageTool(Tool[MessageToolParams]):
         places: Places,
         ledger: Ledger,
         clock: Clock,
-        wake: Callable[[], None],
+        wake: Callback,
         has_chats: Callable[[], bool],
     ) -> None:
         self._places, self._ledger, self._clock = places, ledger, clock
@@ -84,12 +85,12 @@ class MessageTool(Tool[MessageToolParams]):
             return f"nothing was sent: {text} means silence"
         key = f"message:{context.run.run_id}:{context.tool_use_id}"
         if (known := await self._ledger.find_delivery(key)) is not None:
-            return _told(known.address, known.files)  # the call is made again, after a crash
+            return _receipt(known.address, known.files)  # the call is made again, after a crash
         where = await self._where(context)
         files = await self._files(context, paths)
         await self._put(context, key, where, text, files)
         self._wake()
-        return _told(where, [each.file for each in files])
+        return _receipt(where, [each.file for each in files])
 
     async def _where(self, context: ToolContext) -> Address:
         where = context.run.plan.reply_to
@@ -122,7 +123,7 @@ class MessageTool(Tool[MessageToolParams]):
         await self._ledger.commit(*kept, PutDelivery(new=new, at=at))
 
 
-def _told(where: Address, files: Sequence[DeliveryFile]) -> str:
+def _receipt(where: Address, files: Sequence[DeliveryFile]) -> str:
     named = ", ".join(each.name for each in files)
     return f"on its way to {where.channel}: {named or 'your words'}"
 

@@ -31,12 +31,12 @@ class Readers:
         self._reader = reader.__name__
         self._places = anyio.CapacityLimiter(READERS_MAX)
 
-    async def read(self, data: bytes, *asked: str) -> ReaderOutput:
+    async def read(self, data: bytes, *arguments: str) -> ReaderOutput:
         """Reads data in another process. Raises TimeoutError if it takes too long."""
         async with self._places:
             with anyio.fail_after(READING_S):
                 done = await anyio.run_process(
-                    [sys.executable, "-P", "-m", self._reader, *asked],
+                    [sys.executable, "-P", "-m", self._reader, *arguments],
                     input=data,
                     stderr=subprocess.DEVNULL,
                     check=False,

@@ -33,7 +33,7 @@ ForModel = Callable[[str, ToolDeclaration], str | None]
 """Why a tool is not allowed when a certain model, `provider/model`, asks for it."""
 
 
-def _nothing(*_asked: object) -> None:
+def _nothing(*_arguments: object) -> None:
     return None
 
 
@@ -81,12 +81,12 @@ class Toolset(Mapping[str, Tool[Any]]):
         )
 
     def watching(self, since: Since, for_model: ForModel) -> "Toolset":
-        """The same, with checks for tools that have been denied after they were offered, and for those that
+        """A toolset with checks for tools that have been denied after they were offered, and for those that
         another model than the chosen one may not call."""
         return Toolset(self._offered, self._refused, self._against, since, for_model, self.specs)
 
-    def asked_by(self, model: str) -> "Toolset":
-        """The same for calls of a model that answers in place of the chosen one: both must be allowed a tool.
+    def for_calls_of(self, model: str) -> "Toolset":
+        """A toolset for calls of a model that answers in place of the chosen one: both must be allowed a tool.
         `model` is `provider/model`."""
 
         def since(tool: ToolDeclaration) -> str | None:

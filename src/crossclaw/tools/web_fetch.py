@@ -62,15 +62,18 @@ class WebFetch(Tool[WebFetchParams]):
                 raise Invalid(
                     f"{params.url} is {kind.partition(';')[0]}, which has no text to read"
                 )
-            if response.headers.get("content-encoding", "identity").lower() != "identity":
-                raise ToolFailed(f"{params.url} answers packed, though it was asked not to")
+            packed = response.headers.get("content-encoding", "identity")
+            if packed.lower() != "identity":
+                raise ToolFailed(
+                    f"{params.url} sent a compressed answer (Content-Encoding: {packed[:20]})"
+                )
             body, is_whole = await _body(response, PDF_BYTES_MAX if is_pdf else BODY_BYTES_MAX)
             where, status = str(response.url), response.status_code
         if is_pdf:
             text, left_out = await self._text_of_pdf(where, body, is_whole, chars_max)
         else:
             text, left_out = await self._text_of(body, kind, chars_max)
-        return _told(where, status, text, left_out, is_whole)
+        return _page_text(where, status, text, left_out, is_whole)
 
     async def _text_of_pdf(
         self, where: str, body: bytes, is_whole: bool, chars_max: int
@@ -115,7 +118,7 @@ def _charset(kind: str) -> str:
     return found[1] if found else "utf-8"
 
 
-def _told(where: str, status: int, text: str, left_out: int, is_whole: bool) -> str:
+def _page_text(where: str, status: int, text: str, left_out: int, is_whole: bool) -> str:
     notes = [
         f"[{left_out} more characters]" if left_out > 0 else "",
         "" if is_whole else f"[the page goes on after {BODY_BYTES_MAX} bytes]",

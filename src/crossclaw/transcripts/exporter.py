@@ -77,7 +77,7 @@ class Exporter:
         self._marked_at = 0.0
         self._lock = anyio.Lock()
         """Makes sure that a file has one writer; held for a step."""
-        ledger.on_append(self._hear)
+        ledger.on_append(self._on_append)
 
     def begin(self) -> None:
         """Has this gateway write the copies from now on."""
@@ -180,14 +180,14 @@ class Exporter:
 
     # ── working ────────────────────────────────────────────────────────────────────────────────
 
-    def _hear(self, session_ids: set[str]) -> None:
+    def _on_append(self, session_ids: set[str]) -> None:
         if self._is_ours:
             self._dirty.update(session_ids)
             self._hinted.set()
 
     def on_entries_hint(self, session_ids: frozenset[str] | None) -> None:
         """Notes what other gateways have written; without ids, the next look finds it."""
-        self._hear(set(session_ids or ()))
+        self._on_append(set(session_ids or ()))
 
     async def _work(self) -> None:
         while True:
@@ -350,7 +350,7 @@ class Exporter:
             # Its mark goes back to the beginning: the next step writes it anew.
             await self._ledger.do(MarkExported(exports=[(export.session_id, 0, 0)]))
             self._copies.forget(export.session_id)
-            self._hear({export.session_id})
+            self._on_append({export.session_id})
 
     async def _list_wrong(self, page: Sequence[Export]) -> list[str]:
         names = [CopyName(export.agent_id, export.session_id) for export in page]

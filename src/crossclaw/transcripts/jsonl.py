@@ -102,7 +102,7 @@ def _line_of(entry: Entry, parent_id: str | None) -> EntryLine:
 
 DamageKind = Literal["torn", "unreadable", "foreign", "hole", "repeated"]
 
-_TOLD = {
+_KIND_TEXTS = {
     "torn": "the last line is cut off",
     "unreadable": "no JSON",
     "foreign": "not a line of this transcript",
@@ -117,7 +117,7 @@ class Damage(msgspec.Struct, frozen=True):
     """The number of the line, from 1 on, as in an editor."""
 
     def __str__(self) -> str:
-        return f"line {self.line}: {_TOLD[self.kind]}"
+        return f"line {self.line}: {_KIND_TEXTS[self.kind]}"
 
 
 def read_lines(lines: Iterable[bytes]) -> Iterator[HeaderLine | EntryLine | Damage]:

@@ -31,7 +31,7 @@ class Repairing:
         copy = await self._copies.load(session_id)
         if copy is None:
             return None
-        if whole or not await self._ends_as_told(copy):
+        if whole or not await self._ends_as_recorded(copy):
             copy = Copy(copy.export)
         if not await self._follow(copy):
             copy = Copy(copy.export)
@@ -39,7 +39,7 @@ class Repairing:
         self._copies.note(copy)
         return copy
 
-    async def _ends_as_told(self, copy: Copy) -> bool:
+    async def _ends_as_recorded(self, copy: Copy) -> bool:
         start = copy.size - len(copy.ending)
         return copy.ending == await self._disk.run(
             self._files.read, copy.name, start, len(copy.ending)

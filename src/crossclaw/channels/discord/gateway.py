@@ -35,6 +35,7 @@ from crossclaw.channels.websocket import (
     open_websocket,
     pause_if_short,
 )
+from crossclaw.domain.aliases import Callback
 from crossclaw.domain.errors import AccountBroken, ChannelDown, CrossclawError
 from crossclaw.domain.secret import Secret
 
@@ -101,7 +102,7 @@ class GatewayEvents(msgspec.Struct, frozen=True, kw_only=True):
     ready: Callable[[ReadyEvent], Awaitable[None]]
     resumed: Callable[[], Awaitable[None]]
     happened: Callable[[str, msgspec.Raw], Awaitable[None]]
-    heard: Callable[[], None]
+    heard: Callback
     keep: Callable[[ResumePoint | None], Awaitable[None]]
 
 

@@ -56,7 +56,7 @@ class MessageReference(msgspec.Struct, frozen=True):
 
 
 class QuotedMessage(msgspec.Struct, frozen=True):
-    """The message that a reply belongs to; of one that was passed on there is no id and no author."""
+    """The message that a reply answers. A forwarded one has no id and no author."""
 
     id: str = ""
     author: DiscordUser | None = None

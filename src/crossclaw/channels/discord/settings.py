@@ -4,9 +4,10 @@ from collections.abc import Iterator
 
 import msgspec
 
-from crossclaw.config.channels import ChannelSettings, GroupSettings, Senders, TopicSettings
+from crossclaw.config.channels import ChannelSettings, GroupSettings, TopicSettings
 from crossclaw.config.section import Section, names
 from crossclaw.config.tools import ToolPolicy
+from crossclaw.domain.aliases import Senders
 from crossclaw.domain.secret import Secret
 
 API_URL = "https://discord.com/api/v10"
@@ -24,7 +25,7 @@ class GuildSettings(Section, frozen=True):
     tools: ToolPolicy | None = None
     """The tools that messages from here may use, where its channel says nothing."""
     tools_by_sender: dict[str, ToolPolicy] = msgspec.field(default_factory=dict)
-    """The same by sender."""
+    """The tools that messages of a sender may use, by the sender's id; where its channel says nothing."""
     unused = names("slug reactionNotifications roles ignoreOtherMentions")
 
 

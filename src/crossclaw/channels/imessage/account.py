@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 ASK_EVERY_S = 60.0
 """The time between two reads, for what the webhook lost: BlueBubbles posts once and never again."""
 ASK_WITHOUT_WEBHOOK_S = 5.0
-"""The same as long as the webhook has not called: then reading is all there is."""
+"""The time between two reads as long as the webhook has not called: then reading is all there is."""
 AGE_MAX_MS = 24 * 3_600_000
 """The oldest message that is answered: a Mac that syncs old conversations gets them as new rows."""
 KEY_PREFIX = "crossclaw:"

@@ -213,7 +213,9 @@ class KeyVault:
     def _decrypt(self, room_id: str, event: MatrixEvent) -> MatrixEvent:
         parsed = MegolmEvent.from_dict({**msgspec.to_builtins(event), "room_id": room_id})
         if not isinstance(parsed, MegolmEvent):
-            raise Undecrypted("it is not encrypted as rooms are", for_good=True)
+            raise Undecrypted(
+                "it is not encrypted with Megolm, as messages in rooms are", for_good=True
+            )
         session = self._olm.inbound_group_store.get(room_id, parsed.sender_key, parsed.session_id)
         try:
             source = self._olm.decrypt_megolm_event(parsed, room_id).source
@@ -341,7 +343,9 @@ def open_file(data: bytes, secret: EventContent) -> bytes:
             data, secret["key"]["k"], secret["hashes"]["sha256"], secret["iv"]
         )
     except (EncryptionError, KeyError, TypeError, ValueError):
-        raise MediaRefused("the file does not fit its key") from None
+        raise MediaRefused(
+            "the file cannot be decrypted: the key or the hash in its message is wrong"
+        ) from None
     return opened
 
 

@@ -3,7 +3,8 @@
 from typing import Literal
 
 from crossclaw.config.channels import ChannelSettings
-from crossclaw.config.section import Positive, names
+from crossclaw.config.section import names
+from crossclaw.domain.aliases import Positive
 
 
 class SignalSettings(ChannelSettings, frozen=True):

@@ -14,6 +14,7 @@ import msgspec
 
 from crossclaw.channels.slack.payloads import SlackEnvelope
 from crossclaw.channels.websocket import Dial, SocketDown, Websocket, open_websocket, pause_if_short
+from crossclaw.domain.aliases import Callback
 from crossclaw.domain.errors import AccountBroken, ChannelDown, CrossclawError
 
 log = logging.getLogger(__name__)
@@ -31,7 +32,7 @@ class SocketEvents(msgspec.Struct, frozen=True, kw_only=True):
     connected: Callable[[int | None, bool], Awaitable[None]]
     """Called with the number of connections of this app, and whether messages may have been missed before."""
     happened: Callable[[msgspec.Raw], Awaitable[None]]
-    heard: Callable[[], None]
+    heard: Callback
 
 
 async def serve_socket_mode(events: SocketEvents, dial: Dial) -> None:
@@ -51,7 +52,7 @@ async def serve_socket_mode(events: SocketEvents, dial: Dial) -> None:
             raise connection.error
         if not connection.greeted:
             raise ChannelDown(f"Slack's Socket Mode: {connection.why}")
-        gap = not connection.was_asked
+        gap = not connection.was_requested
         short = await pause_if_short(short, anyio.current_time() - began)
         log.info("Slack's Socket Mode is opened again: %s", connection.why)
 
@@ -61,7 +62,7 @@ class _SocketModeConnection:
         self._events = events
         self._gap = gap
         self.greeted = False
-        self.was_asked = False
+        self.was_requested = False
         """Whether Slack asked for a new connection, and keeps for it what comes meanwhile."""
         self.why = "the connection ended"
         self.error: CrossclawError | None = None
@@ -107,7 +108,7 @@ class _SocketModeConnection:
                 await self._take(socket, envelope)
 
     def _leave(self, reason: str | None) -> None:
-        self.why, self.was_asked = f"Slack asks for a new connection ({reason})", True
+        self.why, self.was_requested = f"Slack asks for a new connection ({reason})", True
         if reason == "link_disabled":
             self.error = AccountBroken(
                 "Socket Mode is off for this app: switch it on at https://api.slack.com/apps → your app → Socket Mode"

@@ -215,7 +215,7 @@ class TelegramAccount(ChannelAccount):
             number = msgspec.json.decode(raw, type=UpdateNumber).update_id
         except (msgspec.DecodeError, UnicodeDecodeError):
             raise ChannelDown(
-                "an update without a number, past which Telegram cannot be led"
+                "Telegram sent an update without an update_id, so that it cannot be acknowledged"
             ) from None
         return number, self._read(raw)
 

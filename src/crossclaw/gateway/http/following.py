@@ -33,7 +33,7 @@ class Following:
     def on_event(self, event: FeedEvent) -> None:
         match event:
             case ReplyPiece():
-                self._hear_words(event)
+                self._take_piece(event)
             case ToolStarted():
                 self._paused = True
             case RunEnded():
@@ -43,7 +43,7 @@ class Following:
                 return
         self._changed.set()
 
-    def _hear_words(self, said: ReplyPiece) -> None:
+    def _take_piece(self, said: ReplyPiece) -> None:
         begins = self._paused or (said.text == said.piece and not said.restarted)
         if begins and self._turn:
             self._is_broken |= not self._turn.startswith(self._sent)
@@ -88,7 +88,7 @@ class Followers:
 
     def __init__(self, feed: Feed) -> None:
         self._by_run: dict[str, list[Following]] = {}
-        feed.subscribe(self._hear, ReplyPiece, ToolStarted, RunEnded, outward=True)
+        feed.subscribe(self.on_event, ReplyPiece, ToolStarted, RunEnded, outward=True)
 
     def follow(self, run_id: str) -> Following:
         """Follows a run until it has ended. Call it before the run begins, and nothing is missed."""
@@ -105,7 +105,7 @@ class Followers:
         if not others:
             self._by_run.pop(run_id, None)
 
-    def _hear(self, event: FeedEvent) -> None:
+    def on_event(self, event: FeedEvent) -> None:
         if isinstance(event, RunEnded):
             for following in self._by_run.pop(event.run.run_id, ()):
                 following.on_event(event)

@@ -54,9 +54,9 @@ class EventCounter:
         self.runs_under_way = runs_under_way
         self.clients = clients
         self.watchdog = watchdog
-        feed.subscribe(self._hear, RunAccepted, RunEnded, ToolEnded)
+        feed.subscribe(self.on_event, RunAccepted, RunEnded, ToolEnded)
 
-    def _hear(self, event: FeedEvent) -> None:
+    def on_event(self, event: FeedEvent) -> None:
         match event:
             case RunAccepted():
                 self.accepted += 1

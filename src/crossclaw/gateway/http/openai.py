@@ -80,7 +80,7 @@ class RunOutcome(msgspec.Struct, frozen=True):
 class OpenAiEndpoint(NamedTuple, Generic[A]):
     """One of the two interfaces: how its body is read, and how it answers."""
 
-    asked: type[A]
+    body_type: type[A]
     request_of: Callable[[A], OpenAiRequest]
     prefix: str
     """The prefix of the names of sessions that it begins."""
@@ -103,17 +103,17 @@ class OpenAiRuns:
         self, request: Request, principal: Principal, way: OpenAiEndpoint[A]
     ) -> Response:
         try:
-            asked = msgspec.json.decode(await request.body(), type=way.asked)
+            body = msgspec.json.decode(await request.body(), type=way.body_type)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             return invalid(f"invalid body: {error}")
         # A program that repeats a request under one key gets one run.
         run_id = request.headers.get("idempotency-key") or self._ids.new()
         try:
-            wish = way.request_of(asked)
+            wish = way.request_of(body)
             begun = await self.begin(request, principal, wish, run_id, way.prefix)
-            if asked.stream:
-                return event_stream(way.stream(principal, begun, asked))
-            return json_answer(way.whole(begun, asked, await self.said(begun)))
+            if body.stream:
+                return event_stream(way.stream(principal, begun, body))
+            return json_answer(way.whole(begun, body, await self.said(begun)))
         except Exception as error:  # noqa: BLE001  `failed` tells it, and logs what nobody foresaw
             return failed(error)
 

@@ -87,26 +87,26 @@ class _ChatDoor:
         )
         return await self._asking.answer(request, principal, way)
 
-    def _head(self, begun: RunUnderWay, asked: ChatCompletionRequest, kind: str) -> dict[str, Any]:
+    def _head(self, begun: RunUnderWay, body: ChatCompletionRequest, kind: str) -> dict[str, Any]:
         return {
             "id": f"chatcmpl_{begun.run_id}",
             "object": kind,
             "created": self._clock.now_ms() // 1000,
-            "model": asked.model,
+            "model": body.model,
         }
 
     def _completion(
-        self, begun: RunUnderWay, asked: ChatCompletionRequest, said: RunOutcome
+        self, begun: RunUnderWay, body: ChatCompletionRequest, said: RunOutcome
     ) -> dict[str, Any]:
         message = {"role": "assistant", "content": said.reply}
         choice = {"index": 0, "message": message, "finish_reason": "stop", "logprobs": None}
-        head = self._head(begun, asked, "chat.completion")
+        head = self._head(begun, body, "chat.completion")
         return {**head, "choices": [choice], "usage": _usage(said)}
 
     async def _stream(
-        self, principal: Principal, begun: RunUnderWay, asked: ChatCompletionRequest
+        self, principal: Principal, begun: RunUnderWay, body: ChatCompletionRequest
     ) -> AsyncGenerator[bytes]:
-        head = self._head(begun, asked, "chat.completion.chunk")
+        head = self._head(begun, body, "chat.completion.chunk")
 
         def chunk(delta: ContentPart, finish: str | None = None) -> bytes:
             choice = {"index": 0, "delta": delta, "finish_reason": finish}
@@ -117,7 +117,7 @@ class _ChatDoor:
             async for piece in self._asking.words(principal, begun):
                 if isinstance(piece, RunOutcome):
                     yield chunk({}, "stop")
-                    if asked.stream_options and asked.stream_options.include_usage:
+                    if body.stream_options and body.stream_options.include_usage:
                         yield sse({**head, "choices": [], "usage": _usage(piece)})
                 else:
                     yield chunk({"content": piece}) if piece else STILL_HERE
@@ -134,20 +134,20 @@ def _usage(said: RunOutcome) -> dict[str, int]:
     }
 
 
-def request_of(asked: ChatCompletionRequest) -> OpenAiRequest:
+def request_of(body: ChatCompletionRequest) -> OpenAiRequest:
     """The request in common form: the last message is what is asked; system messages go into the system prompt."""
-    system = [text_of(m.content) for m in asked.messages if m.role in ("system", "developer")]
-    spoken = [m for m in asked.messages if m.role not in ("system", "developer")]
+    system = [text_of(m.content) for m in body.messages if m.role in ("system", "developer")]
+    spoken = [m for m in body.messages if m.role not in ("system", "developer")]
     if not spoken or spoken[-1].role not in ("user", "tool", "function"):
         raise Invalid("the last message must be the user's")
     earlier = "\n".join(f"{m.name or m.role}: {text_of(m.content)}" for m in spoken[:-1])
     return OpenAiRequest(
-        model=asked.model,
+        model=body.model,
         words=text_of(spoken[-1].content),
         system="\n\n".join(system),
         earlier=f"Earlier in this conversation:\n{earlier}" if earlier else "",
         pictures=tuple(_pictures(spoken[-1].content)),
-        user=asked.user,
+        user=body.user,
     )
 
 

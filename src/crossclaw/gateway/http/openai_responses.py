@@ -27,7 +27,7 @@ from crossclaw.gateway.http.openai import (
 )
 from crossclaw.gateway.http.openai_chat import BODY_BYTES_MAX, ContentPart, text_of
 
-_TOLD = ("function_call_output", "reasoning", "item_reference", "function_call")
+_OTHER_ITEMS = ("function_call_output", "reasoning", "item_reference", "function_call")
 
 
 class ResponsesRequest(msgspec.Struct, frozen=True):
@@ -60,14 +60,14 @@ class _ResponsesDoor:
         return await self._asking.answer(request, principal, way)
 
     def _whole(
-        self, begun: RunUnderWay, asked: ResponsesRequest, said: RunOutcome
+        self, begun: RunUnderWay, body: ResponsesRequest, said: RunOutcome
     ) -> dict[str, Any]:
-        return self._response(begun, asked, "completed", said)
+        return self._response(begun, body, "completed", said)
 
     def _response(
         self,
         begun: RunUnderWay,
-        asked: ResponsesRequest,
+        body: ResponsesRequest,
         status: str,
         said: RunOutcome | None = None,
     ) -> dict[str, Any]:
@@ -78,15 +78,15 @@ class _ResponsesDoor:
             "object": "response",
             "created_at": self._clock.now_ms() // 1000,
             "status": status,
-            "model": asked.model,
+            "model": body.model,
             "output": [_item(begun, "completed", said.reply)] if said else [],
             "usage": _usage(said) if said else None,
             "error": None,
             "incomplete_details": None,
-            "instructions": asked.instructions,
+            "instructions": body.instructions,
             "metadata": {},
             "parallel_tool_calls": False,
-            "previous_response_id": asked.previous_response_id,
+            "previous_response_id": body.previous_response_id,
             "temperature": None,
             "tool_choice": "none",
             "tools": [],
@@ -94,10 +94,10 @@ class _ResponsesDoor:
         }
 
     async def _stream(
-        self, principal: Principal, begun: RunUnderWay, asked: ResponsesRequest
+        self, principal: Principal, begun: RunUnderWay, body: ResponsesRequest
     ) -> AsyncGenerator[bytes]:
         event = _NumberedEvents()
-        response = self._response(begun, asked, "in_progress")
+        response = self._response(begun, body, "in_progress")
         yield event("response.created", response=response)
         yield event("response.in_progress", response=response)
         place = {"item_id": f"msg_{begun.run_id}", "output_index": 0, "content_index": 0}
@@ -108,7 +108,7 @@ class _ResponsesDoor:
         try:
             async for piece in self._asking.words(principal, begun):
                 if isinstance(piece, RunOutcome):
-                    for line in self._ended(event, begun, asked, place, text, piece):
+                    for line in self._ended(event, begun, body, place, text, piece):
                         yield line
                 elif piece:
                     text += piece
@@ -126,14 +126,14 @@ class _ResponsesDoor:
         self,
         event: "_NumberedEvents",
         begun: RunUnderWay,
-        asked: ResponsesRequest,
+        body: ResponsesRequest,
         place: ContentPart,
         text: str,
         said: RunOutcome,
     ) -> list[bytes]:
         whole = RunOutcome(text, said.input_tokens, said.output_tokens)
         item = _item(begun, "completed", text)
-        response = self._response(begun, asked, "completed", whole)
+        response = self._response(begun, body, "completed", whole)
         return [
             event("response.output_text.done", **place, text=text, logprobs=[]),
             event("response.content_part.done", **place, part=_part(text)),
@@ -177,31 +177,31 @@ def _usage(said: RunOutcome) -> dict[str, Any]:
     }
 
 
-def request_of(asked: ResponsesRequest) -> OpenAiRequest:
-    session = _session_of(asked.previous_response_id)
-    if isinstance(asked.input, str):
+def request_of(body: ResponsesRequest) -> OpenAiRequest:
+    session = _session_of(body.previous_response_id)
+    if isinstance(body.input, str):
         return OpenAiRequest(
-            model=asked.model,
-            words=asked.input,
-            system=asked.instructions or "",
-            user=asked.user,
+            model=body.model,
+            words=body.input,
+            system=body.instructions or "",
+            user=body.user,
             session=session,
         )
-    system = [asked.instructions or ""]
+    system = [body.instructions or ""]
     spoken: list[tuple[str, ContentPart]] = []
-    for item in asked.input:
+    for item in body.input:
         role = str(item.get("role") or item.get("type") or "")
         if role in ("system", "developer"):
             system.append(text_of(item.get("content")))
-        elif role in ("user", "assistant", *_TOLD):
+        elif role in ("user", "assistant", *_OTHER_ITEMS):
             spoken.append((role, item))
         else:
             raise Invalid(f"an input item of type {role or 'nothing'} is not understood")
-    return _request_of_items(asked, spoken, "\n\n".join(filter(None, system)), session)
+    return _request_of_items(body, spoken, "\n\n".join(filter(None, system)), session)
 
 
 def _request_of_items(
-    asked: ResponsesRequest, spoken: list[tuple[str, ContentPart]], system: str, session: str | None
+    body: ResponsesRequest, spoken: list[tuple[str, ContentPart]], system: str, session: str | None
 ) -> OpenAiRequest:
     if not spoken or spoken[-1][0] not in ("user", "function_call_output"):
         raise Invalid("the last item of input must be the user's")
@@ -217,12 +217,12 @@ def _request_of_items(
         if part.get("type") in ("input_image", "input_file")
     ]
     return OpenAiRequest(
-        model=asked.model,
+        model=body.model,
         words=_text(last),
         system=system,
         earlier=f"Earlier in this conversation:\n{earlier}" if earlier else "",
         pictures=tuple(pictures),
-        user=asked.user,
+        user=body.user,
         session=session,
     )
 

@@ -33,20 +33,22 @@ class Invocation(msgspec.Struct, frozen=True, rename="camel"):
 def tools_invoke(invoke: InvokeTool) -> Endpoint:
     async def handle(request: Request, principal: Principal) -> Response:
         try:
-            asked = msgspec.json.decode(await request.body(), type=Invocation)
+            invocation = msgspec.json.decode(await request.body(), type=Invocation)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             return invalid(f"invalid body: {error}")
-        if not asked.tool.strip():
+        if not invocation.tool.strip():
             return _failed("invalid_request", "tool is required", 400)
-        return await _invoke(invoke, principal, asked)
+        return await _invoke(invoke, principal, invocation)
 
     return Endpoint(method="POST", path="/tools/invoke", handle=handle)
 
 
-async def _invoke(invoke: InvokeTool, principal: Principal, asked: Invocation) -> Response:
-    name = asked.tool.strip()
+async def _invoke(invoke: InvokeTool, principal: Principal, invocation: Invocation) -> Response:
+    name = invocation.tool.strip()
     try:
-        result = await invoke(principal, name, asked.arguments, asked.session_key.strip() or "main")
+        result = await invoke(
+            principal, name, invocation.arguments, invocation.session_key.strip() or "main"
+        )
         return json_answer({"ok": True, "result": enveloped(result)})
     except ToolNotAvailable as error:
         return _failed("not_found", str(error), 404)

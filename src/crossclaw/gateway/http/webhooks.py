@@ -53,8 +53,8 @@ class PassingWebhooks:
         return pass_on
 
     @answers("webhook")
-    async def _take_for_others(self, asked: Any) -> WebhookAnswer:
-        request = msgspec.convert(asked, WebhookRequest)
+    async def _take_for_others(self, body: Any) -> WebhookAnswer:
+        request = msgspec.convert(body, WebhookRequest)
         if (call := self._find_here(request.path)) is None:
             raise ChannelDown("the account of this webhook is not open here")
         return await call(request)

@@ -222,7 +222,9 @@ class AgentMethods:
         agent_id = self._known(params.agent_id)
         folder = self._workspace_of(agent_id)
         file = await anyio.to_thread.run_sync(lambda: _look(folder, params.name, whole=True))
-        return OneFile(agent_id=agent_id, workspace=str(folder), file=_as_asked(file, params))
+        return OneFile(
+            agent_id=agent_id, workspace=str(folder), file=_without_unwanted_hash(file, params)
+        )
 
     @method("agents.files.set", "operator.admin", "change", "Write one of these files.")
     async def set_file(self, caller: Caller, params: SetFileParams) -> OneFile:
@@ -230,11 +232,11 @@ class AgentMethods:
         folder = self._workspace_of(agent_id)
         place = WorkPlace(folder, str(folder), True, False, False, self._host)
         file = await anyio.to_thread.run_sync(_write, place, params)
-        shown = _as_asked(file, params)
+        shown = _without_unwanted_hash(file, params)
         return OneFile(ok=True, agent_id=agent_id, workspace=str(folder), file=shown)
 
 
-def _as_asked(file: AgentFile, params: GetFileParams) -> AgentFile:
+def _without_unwanted_hash(file: AgentFile, params: GetFileParams) -> AgentFile:
     """The file without its hash, unless it was asked for: OpenClaw's answer is closed."""
     return file if params.with_hash else msgspec.structs.replace(file, hash=None)
 

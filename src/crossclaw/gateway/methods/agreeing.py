@@ -1,9 +1,9 @@
 """mcp.held, mcp.agree: tools of MCP servers that changed, or came, after the server was first seen. Ours: OpenClaw has none."""
 
+from crossclaw.domain.aliases import NameText
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import NotFound
 from crossclaw.door.registry import Caller, NoParams, Params, Result, method
-from crossclaw.gateway.frames import FrameText
 from crossclaw.ledger.agreed import AgreeTool
 from crossclaw.ledger.contract import Ledger
 
@@ -24,8 +24,8 @@ class HeldResult(Result, frozen=True):
 
 
 class AgreeParams(Params, frozen=True):
-    tool: FrameText
-    digest: FrameText
+    tool: NameText
+    digest: NameText
 
 
 class AgreeResult(Result, frozen=True):

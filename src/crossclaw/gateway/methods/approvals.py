@@ -4,21 +4,22 @@ what was allowed for good. Ours: OpenClaw keeps that in a file."""
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from crossclaw.domain.aliases import NameText
 from crossclaw.domain.approvals import Approval, ApprovalAnswer, StandingGrant
 from crossclaw.domain.events import ApprovalAsked, ApprovalSettled, FeedEvent
 from crossclaw.door.dispatch import MissingScope
 from crossclaw.door.registry import Caller, NoParams, Params, Result, method
 from crossclaw.gateway.client import Client
-from crossclaw.gateway.frames import FrameText, event
+from crossclaw.gateway.frames import event
 from crossclaw.runs.approvals import Approvals
 
 
 class ApprovalParams(Params, frozen=True):
-    id: FrameText
+    id: NameText
 
 
 class AnswerParams(Params, frozen=True):
-    id: FrameText
+    id: NameText
     decision: ApprovalAnswer
     reviewer: dict[str, Any] | None = None
     """A field of OpenClaw's channels; it decides nothing."""
@@ -76,7 +77,7 @@ class AllowedResult(Result, frozen=True):
 
 
 class RevokeParams(Params, frozen=True):
-    id: FrameText
+    id: NameText
 
 
 class RevokedResult(Result, frozen=True):
@@ -185,7 +186,7 @@ class ApprovalMethods:
 def telling_approvals(clients: Callable[[], Sequence[Client]]) -> Callable[[FeedEvent], None]:
     """A listener of the feed: news of approvals are for those who may answer them."""
 
-    def hear(heard: FeedEvent) -> None:
+    def on_event(heard: FeedEvent) -> None:
         match heard:
             case ApprovalAsked(approval=approval):
                 frame = event("exec.approval.requested", request_of(approval))
@@ -197,7 +198,7 @@ def telling_approvals(clients: Callable[[], Sequence[Client]]) -> Callable[[Feed
             if client.admitted and client.admitted.principal.has("operator.approvals"):
                 client.push(frame)
 
-    return hear
+    return on_event
 
 
 def request_of(approval: Approval) -> dict[str, Any]:
@@ -231,7 +232,7 @@ def request_of(approval: Approval) -> dict[str, Any]:
 
 
 def resolution_of(approval: Approval) -> dict[str, Any]:
-    told = {
+    fields = {
         "id": approval.approval_id,
         "decision": approval.status if approval.allowed else "deny",
         "outcome": approval.status,
@@ -239,7 +240,7 @@ def resolution_of(approval: Approval) -> dict[str, Any]:
         "ts": approval.answered_at,
         "request": request_of(approval)["request"],
     }
-    return {name: value for name, value in told.items() if value is not None}
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _host(approval: Approval) -> str | None:

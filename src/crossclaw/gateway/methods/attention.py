@@ -1,11 +1,11 @@
 """attention.list and what helps: runs.retry, deliveries.resend, attention.dismiss. Ours: OpenClaw has none."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Annotated
 
 import msgspec
 
-from crossclaw.domain.aliases import IdText
+from crossclaw.domain.aliases import Callback, IdText
 from crossclaw.domain.attention import AttentionRow, AttentionSource
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import NotFound
@@ -65,7 +65,7 @@ class AttentionMethods:
         resolver: Resolver,
         retries: Retries,
         clock: Clock,
-        wake_outbox: Callable[[], None],
+        wake_outbox: Callback,
         sources: Sequence[AttentionSource],
     ) -> None:
         self._ledger = ledger

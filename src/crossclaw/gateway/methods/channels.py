@@ -114,19 +114,19 @@ class ChannelMethods:
     ) -> dict[tuple[str, str], Shown]:
         probe_s = (params.timeout_ms or PROBE_MS) / 1000 if params.probe else 0.0
         asked, timeout_s = msgspec.to_builtins(params), STATUS_S + probe_s
-        told: list[tuple[str, Shown]] = []
+        answer: list[tuple[str, Shown]] = []
         try:
             with anyio.move_on_after(timeout_s):
-                told = await self._neighbours.ask(
+                answer = await self._neighbours.ask(
                     holder, "channels.status", asked, list[tuple[str, Shown]], ASK_S + probe_s
                 )
         except CrossclawError as error:
             log.info("gateway %s does not tell how its chat accounts are: %s", holder.name, error)
-        return {(channel, shown["accountId"]): shown for channel, shown in told}
+        return {(channel, shown["accountId"]): shown for channel, shown in answer}
 
     @answers("channels.status")
-    async def _status_for_others(self, asked: Any) -> list[tuple[str, Shown]]:
-        params = msgspec.convert(asked, ChannelsParams)
+    async def _status_for_others(self, body: Any) -> list[tuple[str, Shown]]:
+        params = msgspec.convert(body, ChannelsParams)
         here = [each for each in self._supervisor.list_status() if each.is_ours]
         here = [each for each in here if params.channel in (None, each.channel)]
         probes = await self._probe(here, params) if params.probe else {}
@@ -175,8 +175,8 @@ class ChannelMethods:
         return ChannelStarted(channel=params.channel, account_id=account_id, started=True)
 
     @answers("channels.start")
-    async def _start_for_others(self, asked: Any) -> bool:
-        channel, account_id = msgspec.convert(asked, tuple[str, str])
+    async def _start_for_others(self, body: Any) -> bool:
+        channel, account_id = msgspec.convert(body, tuple[str, str])
         self._supervisor.start_again(channel, account_id)
         return True
 

@@ -237,12 +237,12 @@ class CronMethods:
         """The fields about who made a job, whether its token has been changed since, and why the gateway has
         switched the job off."""
         named = [self._name_credential(maker) for maker in sorted_credentials(job.spec.authority)]
-        told: dict[str, Any] = {"madeBy": [name for name, _stands in named]}
+        fields: dict[str, Any] = {"madeBy": [name for name, _stands in named]}
         if job.enabled and not all(stands for _name, stands in named):
-            told["earlierToken"] = True
+            fields["earlierToken"] = True
         if job.off_because is not None:
-            told["offBecause"] = job.off_because
-        return told
+            fields["offBecause"] = job.off_because
+        return fields
 
 
 _SORTS: dict[str, Any] = {

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import msgspec
 
+from crossclaw.domain.aliases import SafeInteger
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import Invalid
 from crossclaw.domain.figures import HOUR_MS, SLOT_MS, Dimension, Figures
@@ -17,14 +18,13 @@ from crossclaw.ledger.figures import POINTS_MAX, FigureQuery, FigureRow, slot_of
 SERIES_MAX = 20  # the largest; the rest is added up under one name
 OTHERS = "others"
 
-Moment = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 Filter = Annotated[str, msgspec.Meta(max_length=300)]
 
 
 class FiguresParams(Params, frozen=True):
-    since_ms: Moment | None = None
+    since_ms: SafeInteger | None = None
     """The beginning, in milliseconds since 1970; by default an hour ago."""
-    until_ms: Moment | None = None
+    until_ms: SafeInteger | None = None
     step_ms: Annotated[int, msgspec.Meta(ge=SLOT_MS, le=2**53)] | None = None
     """The length of a point; by default there is one point."""
     by: Dimension | None = None

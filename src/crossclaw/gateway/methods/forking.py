@@ -50,7 +50,7 @@ class Forking:
             raise NotFound(f"session not found: {params.session_key}")
         forked = await self._ledger.do(self._step(handle.key, params.entry_id))
         self._feed.publish(SessionChanged(forked.session.key, "fork"))
-        asked = None if forked.asked is None else words_of(forked.asked)
+        asked = None if forked.forked_at is None else words_of(forked.forked_at)
         return ForkResult(session_key=forked.session.key.shown, editor_text=asked)
 
     def _step(self, source: SessionKey, entry_id: str | None) -> ForkSession:

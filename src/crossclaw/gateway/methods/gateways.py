@@ -27,7 +27,7 @@ class GatewayListed(Result, frozen=True):
     here: bool
     """Whether it is the one that answers."""
     config_hash: str
-    """The same for gateways whose configs agree."""
+    """A digest of its config; equal where configs agree."""
     config_epoch: int
     """The number of its config; the highest one counts."""
     agents: Sequence[str] = ()

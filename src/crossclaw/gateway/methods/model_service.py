@@ -9,9 +9,8 @@ import msgspec
 
 from crossclaw.config.changing import ConfigChanges
 from crossclaw.config.file import ConfigFile
-from crossclaw.config.positions import KeyPath
 from crossclaw.config.providers import BUILT_IN, ProviderEntry
-from crossclaw.domain.aliases import Filled
+from crossclaw.domain.aliases import Filled, KeyPath
 from crossclaw.domain.clock import Clock
 from crossclaw.domain.errors import CrossclawError, Invalid
 from crossclaw.domain.messages import AssistantMessage, Text
@@ -217,7 +216,7 @@ class ModelTrials:
         return SetKeyResult(ok=True, provider=params.provider, counts=AT_ONCE)
 
     async def _set_address(self, params: SetServiceParams) -> bool:
-        """Whether it was another one."""
+        """Stores the address; True if it changed."""
         path: KeyPath = ("models", "providers", params.provider)
         before = await self._written(params.provider)
         entry = before | {"baseUrl": params.base_url} | ({"api": params.api} if params.api else {})
@@ -249,8 +248,8 @@ async def _ask(providers: Providers, model: str) -> AssistantMessage:
         output_tokens_max=TEST_TOKENS,
     )
     with anyio.fail_after(TEST_S):
-        return await provider.complete(request, _quietly)
+        return await provider.complete(request, _ignore)
 
 
-def _quietly(_piece: ModelPiece) -> None:
-    """The whole answer is shown at once."""
+def _ignore(_piece: ModelPiece) -> None:
+    """Leaves out the pieces of an answer that streams in: the whole of it is returned at its end."""

@@ -57,8 +57,8 @@ class Nodes:
         return await self._calls.invoke(params)
 
     @answers("node.invoke")
-    async def invoke_for_others(self, asked: Any) -> dict[str, Any]:
-        return await self._calls.invoke_for_others(asked)
+    async def invoke_for_others(self, body: Any) -> dict[str, Any]:
+        return await self._calls.invoke_for_others(body)
 
     @method("node.invoke.result", "node", "change", "What became of a call, as the node says.")
     async def result(self, caller: Caller, params: NodeAnswer) -> NodeEventResult:

@@ -7,6 +7,7 @@ from typing import Annotated, Any, TypedDict
 import msgspec
 
 from crossclaw.domain.agents import normalize_agent_id
+from crossclaw.domain.aliases import SafeInteger
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import words_of
 from crossclaw.domain.sessions import Entry
@@ -31,7 +32,6 @@ ENTRY_BYTES_MAX = 8 * 1024 * 1024  # a picture of OpenClaw's 5 MB as base64 is t
 PAGE_BYTES_MAX = 2 * 1024 * 1024  # the rest of a page is one call away; a picture may be megabytes
 
 SearchText = Annotated[str, msgspec.Meta(min_length=1, max_length=1_000)]
-Seq = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 
 
 class SearchParams(Params, frozen=True):
@@ -84,8 +84,8 @@ class EntriesParams(Params, frozen=True):
     none; otherwise the newest."""
 
     key: SearchText
-    before: Seq | None = None
-    after: Seq | None = None
+    before: SafeInteger | None = None
+    after: SafeInteger | None = None
     limit: Annotated[int, msgspec.Meta(ge=1, le=ENTRIES_MAX)] = 100
     whole: bool = False
     """Whether messages of any size come as they are, for an export: each that is too large in a page of its own."""
@@ -131,7 +131,7 @@ class EntriesResult(Result, frozen=True):
 
 class TranscriptsParams(Params, frozen=True):
     key: SearchText
-    offset: Seq = 0
+    offset: SafeInteger = 0
 
 
 class TranscriptRow(Result, frozen=True):

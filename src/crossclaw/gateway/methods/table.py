@@ -25,7 +25,7 @@ Offset = Annotated[int, msgspec.Meta(ge=0, le=10_000_000)]
 
 class TableParams(Params, frozen=True):
     key: str | None = None
-    """This one alone, archived or not."""
+    """The one session to return, archived or not."""
     limit: RowsLimit = 100
     offset: Offset = 0
     order: Order = "updated"

@@ -134,7 +134,7 @@ class Trace:
             run=self._shown([seen])[0],
             session_id=run.session_id,
             attempt=run.attempt,
-            asked=await self._asked(run, entries),
+            asked=await self._message_row(run, entries),
             entries=[
                 _alone(each)
                 for each in await with_small_media(self._ledger, entries, ENTRY_BYTES_MAX)
@@ -228,7 +228,7 @@ class Trace:
         said = [each.message for each in entries if isinstance(each.message, UserMessage)]
         return said[0] if said else await self._ledger.find_inbox(run.run_id)
 
-    async def _asked(self, run: Run, entries: Entries) -> dict[str, Any] | None:
+    async def _message_row(self, run: Run, entries: Entries) -> dict[str, Any] | None:
         message = await self._message(run, entries)
         if message is None:
             return None
@@ -312,9 +312,9 @@ def _of_spawn(spawn: SpawnRow, steps: list[TraceStep]) -> ExchangeTrace:
 
 
 def _standing(state: str, steps: list[TraceStep], announce: str | None = None) -> State | None:
-    told = [step.run.standing for step in steps if step.run.standing is not None]
-    bad = [each for each in told if each.name not in UNDER_WAY]
-    current = [each for each in told if each.name in UNDER_WAY]
+    states = [step.run.standing for step in steps if step.run.standing is not None]
+    bad = [each for each in states if each.name not in UNDER_WAY]
+    current = [each for each in states if each.name in UNDER_WAY]
     found = exchange_state(
         over=state == "over",
         worst=bad[0] if bad else None,

@@ -13,7 +13,8 @@ from typing import Any
 
 import msgspec
 
-from crossclaw.ledger.hints import LANES, Hints
+from crossclaw.domain.aliases import Hints
+from crossclaw.ledger.hints import LANES
 from crossclaw.ledger.operations import Claimed
 from crossclaw.ledger.postgres.errors import ConnectionLost, ServerTrouble
 from crossclaw.ledger.postgres.wire import PgWire
@@ -35,10 +36,10 @@ def without_claimed(hints: set[tuple[str, str]], results: Sequence[Any]) -> set[
 
 def payload_of(writer: str, hints: set[tuple[str, str]]) -> bytes:
     """The notification about a transaction. If it has done very much, it only says so."""
-    told: dict[str, Any] = {}
+    by_kind: dict[str, Any] = {}
     for kind, value in sorted(hints):
-        told.setdefault(kind, []).append(value)
-    payload = msgspec.json.encode({"by": writer, "hints": told})
+        by_kind.setdefault(kind, []).append(value)
+    payload = msgspec.json.encode({"by": writer, "hints": by_kind})
     if len(payload) > PAYLOAD_BYTES_MAX:
         return msgspec.json.encode({"by": writer, "hints": None})
     return payload
@@ -57,9 +58,9 @@ class HintListener:
         self,
         connect: Callable[[], PgWire],
         writer: str,
-        told: Callable[[Mapping[str, Hints] | None], None],
+        on_hints: Callable[[Mapping[str, Hints] | None], None],
     ) -> None:
-        self._connect, self._writer, self._told = connect, writer, told
+        self._connect, self._writer, self._on_hints = connect, writer, on_hints
         self._post = loop_poster()
         self._wake, self._waker = os.pipe()
         self._closed = False
@@ -99,7 +100,7 @@ class HintListener:
             heard = self._wait(wire.descriptor, look_at - time.monotonic())
             said = wire.notifications() if heard else []
             for payload in said:
-                self._hear(payload)
+                self._on_notification(payload)
             if time.monotonic() >= look_at:
                 self._tell(None)
                 look_at = time.monotonic() + LOOK_S
@@ -114,7 +115,7 @@ class HintListener:
             watched.register(descriptor, select.POLLIN)
         return bool(watched.poll(max(within_s, 0) * 1000))
 
-    def _hear(self, payload: str) -> None:
+    def _on_notification(self, payload: str) -> None:
         try:
             message = msgspec.json.decode(payload, type=_HintMessage)
         except msgspec.MsgspecError:  # of another release, or of somebody else
@@ -128,4 +129,4 @@ class HintListener:
             self._tell({kind: frozenset(values) for kind, values in message.hints.items()})
 
     def _tell(self, hints: Mapping[str, Hints] | None) -> None:
-        self._post(lambda: self._told(hints))
+        self._post(lambda: self._on_hints(hints))

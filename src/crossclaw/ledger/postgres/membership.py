@@ -10,6 +10,7 @@ import anyio.lowlevel
 import anyio.to_thread
 import msgspec
 
+from crossclaw.domain.aliases import Callback
 from crossclaw.domain.errors import StoreFenced, StoreLocked
 from crossclaw.domain.keys import SessionKey, key_of
 from crossclaw.ledger.gateways import (
@@ -91,7 +92,7 @@ class PostgresMembership:
         self,
         connect: Callable[[], PgWire],
         incarnation: str,
-        joined: Callable[[], None],
+        joined: Callback,
         *,
         inline: bool,
     ) -> None:

@@ -134,11 +134,11 @@ def _tried(db: apsw.Connection, table: _Table, name: Any) -> Iterator[Damaged]:
 def _where(db: apsw.Connection, table: _Table, name: Any) -> str:
     """The session it belongs to, if that can be read."""
     named = {"entries": "session_id", "sessions": "key", "runs": "key", "media_uses": "holder"}
-    told = named.get(table.name)
-    if told is None:
+    column = named.get(table.name)
+    if column is None:
         return ""
     try:
-        row = db.execute(_whole(table, "= ?", told), (name,)).fetchone()
+        row = db.execute(_whole(table, "= ?", column), (name,)).fetchone()
         return f" of {row[0]}" if row else ""
     except UNREADABLE:
         return ""

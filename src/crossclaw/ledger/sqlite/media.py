@@ -102,7 +102,7 @@ def keep_in_note(
     at: int,
 ) -> dict[str, Any]:
     """A note about a message that no model has read, with its media stored by hash."""
-    message = _told_in(note)
+    message = _message_in(note)
     if message is None:
         return note
     kept = keep_in_transcript(transaction, agent_id, session_id, run_id, message, at)
@@ -201,16 +201,16 @@ def _filled(db: Database, source: MediaSource) -> MediaSource:
 
 
 def names_media(entry: Entry, kinds: Kinds) -> bool:
-    told = entry.message or _told_in(entry.note)
-    return any(source.type == "stored" for source in sources_in(told, kinds))
+    message = entry.message or _message_in(entry.note)
+    return any(source.type == "stored" for source in sources_in(message, kinds))
 
 
-def _told_in(note: dict[str, Any] | None) -> Message | None:
-    told = note.get("message") if note else None
-    if not isinstance(told, dict) or not isinstance(told.get("content"), list):
+def _message_in(note: dict[str, Any] | None) -> Message | None:
+    found = note.get("message") if note else None
+    if not isinstance(found, dict) or not isinstance(found.get("content"), list):
         return None
     try:
-        message: Message = msgspec.convert(told, Message)
+        message: Message = msgspec.convert(found, Message)
     except msgspec.ValidationError:
         return None
     return message
@@ -219,7 +219,7 @@ def _told_in(note: dict[str, Any] | None) -> Message | None:
 def _filled_note(
     note: dict[str, Any] | None, change: SourceChange, kinds: Kinds
 ) -> dict[str, Any] | None:
-    message = _told_in(note)
+    message = _message_in(note)
     if note is None or message is None or not stored_in(message, kinds):
         return note
     return {**note, "message": msgspec.to_builtins(with_sources(message, change, kinds))}

@@ -51,8 +51,8 @@ def _moved(transaction: Transaction, row: _Row) -> bytes | None:
     try:
         if row.type != "message":
             note = msgspec.json.decode(row.body, type=dict)
-            told = keep_in_note(transaction, *where, note, row.at)
-            return None if told is note else msgspec.json.encode(told)
+            changed = keep_in_note(transaction, *where, note, row.at)
+            return None if changed is note else msgspec.json.encode(changed)
         message = decode_message(row.body)
         kept = keep_in_transcript(transaction, *where, message, row.at)
         return None if kept is message else encode_message(kept)

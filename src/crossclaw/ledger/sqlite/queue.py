@@ -125,11 +125,11 @@ def _fit(one: Run, other: Run) -> bool:
         one.kind == other.kind == "chat"
         and other.plan.queue is not None
         and one.authority == other.authority
-        and _asked_of_both(one) == _asked_of_both(other)
+        and _shared_plan(one) == _shared_plan(other)
     )
 
 
-def _asked_of_both(run: Run) -> object:
+def _shared_plan(run: Run) -> object:
     """The parts of a plan that must be equal for one answer. Which message each answers, and its
     queue settings, do not matter."""
     return msgspec.structs.replace(run.plan, queue=None, answers=None, joined=False)
@@ -164,8 +164,8 @@ class _TargetTranscript(NamedTuple):
         """The message with the runtime's words to the model of the run that answers it. What the
         session has under way is said with the first message of a run."""
         under_way = list_obligations(self.transaction.db, run.key) if first and self.now else ()
-        told = with_runtime(new.message, run, self.now, under_way)
-        return msgspec.structs.replace(new, message=told)
+        message = with_runtime(new.message, run, self.now, under_way)
+        return msgspec.structs.replace(new, message=message)
 
     def put(self, run_id: str, new: NewEntry) -> Entry:
         return put_entry(self.transaction, self.agent_id, self.session_id, run_id, new, self.at)

@@ -99,7 +99,7 @@ def set_aside_damaged(transaction: Transaction, op: SetAsideDamaged) -> list[Run
             run = run_of(transaction.get(_BY_NUMBER, (number,)))
         except UNREADABLE:
             _end_damaged(db, number, op.at)
-            found += _told(transaction, number, op)
+            found += _note_damaged(transaction, number, op)
             continue
         try:
             find_inbox(db, run.run_id)
@@ -122,7 +122,7 @@ def _end_damaged(db: Database, number: Any, at: int) -> None:
     db.execute(f"DELETE FROM waits WHERE target_run_id = {of_it}", (number,))
 
 
-def _told(transaction: Transaction, number: Any, op: SetAsideDamaged) -> list[Run]:
+def _note_damaged(transaction: Transaction, number: Any, op: SetAsideDamaged) -> list[Run]:
     """The damaged run, as far as it can be read; its end is put into the transcript for people."""
     row = legible_row(transaction.db, _BY_NUMBER, (number,))
     if row is None:

@@ -197,7 +197,9 @@ def end_open_run(transaction: Transaction, op: EndOpenRun) -> OpenEnd:
     before = find_run(transaction.db, op.run_id)
     if before is None or before.ended:
         if op.fenced:
-            raise Fenced(f"run {op.run_id} has ended; what would follow from another end is void")
+            raise Fenced(
+                f"run {op.run_id} has ended already; nothing that would follow from a second end is stored"
+            )
         return OpenEnd([], [])
     agent_id, session_id = before.key.agent_id, before.session_id
     inbox_entry = _last_inbox_entry(transaction, op.run_id)
