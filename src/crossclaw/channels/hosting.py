@@ -50,7 +50,8 @@ class HostServices(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AccountHost:
-    """The `ChannelHost` of one account. `find_twin`: None where it is no account of the config."""
+    """The `ChannelHost` of one account. `find_twin` finds another account that is the same one on the platform;
+    None if the account is not from the config."""
 
     def __init__(
         self,

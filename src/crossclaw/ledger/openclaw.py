@@ -245,7 +245,7 @@ class AgentStore(_Foreign):
             yield StoredEvent(row.seq, row.event_json.encode(), False)
 
     def profiles(self) -> list[bytes]:
-        """Lists of keys, as JSON."""
+        """OpenClaw's lists of keys for model services (auth profiles), as JSON."""
         return self.texts("auth_profile_store", "SELECT store_json FROM auth_profile_store")
 
     def count_deleted(self) -> int:
@@ -288,7 +288,7 @@ class SharedStore(_Foreign):
         return [(job.encode(), state.encode()) for job, state in rows]
 
     def profiles(self) -> list[bytes]:
-        """Lists of keys, as JSON."""
+        """OpenClaw's lists of keys for model services (auth profiles), as JSON."""
         if "config_machine_state" not in self.tables:
             return []
         rows = self.rows(
