@@ -48,7 +48,7 @@ class LiveAccounts(Collection[str]):
         self._open: dict[AccountPlace, LiveAccount] = {}
         self._expected: set[AccountPlace] = set()
         self._is_settled = False
-        """Whether all that the config names are expected."""
+        """Whether `_expected` is complete: all accounts that the config names have been added."""
         self._listeners: list[Callback] = []
 
     def __contains__(self, name: object) -> bool:

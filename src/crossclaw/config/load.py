@@ -147,7 +147,8 @@ def _needed(
 def _judged(
     looked: list[ConfigFinding | Unread | NoEffect], source: Source
 ) -> Iterator[ConfigFinding | NoEffect]:
-    """What nobody reads has no effect, or is refused where it would have locked something."""
+    """The findings, with a verdict on each key that nothing reads: it has no effect, or is refused if it was meant
+    to restrict something."""
     for finding in looked:
         judged = (
             judge(finding.path, source.at(finding.path)) if isinstance(finding, Unread) else finding

@@ -117,7 +117,7 @@ class Slots:
         await self._come(here)
 
     async def _come(self, here: _Holder) -> None:
-        """Waits until the holder has a slot, or another wait of it has begun."""
+        """Waits in the queue until the holder has a slot again, or until it waits for another run and needs none."""
         if self._free:
             self._enter(here)
             return

@@ -107,7 +107,7 @@ def _owners_words(place: WorkPlace) -> list[str]:
 
 
 def _walls(*, network: bool) -> Sequence[str]:
-    """Arguments for everything around the workspace."""
+    """Bubblewrap's arguments for all but the workspace: namespaces, capabilities, user, and the system's folders."""
     return (
         *("--unshare-all", "--unshare-user", "--disable-userns", "--cap-drop", "ALL"),
         *(("--share-net",) if network else ()),

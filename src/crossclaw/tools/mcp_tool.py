@@ -28,7 +28,7 @@ CallServer = Callable[[str, dict[str, Any], Tell], Awaitable["types.CallToolResu
 
 
 class McpArguments(msgspec.Struct):
-    """The server checks them by its own schema."""
+    """The arguments of a call, unchecked: the MCP server checks them by its own schema."""
 
     given: dict[str, Any]
 
