@@ -49,7 +49,7 @@ def shades() -> list[tuple[float, float]]:
 
 def inks() -> dict[str, tuple[float, float]]:
     """Lightness and chroma of a dot in each scheme."""
-    drawn = r"hue\(map, circle\.nodes\[0\], map\.dark \? ([\d.]+) : ([\d.]+), ([\d.]+)\)"
+    drawn = r"hue\(circle\.nodes\[0\], map\.dark \? ([\d.]+) : ([\d.]+), ([\d.]+)\)"
     found = re.search(drawn, (WEB / "nodes.js").read_text("utf-8"))
     assert found
     dark, light, chroma = map(float, found.groups())

@@ -434,7 +434,7 @@ class SessionMethods:
         if handle is None or handle.session is None:
             return DeleteResult(ok=True, key=params.key, deleted=False, archived=[])
         kept = await self._changing.delete(handle.session)
-        return DeleteResult(ok=True, key=handle.key.text, deleted=True, archived=kept)
+        return DeleteResult(ok=True, key=shown_key(handle.key), deleted=True, archived=kept)
 
 
 _COLUMNS = {
