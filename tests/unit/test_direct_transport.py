@@ -239,7 +239,10 @@ LONG = OK + b"transfer-encoding: chunked\r\n\r\n" + b"186a0\r\n%b\r\n" % bytes(1
 )
 async def test_a_long_answer_is_no_licence_for_what_is_no_part_of_it(endless: bytes) -> None:
     async with served(endless + b"\r\n\r\n") as (_, url), client() as http:
-        with anyio.fail_after(5), pytest.raises(httpx2.DecodingError, match="too many bytes of HTTP headers"):
+        with (
+            anyio.fail_after(5),
+            pytest.raises(httpx2.DecodingError, match="too many bytes of HTTP headers"),
+        ):
             await http.get(url)
 
 
