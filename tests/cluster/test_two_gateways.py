@@ -249,7 +249,6 @@ async def test_what_a_gateway_had_under_way_goes_on_when_its_lease_is_over_and_i
         assert len([each for each in entries if isinstance(each.message, AssistantMessage)]) == 1
 
 
-@pytest.mark.spec("S2", "S6")
 @pytest.mark.parametrize("text", ["/new hello", "/new"])
 async def test_a_request_repeated_by_the_other_gateway_stops_and_resets_nothing(
     opened: Open, monkeypatch: pytest.MonkeyPatch, text: str
@@ -281,6 +280,7 @@ async def test_a_request_repeated_by_the_other_gateway_stops_and_resets_nothing(
     assert [each.reason for each in changes] == ["reset"]
 
 
+@pytest.mark.spec("S2", "S6")
 async def test_agents_talk_over_gateways(opened: Open) -> None:
     """Wherever each run is carried out: the wait, the rounds and the announce are the ledger's."""
     raw = {

@@ -113,12 +113,19 @@ async def test_a_guest_cannot_say_what_only_the_owner_may(tmp_path: Path) -> Non
 
 
 @pytest.mark.spec("Y2", "B3")
-async def test_an_owner_without_the_scope_hears_what_is_missing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("text", ["/send off", "/new", "/new words", "/reset"])
+async def test_an_owner_without_the_scope_hears_what_is_missing(tmp_path: Path, text: str) -> None:
     reader = msgspec.structs.replace(OWNER, scopes=frozenset({"operator.write"}))
     async with open_gateway(tmp_path, plain()) as gateway:
-        run = await command(gateway, "/send off", "c1", reader)
+        await say(gateway, "main", "hi", "c0")
+        before = await gateway.ledger.find_session(MAIN)
+        run = await command(gateway, text, "c1", reader)
 
+        after = await gateway.ledger.find_session(MAIN)
         assert run.reply == "⚠️ missing scope: operator.admin"
+        assert before is not None
+        assert after is not None
+        assert (after.session_id, after.send_policy) == (before.session_id, None)
 
 
 @pytest.mark.spec("Y2")

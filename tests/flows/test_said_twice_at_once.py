@@ -13,8 +13,10 @@ from crossclaw.domain.addresses import Address, Inbound
 from crossclaw.domain.errors import Invalid, StoreFull
 from crossclaw.domain.events import SessionChanged
 from crossclaw.domain.keys import SessionKey
-from crossclaw.domain.messages import words_of
-from crossclaw.ledger.operations import Op, Submit
+from crossclaw.domain.messages import UserMessage, words_of
+from crossclaw.domain.runs import NewRun
+from crossclaw.ledger.operations import ArchiveSession, Claim, Op, ResetSession, Submit
+from crossclaw.sessions.arrivals import RequestId
 from crossclaw.testing import OPEN_TO_ALL, MemoryChannel, ScriptedProvider, open_gateway
 from tests.flows.interposing import Step, interpose
 from tests.flows.talking import call
@@ -88,6 +90,92 @@ async def test_a_command_of_the_owner_is_carried_out_once(
     assert (run.status, run.kind) == ("ok", "chat" if text == "/new hello" else "command")
     assert [each.reason for each in changes] == expected.get(text, [])
     assert len(chat.sent) == (2 if by == "channel" else 1)
+
+
+@pytest.mark.parametrize("text", ["/new hello", "/new"])
+async def test_a_request_that_another_gateway_has_accepted_meanwhile_stops_and_resets_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    """The other one is a step of the ledger that comes while this one is about to begin anew; its run is at work then."""
+    model = ScriptedProvider(lambda request: "answer", delay_s=2)
+    async with open_gateway(tmp_path, model) as gateway:
+        await call(gateway, "chat.send", sessionKey="main", message="hi", idempotencyKey="k0")
+        await gateway.run_store.wait("k0", timeout_s=20)
+        before = await gateway.ledger.find_session(MAIN)
+        steps: list[str] = []
+        request = RequestId(id="k1", words=("chat", text))
+
+        async def accepted_meanwhile(commit: Step, *ops: Op[Any]) -> list[Any]:
+            steps.append("reset")
+            monkeypatch.setattr(gateway.ledger, "commit", commit)
+            run = NewRun(run_id="k1", key=MAIN, kind="chat", message=UserMessage("hello", 1))
+            await commit(
+                Submit(new=run, at=1, dedupe=request.dedupe(MAIN)),
+                Claim(key=MAIN, owner="another", at=1),
+            )
+            return await commit(*ops)
+
+        interpose(monkeypatch, gateway, ResetSession, accepted_meanwhile)
+        await call(gateway, "chat.send", sessionKey="main", message=text, idempotencyKey="k1")
+        run = await gateway.run_store.find("k1")
+        after = await gateway.ledger.find_session(MAIN)
+
+    assert steps == ["reset"]
+    assert run is not None
+    assert run.status == "running"
+    assert before is not None
+    assert after is not None
+    assert after.session_id == before.session_id
+
+
+async def test_a_message_that_comes_while_a_session_begins_anew_is_stopped_with_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = ScriptedProvider(lambda request: "answer", delay_s=2)
+    async with open_gateway(tmp_path, model) as gateway:
+        steps: list[str] = []
+
+        async def busy_once(commit: Step, *ops: Op[Any]) -> list[Any]:
+            steps.append("reset")
+            if len(steps) == 1:
+                await call(
+                    gateway, "chat.send", sessionKey="main", message="hi", idempotencyKey="k0"
+                )
+            return await commit(*ops)
+
+        interpose(monkeypatch, gateway, ResetSession, busy_once)
+        await call(gateway, "chat.send", sessionKey="main", message="/new", idempotencyKey="k1")
+        between = await gateway.run_store.wait("k0", timeout_s=20)
+        command = await gateway.run_store.wait("k1", timeout_s=20)
+
+    assert steps == ["reset"] * 2
+    assert between is not None
+    assert command is not None
+    assert (between.status, command.status) == ("aborted", "ok")
+
+
+@pytest.mark.parametrize("text", ["/status", "/new", "/new hello", "hello"])
+async def test_what_is_said_in_a_chat_that_is_archived_in_that_moment_brings_it_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    chat, model = MemoryChannel(settings=OPEN_TO_ALL), ScriptedProvider(lambda request: "answer")
+    key = SessionKey.parse("agent:main:memory:group:g1")
+    async with open_gateway(tmp_path, model, config=OWNED, channels=[chat]) as gateway:
+        await gateway.run_store.wait(await chat.say("ana", "hi", group="g1"))
+        archived: list[Any] = []
+
+        async def archived_before(commit: Step, *ops: Op[Any]) -> list[Any]:
+            if not archived:
+                archived.extend(await commit(ArchiveSession(key=key, at=1)))
+            return await commit(*ops)
+
+        interpose(monkeypatch, gateway, Submit, archived_before)
+        await gateway.run_store.wait(await chat.say("ana", text, group="g1"))
+        session = await gateway.ledger.find_session(key)
+
+    assert archived != [None]
+    assert session is not None
+    assert session.archived_at is None
 
 
 @pytest.mark.parametrize("text", ["/new hello", "/new", "/think high", "/stop"])
@@ -167,7 +255,7 @@ async def test_what_was_said_before_in_a_group_begins_a_session_that_begins_anew
     ]
 
 
-async def test_what_was_said_before_in_a_group_is_brought_is_brought_once(tmp_path: Path) -> None:
+async def test_what_was_said_before_in_a_group_is_brought_once(tmp_path: Path) -> None:
     settings = msgspec.structs.replace(OPEN_TO_ALL, require_mention=True, history_limit=5)
     chat, model = MemoryChannel(settings=settings), ScriptedProvider(lambda request: "answer")
     place = Address("memory", "g1")

@@ -136,13 +136,18 @@ async def test_a_gateway_that_is_asked_to_drain_at_every_beat_begins_it_once() -
 
 
 @pytest.mark.spec("B6", "K5")
-async def test_a_hint_of_the_session_that_all_agents_share_is_heard() -> None:
-    lanes = LanesThatFailOnce()
-    lease = GatewayLease(OneIsDead(), Neighbours(), lanes, lambda: None, room=lambda: 9)  # type: ignore[arg-type]
+@pytest.mark.parametrize("key", ["global", "cron:j1", "hook:mail", "node-desk"])
+async def test_a_hint_that_does_not_say_whose_session_it_is_wakes_nobody_by_a_guess(
+    key: str,
+) -> None:
+    """The agent decides about budget and place; the look that comes each second reads it from the ledger."""
+    lanes, members = LanesThatFailOnce(), OneIsDead()
+    lease = GatewayLease(members, Neighbours(), lanes, lambda: None, room=lambda: 9)  # type: ignore[arg-type]
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(lease.look_around)
         await anyio.sleep(0.1)
-        lease.on_lane_hint(frozenset({"global"}))
-        await anyio.sleep(0.5)
+        lease.on_lane_hint(frozenset({key, "agent:main:ben"}))
+        await anyio.sleep(2 * BEAT_S)
         tasks.cancel_scope.cancel()
-    assert "woke global" in lanes.happened
+    assert {each for each in lanes.happened if each.startswith("woke")} == {"woke ana", "woke ben"}
+    assert members.looks >= 2

@@ -79,7 +79,8 @@ class GatewayLease:
         """Notes sessions in which a run may wait that another gateway has accepted. Only some are
         noted; the next round finds the rest."""
         for text in keys or ():
-            if len(self._hinted) < LANES_LOOKED_AT:
+            # Other keys do not say whose they are, and the agent decides budget and place: the next round reads it.
+            if text.startswith("agent:") and len(self._hinted) < LANES_LOOKED_AT:
                 self._hinted.add(text)
         if self._hinted:
             self._hint.set()
@@ -141,7 +142,7 @@ class GatewayLease:
         self._wake_hinted()
 
     def _wake_hinted(self) -> None:
-        hinted, self._hinted = [SessionKey.stored(text) for text in self._hinted], set()
+        hinted, self._hinted = [SessionKey.parse(text) for text in self._hinted], set()
         for key in hinted:
             if self._room() > 0 and (key.is_guest or self._claiming.partitioner.is_first(key)):
                 self._lanes.wake(key)

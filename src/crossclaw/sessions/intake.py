@@ -80,7 +80,8 @@ class Intake:
         Only then anything is done: a command is carried out; of all else it is decided what it may do, whether
         its session is brought back or begins anew, and what happens to it if that is busy.
 
-        What is accepted is durable on return. What is refused has changed nothing.
+        What is accepted is durable on return. What is refused has changed nothing; a command that its sender may not
+        say is answered so, and that answer is stored like any other.
         """
         rules = ROADS[arrival.road]
         key, session = await self._route(arrival)
@@ -374,14 +375,17 @@ class Intake:
         delivery = where and NewDelivery.of_run(new, f"reply:{new.run_id}", key, where, answer.text)
         reply = [PutDelivery(new=delivery, at=builder.clock.now_ms())] if delivery else []
 
-        def accept(before: Sequence[Op[Any]]) -> Awaitable[Submitted]:
+        brings_back = ROADS[arrival.road].archived == "brought back"
+        back = [UnarchiveSession(key=key, at=builder.clock.now_ms())] if brings_back else []
+
+        def accept(reset: Sequence[Op[Any]]) -> Awaitable[Submitted]:
             return self._run_store.accept_ended(
                 new,
                 session,
                 reply=answer.text,
                 entries=[note],
                 dedupe=request.dedupe(key),
-                before=before,
+                before=[*back, *reset],
                 also=reply,
             )
 
