@@ -252,6 +252,22 @@ async def test_a_guest_that_has_been_silent_for_long_still_has_its_time_for_a_ne
 
 
 @pytest.mark.spec("G5", "S3")
+async def test_a_guest_that_answered_and_then_fell_silent_has_its_time_too(tmp_path: Path) -> None:
+    async with open_gateway(tmp_path, RehearsalProvider(), config=two_agents()) as gateway:
+        bob = Guest(gateway, "bob")
+        await bob.come()
+        await call(gateway, "sessions.send", label="bob", message="one", timeoutSeconds=0)
+        await bob.reply((await bob.wait())["runId"], "here")
+        await anyio.sleep(AWAY_S + 10)
+        began = anyio.current_time()
+        sent = await call(gateway, "sessions.send", label="bob", message="two", timeoutSeconds=500)
+        took_s = anyio.current_time() - began
+
+    assert "the guest bob is away" in sent["error"]
+    assert AWAY_S <= took_s < AWAY_S + 10
+
+
+@pytest.mark.spec("G5", "S3")
 async def test_a_guest_at_work_has_its_time_as_long_as_it_is_heard_of(tmp_path: Path) -> None:
     async with open_gateway(tmp_path, RehearsalProvider(), config=two_agents()) as gateway:
         bob = Guest(gateway, "bob")

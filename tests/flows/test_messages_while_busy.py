@@ -294,6 +294,20 @@ async def test_the_oldest_are_dropped_and_their_senders_told(tmp_path: Path) -> 
     assert notes == 2
 
 
+async def test_whoever_follows_messages_that_are_dropped_hears_of_their_end_at_once(
+    tmp_path: Path,
+) -> None:
+    heard: list[Any] = []
+    async with open_gateway(tmp_path, Slow(), config=queue(cap=2, drop="old")) as gateway:
+        gateway.feed.subscribe(heard.append, RunEnded)
+        await send(gateway, "a", "b", "c", "d", "e")
+        await ends(gateway, "a", "b", "c", "d", "e")
+
+    ended = [(event.run.run_id, event.run.status) for event in heard]
+    assert sorted(ended) == [("a", "ok"), ("b", "error"), ("c", "error"), ("d", "ok"), ("e", "ok")]
+    assert ended[0] == ("a", "ok")
+
+
 async def test_the_newest_are_dropped_and_their_senders_told(tmp_path: Path) -> None:
     model, runs, _, notes = await overflow(tmp_path, "new")
 
