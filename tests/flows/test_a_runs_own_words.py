@@ -12,11 +12,12 @@ from msgspec.structs import replace
 
 from crossclaw.app import Gateway
 from crossclaw.config import Config
+from crossclaw.domain.errors import Invalid
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage, UserMessage, words_of
-from crossclaw.domain.runs import Run
+from crossclaw.domain.runs import NewRun, Outcome, Run
 from crossclaw.domain.sessions import NewEntry
-from crossclaw.ledger.operations import Inject
+from crossclaw.ledger.operations import EndOpenRun, Inject, Submit
 from crossclaw.providers.rehearsal import RehearsalProvider
 from crossclaw.sessions.newest import ENTRIES_A_PAGE, entries_of, message_of
 from crossclaw.testing import ScriptedProvider, open_gateway
@@ -98,6 +99,19 @@ async def test_a_run_whose_message_is_gone_is_not_looked_for_in_all_that_was_sai
 
     assert asked is None
     assert sum(counts) <= 2 * ENTRIES_A_PAGE
+
+
+async def test_a_run_whose_words_are_gone_cannot_be_retried_and_says_so(tmp_path: Path) -> None:
+    """As those of a run that was accepted before its session was imported over, or whose compaction said nothing."""
+    async with open_gateway(tmp_path, ScriptedProvider(lambda r: "fine")) as gateway:
+        await say(gateway, "main", "at first", "r0")
+        silent = NewRun(run_id="r1", key=MAIN, kind="compact", message=None)
+        await gateway.ledger.commit(
+            Submit(new=silent, at=1),
+            EndOpenRun(run_id="r1", outcome=Outcome("error", error="no"), at=2),
+        )
+        with pytest.raises(Invalid, match="is not there any more; say it again in the chat"):
+            await call(gateway, "runs.retry", runId="r1")
 
 
 async def test_a_message_that_entered_while_another_run_was_at_work_is_what_its_run_was_asked(

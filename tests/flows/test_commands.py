@@ -129,6 +129,14 @@ async def test_an_owner_without_the_scope_hears_what_is_missing(tmp_path: Path, 
 
 
 @pytest.mark.spec("Y2")
+async def test_where_there_is_nothing_to_compact_the_answer_says_so(tmp_path: Path) -> None:
+    async with open_gateway(tmp_path, plain()) as gateway:
+        run = await command(gateway, "/compact", "c1")
+
+        assert (run.reply or "").startswith("Not compacted: ")
+
+
+@pytest.mark.spec("Y2")
 async def test_on_a_channel_only_the_named_owner_commands(tmp_path: Path) -> None:
     chat = MemoryChannel(settings=OPEN_TO_ALL)
     async with open_gateway(tmp_path, plain(), config=OWNED, channels=[chat]) as gateway:

@@ -328,3 +328,13 @@ async def test_where_a_person_is_asked_before_a_file_is_read_nobody_sends_one_un
     assert "a.png" in waiting.wish.shown
     assert (PNG in [data for _, data, _ in sent(channel)]) is (answer == "allow-once")
     assert ("Denied" in results[-1]) is (answer == "deny")
+
+
+@pytest.mark.parametrize(("channel", "named"), [("carrier-pigeon", "carrier-pigeon"), (None, "")])
+async def test_a_message_for_a_channel_that_is_not_set_up_says_which_are(
+    tmp_path: Path, channel: str | None, named: str
+) -> None:
+    chats = [MemoryChannel("one"), MemoryChannel("two")]
+    async with open_gateway(tmp_path, RehearsalProvider(), channels=chats) as gateway:
+        with pytest.raises(Invalid, match=f"unsupported channel: .*{named}.*; set up: one, two"):
+            await call(gateway, "send", to="g1", message="hi", channel=channel, idempotencyKey="n1")

@@ -22,7 +22,7 @@ from crossclaw.domain.errors import (
 )
 from crossclaw.domain.events import RunStarted
 from crossclaw.domain.keys import SessionKey
-from crossclaw.domain.messages import UserMessage
+from crossclaw.domain.messages import AssistantMessage, UserMessage
 from crossclaw.door.principal import Principal, person_principal, session_principal
 from crossclaw.providers.rehearsal import RehearsalProvider
 from crossclaw.sessions import guest_names, newest
@@ -249,6 +249,23 @@ async def test_a_guest_that_has_been_silent_for_long_still_has_its_time_for_a_ne
 
     assert "the guest bob is away" in sent["error"]
     assert AWAY_S <= took_s < AWAY_S + 10
+
+
+@pytest.mark.spec("G5")
+async def test_a_guests_run_that_is_stopped_says_so_in_its_transcript(tmp_path: Path) -> None:
+    async with open_gateway(tmp_path, RehearsalProvider(), config=two_agents()) as gateway:
+        bob = Guest(gateway, "bob")
+        await bob.come()
+        sent = await call(gateway, "sessions.send", label="bob", message="one", timeoutSeconds=0)
+        await bob.wait()
+        await call(gateway, "chat.abort", sessionKey="agent:main:mcp:bob")
+        run = await gateway.run_store.wait(sent["runId"], timeout_s=60)
+        assert run is not None
+        entries = await gateway.ledger.list_entries(run.session_id, limit=9)
+
+    message = entries[-1].message
+    assert isinstance(message, AssistantMessage)
+    assert (run.status, message.stop_reason) == ("aborted", "aborted")
 
 
 @pytest.mark.spec("G5", "S3")

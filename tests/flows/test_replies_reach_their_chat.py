@@ -142,16 +142,22 @@ async def test_a_reply_that_waits_for_its_platform_goes_out_as_soon_as_the_accou
 
 
 @pytest.mark.spec("B2")
-@pytest.mark.parametrize("fault", [DeliveryUncertain("cut off"), RuntimeError("adapter fault")])
-async def test_a_message_whose_fate_is_unknown_is_not_sent_again(
-    folder: Path, fault: Exception
+@pytest.mark.parametrize(
+    ("fault", "why"),
+    [
+        (DeliveryUncertain("cut off"), "cut off"),
+        (RuntimeError("adapter fault"), "RuntimeError: adapter fault"),
+    ],
+)
+async def test_a_message_whose_fate_is_unknown_is_not_sent_again_and_says_why(
+    folder: Path, fault: Exception, why: str
 ) -> None:
     chat = MemoryChannel(settings=OPEN_TO_ALL)
     chat.faults.append(fault)
 
     delivery = await delivery_after(folder, chat)
 
-    assert (delivery.state, chat.tries) == ("uncertain", 1)
+    assert (delivery.state, delivery.error, chat.tries) == ("uncertain", why, 1)
 
 
 class Telling(MemoryChannel):

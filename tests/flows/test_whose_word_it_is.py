@@ -52,3 +52,23 @@ async def test_the_road_says_whether_it_is_the_owners_word(tmp_path: Path) -> No
         ("hook", others),
         ("cron", lasting),
     ]
+
+
+async def test_in_a_child_nobodys_word_is_the_owners(tmp_path: Path) -> None:
+    """Not the owner's own either: whoever writes into a child does not make it more than a child."""
+    async with open_gateway(tmp_path, ScriptedProvider(lambda _: "done")) as gateway:
+        gateway.credentials.put("gateway", 1)
+        await call(
+            gateway, "chat.send", OWNER, sessionKey="main", message="hi", idempotencyKey="r0"
+        )
+        await gateway.run_store.wait("r0", timeout_s=60)
+        asked = await call(gateway, "sessions.spawn", OWNER, task="work", sessionKey="main")
+        own = await gateway.run_store.wait(asked["runId"], timeout_s=60)
+        key = asked["childSessionKey"]
+        await call(gateway, "chat.send", OWNER, sessionKey=key, message="go", idempotencyKey="r1")
+        later = await gateway.run_store.wait("r1", timeout_s=60)
+
+    assert own is not None
+    assert later is not None
+    assert (own.authority.owner, later.authority.owner) == (False, False)
+    assert not later.authority.may_spawn

@@ -5,9 +5,11 @@ import anyio.lowlevel
 import msgspec
 import pytest
 
-from crossclaw.domain.events import EntryAppended
+from crossclaw.domain.authority import Authority
+from crossclaw.domain.events import EntryAppended, RunEnded
 from crossclaw.domain.keys import SessionKey
 from crossclaw.domain.messages import AssistantMessage, Text
+from crossclaw.domain.runs import Cause, Run, RunPlan
 from crossclaw.domain.sessions import Entry
 from crossclaw.runs.suspects import Suspects
 
@@ -72,3 +74,25 @@ async def test_how_long_the_process_lives_is_noted_whenever_it_has_doubled() -> 
 
     assert [uptime_ms for uptime_ms, _ in noted] == [2_000 * 2**n for n in range(8)]
     assert all(abs(at_ms - uptime_ms) < 100 for uptime_ms, at_ms in noted)
+
+
+@pytest.mark.spec("B1")
+async def test_a_suspect_whose_run_has_ended_is_not_waited_for() -> None:
+    """Stopped, or answered without a word: its end says that it did not take the gateway with it."""
+    suspects, began = Suspects(), anyio.current_time()
+    suspects.put([[ANA], [CHO]], window_s=5)
+    run = Run(
+        key=ANA, run_id="r", session_id="s", kind="chat", status="aborted", attempt=1, epoch=2,
+        plan=RunPlan(), authority=Authority(), cause=Cause(), created_at=1, started_at=2, ended_at=3,
+    )  # fmt: skip
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(suspects.serve)
+        await anyio.wait_all_tasks_blocked()
+        suspects.on_event(RunEnded(msgspec.structs.replace(run, started_at=None), False))
+        await anyio.wait_all_tasks_blocked()
+        assert CHO in suspects, "one that never began says nothing"
+        suspects.on_event(RunEnded(run, False))
+        await suspects.wait_for_turn(CHO)
+        assert anyio.current_time() - began < 1
+        tasks.cancel_scope.cancel()

@@ -66,7 +66,7 @@ class Compacting:
                 road="compact",
                 to=handle,
                 text="",
-                origin=Provenance("person", sender=caller.principal.name),
+                origin=Provenance("person"),
                 caller=caller,
                 plan=RunPlan(context=instructions, keep_messages=keep_messages, timeout_ms=RUN_MS),
             )

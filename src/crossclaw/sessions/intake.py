@@ -411,9 +411,7 @@ class Intake:
         at, session_id = self._builder.clock.now_ms(), self._builder.ids.new()
         said = UserMessage(content_of(text, arrival.attachments), at, arrival.origin)
         brings_back = rules.archived == "brought back"
-        if brings_back and session is not None and session.archived_at is not None:
-            session = msgspec.structs.replace(session, archived_at=None, updated_at=at)
-        # Also when it was archived this very moment.
+        # Also when it was archived this very moment. It is touched by that, so it does not begin anew for its age.
         back = [UnarchiveSession(key=key, at=at)] if brings_back else []
         when = "never" if session is None or anew is not None else rules.begins_anew
         due = await begins_anew(when, session, self._builder, self._run_store, at)

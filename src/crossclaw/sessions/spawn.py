@@ -256,7 +256,7 @@ class Spawns:
         model = self._models.in_use(parent.agent_id, chosen or (session.model if session else None))
         given = caller.principal.authority
         if session is not None:
-            given = given.meet(msgspec.structs.replace(session.authority, owner=True))
+            given = given.meet(session.authority)
         mine = with_delegator(self._config.agents, parent, given, model)
         if asking is not None and asking != model:
             mine = with_delegator(self._config.agents, parent, mine, asking)
