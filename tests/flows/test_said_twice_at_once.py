@@ -107,7 +107,6 @@ async def test_a_request_that_another_gateway_has_accepted_meanwhile_stops_and_r
 
         async def accepted_meanwhile(commit: Step, *ops: Op[Any]) -> list[Any]:
             steps.append("reset")
-            monkeypatch.setattr(gateway.ledger, "commit", commit)
             run = NewRun(run_id="k1", key=MAIN, kind="chat", message=UserMessage("hello", 1))
             await commit(
                 Submit(new=run, at=1, dedupe=request.dedupe(MAIN)),
