@@ -67,6 +67,10 @@ class RoadRules(msgspec.Struct, frozen=True, kw_only=True):
     says: bool = True
     """Whether it says something: its words are a message of the transcript."""
 
+    @property
+    def brings_back(self) -> bool:
+        return self.archived == "brought back"
+
 
 ROADS: dict[Road, RoadRules] = {
     "chat": RoadRules(kind="chat", commands=True, archived="refused", send_policy=True, begins_anew="where due", queues=True, owner=True),

@@ -319,7 +319,7 @@ class Intake:
             return Replied(request.id, key, "", stopped=[])
         known, answer = await self._find_run(request, key), CommandAnswer("")
         if known is None:
-            if ROADS[arrival.road].archived == "brought back" and session and session.archived_at:
+            if ROADS[arrival.road].brings_back and session and session.archived_at:
                 await self._archive.bring_back(key)  # a command changes the session at once
                 session = await self._run_store.session(key)
             context = CommandContext(caller, key, arrival.channel)
@@ -375,7 +375,7 @@ class Intake:
         delivery = where and NewDelivery.of_run(new, f"reply:{new.run_id}", key, where, answer.text)
         reply = [PutDelivery(new=delivery, at=builder.clock.now_ms())] if delivery else []
 
-        brings_back = ROADS[arrival.road].archived == "brought back"
+        brings_back = ROADS[arrival.road].brings_back
         back = [UnarchiveSession(key=key, at=builder.clock.now_ms())] if brings_back else []
 
         def accept(reset: Sequence[Op[Any]]) -> Awaitable[Submitted]:
@@ -410,9 +410,8 @@ class Intake:
             text = f"{arrival.earlier}\n\n{text}"
         at, session_id = self._builder.clock.now_ms(), self._builder.ids.new()
         said = UserMessage(content_of(text, arrival.attachments), at, arrival.origin)
-        brings_back = rules.archived == "brought back"
         # Also when it was archived this very moment. It is touched by that, so it does not begin anew for its age.
-        back = [UnarchiveSession(key=key, at=at)] if brings_back else []
+        back = [UnarchiveSession(key=key, at=at)] if rules.brings_back else []
         when = "never" if session is None or anew is not None else rules.begins_anew
         due = await begins_anew(when, session, self._builder, self._run_store, at)
         new = self._builder.new(
